@@ -1,0 +1,76 @@
+# `make demo` and `make test` need python3 (3.11 or later) and make; they set up everything else themselves.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+# As many workers as the machine has processors, within reason: a worker costs its start-up.
+WORKERS ?= -n auto --maxprocesses 8 --dist loadgroup
+
+BIN := $(VENV)/bin
+# Quiet, but an error still shows. `compat` keeps the editable install visible to type checkers elsewhere.
+INSTALL := $(BIN)/python -m pip -qq --disable-pip-version-check install --config-settings editable_mode=compat -e
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint types bench build clean
+
+help: ## list the targets
+	@echo "rbank-es: make TARGET [PYTHON=python3.12] [VENV=.venv]"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+
+demo: $(VENV)/.installed-dashboard ## replay the sample bank to three points in time and write its dashboard
+	@echo "==> Running the demo"
+	@$(BIN)/rbank-es demo
+
+test: $(VENV)/.installed-dev ## run the tests (PYTEST_ARGS='-m slow' for the slow ones)
+	@echo "==> Running the tests"
+	@$(BIN)/pytest -q $(WORKERS) $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev ## check style and format with ruff
+	@echo "==> Checking style and format"
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/ruff format --check . || status=1; exit $$status
+
+types: $(VENV)/.installed-dev ## check types with mypy and pyright
+	@echo "==> Checking types"
+	@status=0; $(BIN)/mypy || status=1; $(BIN)/pyright --pythonpath $(BIN)/python || status=1; exit $$status
+
+bench: $(VENV)/.installed-bench ## run the short benchmarks and write benchmarks/results.md
+	@echo "==> Running the benchmarks (about two minutes)"
+	@$(BIN)/python -m benchmarks
+
+build: $(VENV)/.installed-dev ## build the sdist and the wheel into dist/
+	@echo "==> Building the sdist and the wheel into dist/"
+	@rm -rf build dist # a module left over in build/ would end up in the wheel
+	@$(BIN)/python -m build --outdir dist .
+
+clean: ## remove builds and caches (not the environment, not logs)
+	@echo "==> Removing builds and caches"
+	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/.data
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# pip is the last thing that venv puts in place: where it is, the environment is complete.
+$(BIN)/pip:
+	@$(PYTHON) -c '' || { echo >&2 "'$(PYTHON)' does not run: install Python 3.11 or later, or name one with PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo >&2 "rbank-es needs Python 3.11 or later, '$(PYTHON)' is $$($(PYTHON) --version): name another with PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo >&2 "'$(PYTHON)' can't make environments (no venv or ensurepip; on Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+	@echo "==> Creating a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# A stamp is older than pyproject.toml when what must be installed may have changed.
+$(VENV)/.installed-dashboard: pyproject.toml | $(BIN)/pip
+	@echo "==> Installing rbank-es and what it needs (about a minute the first time)"
+	@$(INSTALL) '.[dashboard]'
+	@touch $@
+
+# The development tools include the dashboard, so that stamp is set as well.
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/pip
+	@echo "==> Installing rbank-es and its development tools (about a minute the first time)"
+	@$(INSTALL) '.[dev]'
+	@touch $@ $(VENV)/.installed-dashboard
+
+$(VENV)/.installed-bench: pyproject.toml | $(BIN)/pip
+	@echo "==> Installing rbank-es and what it is compared with (about a minute the first time)"
+	@$(INSTALL) '.[bench,dashboard]'
+	@touch $@ $(VENV)/.installed-dashboard

@@ -1,0 +1,192 @@
+"""The floors: a module imports only from floors below its own, nothing imports in circles, and start-up stays light."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es.projections", "tools": "rbank_es.tools"}
+
+# module or package: (floor, noun). The longest name that fits a module places it. Modules of one noun may import
+# each other; all else comes from below. So `rbank_es.log` and `rbank_es.state`, two nouns on one floor, may not meet.
+FLOORS = {
+    "rbank_es.errors": (0, "vocabulary"),
+    "rbank_es.events": (0, "vocabulary"),
+    "rbank_es.items": (0, "vocabulary"),
+    "rbank_es.limits": (0, "vocabulary"),
+    "rbank_es.log": (1, "log"),
+    "rbank_es.state": (1, "state"),
+    "rbank_es.policies": (2, "policies"),
+    "rbank_es.projections": (2, "projections"),
+    "rbank_es.bank": (3, "bank"),
+    "rbank_es.importers": (3, "importers"),
+    "rbank_es.points": (3, "bank"),
+    "rbank_es.testing": (3, "testing"),
+    "rbank_es.tools": (4, "tools"),
+    "rbank_es.context": (5, "context"),
+    "rbank_es.executors": (5, "executors"),
+    "rbank_es.policies.extraction": (5, "policies that call an LM"),
+    "rbank_es.policies.judging": (5, "policies that call an LM"),
+    "rbank_es.experiments": (6, "experiments"),
+    "rbank_es.loop": (6, "loop"),
+    "rbank_es.__main__": (7, "cli"),
+    "rbank_es.cli": (7, "cli"),
+    "rbank_es.dashboard": (7, "dashboard"),
+    "rbank_es.mcp": (7, "mcp"),
+}
+FACADE = "rbank_es"  # its lazy export table may name every floor; nothing inside may lean on it
+HEAVY = ("dspy", "numpy", "plotly", "rdflib", "sqlite_utils")
+
+
+def module_name(folder: str, path: Path) -> str:
+    """The name under which a file is installed."""
+    parts = path.relative_to(ROOT / folder).with_suffix("").parts
+    return ".".join((FOLDERS[folder], *(part for part in parts if part != "__init__")))
+
+
+def source_modules() -> dict[str, Path]:
+    """Every module by its installed name, each file once (the symlinks inside rbank_es are passed by)."""
+    files = ((folder, path) for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
+    return {module_name(folder, path): path for folder, path in files if path == path.resolve()}
+
+
+MODULES = source_modules()
+
+
+def place(module: str) -> tuple[int, str] | None:
+    """Floor and noun of a module, by the longest name in the table that fits."""
+    fits = [name for name in FLOORS if module == name or module.startswith(name + ".")]
+    return FLOORS[max(fits, key=len)] if fits else None
+
+
+def target(module: str, name: str) -> str:
+    """What `from module import name` reaches: the submodule where there is one."""
+    return f"{module}.{name}" if f"{module}.{name}" in MODULES else module
+
+
+def base_of(node: ast.ImportFrom, module: str) -> str:
+    """The absolute name of the module that a `from` import names."""
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    depth = node.level - (MODULES[module].name == "__init__.py")
+    return ".".join(parts[: len(parts) - depth] + ([node.module] if node.module else []))
+
+
+def imported(node: ast.AST, module: str) -> Iterator[str]:
+    """The modules of rbank_es that one statement imports."""
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        base = base_of(node, module)
+        # `from rbank_es import __version__` takes a string, not a floor.
+        names = [target(base, alias.name) for alias in node.names if (base, alias.name) != (FACADE, "__version__")]
+    return (name for name in names if name.split(".")[0] == FACADE)
+
+
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def all_imports(module: str) -> set[str]:
+    """Imports anywhere in a module: inside functions and for type checkers too, for they are knowledge as well."""
+    return {name for node in ast.walk(tree_of(module)) for name in imported(node, module)} - {module}
+
+
+def run_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that importing a module executes: not those in functions, not those for type checkers."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from run_on_import(node.orelse)
+            continue
+        yield node
+        for field in ("body", "orelse", "finalbody"):
+            yield from run_on_import(getattr(node, field, []))
+        for handler in getattr(node, "handlers", []):
+            yield from run_on_import(handler.body)
+
+
+def eager_imports(module: str) -> set[str]:
+    found = {name for node in run_on_import(tree_of(module).body) for name in imported(node, module)}
+    return (found & MODULES.keys()) - {module}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {FACADE}))
+def test_a_module_imports_only_from_floors_below(module: str) -> None:
+    here = place(module)
+    assert here, f"{module} has no floor: give it (or its package) one line in FLOORS, in {Path(__file__).name}"
+    for other in sorted(all_imports(module)):
+        there = place(other)
+        assert there, f"{module} imports {other}, which has no floor (the package itself is for users only)"
+        allowed = there[1] == here[1] or there[0] < here[0]
+        assert allowed, f"{module} (floor {here[0]}, {here[1]}) imports {other} (floor {there[0]}, {there[1]})"
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    try:
+        TopologicalSorter({module: eager_imports(module) for module in MODULES}).prepare()
+    except CycleError as error:
+        pytest.fail("import cycle: " + " <- ".join(error.args[1]))
+
+
+def test_every_exported_name_is_defined_in_the_module_that_the_table_names() -> None:
+    import rbank_es
+
+    assert set(rbank_es._HOMES) == set(rbank_es.__all__) - {"__version__"}
+    assert [name for name in rbank_es.__all__ if getattr(rbank_es, name, None) is None] == []
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = rbank_es.no_such_name
+
+
+def heavy_after(code: str, cwd: Path) -> set[str]:
+    """Run code in a fresh interpreter; which of the heavy packages did it load?"""
+    report = "\nimport sys; print('loaded:', *sys.modules.keys() & set(sys.argv[1:]), file=sys.stderr)"
+    command = [sys.executable, "-c", code + report, *HEAVY]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.rsplit("loaded:", 1)[1].split())
+
+
+def commands(*lines: str) -> str:
+    """Code that runs command lines one after the other in one process; each must succeed."""
+    return f"""
+import sys
+from rbank_es.cli import main
+names, sys.argv = sys.argv, ["rbank-es"]
+for line in {lines!r}:
+    sys.argv[1:] = line.split()
+    try:
+        code = main()
+    except SystemExit as stop:
+        code = stop.code
+    assert not code, (line, code)
+sys.argv = names
+"""
+
+
+def test_importing_the_package_the_bank_and_the_command_line_loads_nothing_heavy(tmp_path: Path) -> None:
+    assert heavy_after("import rbank_es, rbank_es.bank, rbank_es.cli", tmp_path) == set()
+
+
+def test_commands_that_only_touch_the_log_load_nothing_heavy(tmp_path: Path) -> None:
+    lines = ("--help", "schema", "init ./bank", "log ./bank", "log ./bank --json")
+    assert heavy_after(commands(*lines), tmp_path) == set()
+
+
+def test_ruff_bans_the_folders_as_top_level_imports() -> None:
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    assert "TID251" in lint["select"]
+    banned = lint["flake8-tidy-imports"]["banned-api"]
+    assert {name: banned[name]["msg"] for name in ("projections", "tools")} == {
+        "projections": "import rbank_es.projections",
+        "tools": "import rbank_es.tools",
+    }

@@ -1,0 +1,144 @@
+"""What is installed: one top-level name that holds every module, and a command that needs no development tools."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator
+from email.parser import HeaderParser
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es/projections", "tools": "rbank_es/tools"}
+LINKS = {"rbank_es/projections": "../projections", "rbank_es/tools": "../tools"}
+
+# One worker builds the wheel for all of these.
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+def source_files(folder: str) -> Iterator[Path]:
+    """The files of a source folder, each once: symlinks and caches are passed by."""
+    for path in sorted((ROOT / folder).rglob("*")):
+        if path.is_file() and path == path.resolve() and "__pycache__" not in path.parts:
+            yield path.relative_to(ROOT / folder)
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    # An interpreter's own settings must not leak into the environments made here.
+    env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree, built from a copy (leftovers in build/ would get into it) and without a network."""
+    copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "LICENSE", "README.md"):
+        shutil.copy(ROOT / name, copy)
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, copy)
+    [made] = out.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> set[str]:
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_package_list_names_every_folder_that_holds_modules() -> None:
+    inits = ((FOLDERS[folder], path) for folder in FOLDERS for path in source_files(folder) if path.suffix == ".py")
+    found = {".".join(Path(base, *path.parent.parts).parts) for base, path in inits}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found, "adjust [tool.setuptools] packages"
+
+
+def test_every_package_has_an_init() -> None:
+    bare = [
+        str(Path(folder, path.parent))
+        for folder in FOLDERS
+        for path in source_files(folder)
+        if path.suffix == ".py" and not (ROOT / folder / path).with_name("__init__.py").exists()
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize(("link", "goal"), LINKS.items())
+def test_static_tools_find_the_mapped_folders_through_symlinks(link: str, goal: str) -> None:
+    path = ROOT / link
+    # A clone with core.symlinks=false holds a small text file instead; it still builds, installs and runs.
+    assert (os.readlink(path) if path.is_symlink() else path.read_text().strip()) == goal  # noqa: PTH115 (as text)
+
+
+def test_the_only_top_level_name_is_the_package(names: set[str]) -> None:
+    tops = {name.split("/")[0] for name in names}
+    version = re.search(r'__version__ = "(.+)"', (ROOT / "rbank_es/__init__.py").read_text())
+    assert version
+    assert tops == {"rbank_es", f"rbank_es-{version[1]}.dist-info"}
+
+
+def test_every_file_of_the_packages_is_in_the_wheel(names: set[str]) -> None:
+    wanted = {str(Path(FOLDERS[folder], path)) for folder in FOLDERS for path in source_files(folder)}
+    assert "rbank_es/py.typed" in wanted
+    assert {name for name in names if ".dist-info/" not in name} == wanted, "see [tool.setuptools.package-data]"
+
+
+def test_the_licence_is_in_the_wheel(names: set[str], wheel: Path) -> None:
+    [licence] = [name for name in names if name.endswith("LICENSE")]
+    assert zipfile.ZipFile(wheel).read(licence) == (ROOT / "LICENSE").read_bytes()
+
+
+def wheel_requirements(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return HeaderParser().parsestr(archive.read(name).decode()).get_all("Requires-Dist") or []
+
+
+def closure(requirements: list[str]) -> dict[str, Distribution]:
+    """The installed distributions that the requirements bring, directly and indirectly, without extras."""
+    from packaging.requirements import Requirement
+
+    found: dict[str, Distribution] = {}
+    queue = [*map(Requirement, requirements)]
+    while queue:
+        wanted = queue.pop()
+        if wanted.name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        found[wanted.name] = distribution(wanted.name)
+        assert found[wanted.name].version in wanted.specifier, f"{wanted} is not what is installed here"
+        queue += [*map(Requirement, found[wanted.name].requires or [])]
+    return found
+
+
+def link_into(site: Path, dist: Distribution) -> None:
+    """Make one installed distribution visible in another environment, and only that one."""
+    for top in {file.parts[0] for file in dist.files or []} - {"..", "__pycache__"}:
+        if not (site / top).exists():
+            (site / top).symlink_to(Path(str(dist.locate_file(top))))
+
+
+def test_the_command_runs_from_the_wheel_with_core_dependencies_only(wheel: Path, tmp_path: Path) -> None:
+    """A fresh environment that holds the wheel and what its metadata asks for: nothing else, and no network."""
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin/python"
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    for dist in closure(wheel_requirements(wheel)).values():
+        link_into(site, dist)
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    run(*pip, "install", "--no-deps", "--no-index", wheel)
+    assert "Usage: rbank-es" in run(home / "bin/rbank-es", "--help", cwd=tmp_path)
+    origin = "import rbank_es.projections, rbank_es.tools; print(rbank_es.__file__, rbank_es.tools.__file__)"
+    assert all(Path(file).is_relative_to(home.resolve()) for file in run(python, "-c", origin, cwd=tmp_path).split())
+    for top in ("projections", "tools", "pytest", "plotly"):
+        run(python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({top!r}) is not None)", cwd=tmp_path)
