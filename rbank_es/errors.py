@@ -1,0 +1,233 @@
+"""What can go wrong, as one hierarchy. Each error carries its fields; its message says what happened and what to do.
+
+RBankError                       exit code of the command line
+├── BadInput                     2   what was given can't be used; nothing was changed
+│   ├── BadEvent                     an event is not one of the vocabulary (line, path)
+│   ├── BadItem                      an item breaks its limits
+│   ├── BadPolicy                    a policy is unknown or has wrong settings
+│   ├── BadBankName                  a bank's name or place can't be one
+│   ├── BankNotFound                 there is no bank there
+│   ├── BankExists                   there is one already
+│   ├── BadPoint                     a point in time can't be read, doesn't exist, or is ambiguous
+│   ├── NotInBank                    no such item, run or event at that point
+│   ├── BadImport                    a file is of no known form, or broken
+│   ├── BadSearch                    a search's filters are wrong
+│   ├── LimitExceeded                larger than a limit allows
+│   ├── MissingExtra                 an optional part of this package is not installed
+│   └── CannotWrite                  the file that was asked for can't be written
+├── LogError
+│   ├── PositionConflict         4   the log is not where the writer expected it
+│   ├── DuplicateEvent           4   an id is known, with other content
+│   ├── LogCorruption            3   bytes of the log are damaged
+│   ├── UnknownEvent             3   the log holds a type or version that this release doesn't know
+│   ├── LogFailed                3   a sync failed earlier; nobody may write until `verify`
+│   ├── LogUnavailable           2   the system refused: read-only, disk full, I/O error
+│   └── LogBusy                  4   another writer holds the log for too long
+├── ProjectionError              3   a read model can't be built or read
+└── CheckFailed                  1   a verification found a difference
+"""
+
+from __future__ import annotations
+
+
+class RBankError(Exception):
+    """The root: catch this to catch everything that the bank raises on purpose."""
+
+    exit_code = 2
+
+
+class BadInput(RBankError):
+    """What was given can't be used; nothing was changed."""
+
+
+class BadEvent(BadInput):
+    """An event is not one of the vocabulary: malformed JSON, unknown type, wrong, missing or extra field."""
+
+    def __init__(self, reason: str, *, line: int | None = None, path: str | None = None) -> None:
+        self.reason, self.line, self.path = reason, line, path
+        where = f"line {line}: " if line is not None else ""
+        super().__init__(f"{where}{reason}" + (f" (at {path})" if path else ""))
+
+
+class BadItem(BadInput):
+    """An item breaks its limits."""
+
+
+class BadPolicy(BadInput):
+    """A policy is unknown, or its settings are wrong."""
+
+
+class BadBankName(BadInput):
+    """A bank's name or place can't be one."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(
+            f"{name!r} can't name a bank: {reason}. Give a bare name (letters, digits, '-', '_', '.' inside), "
+            "or a path that begins with './', '../' or '/'."
+        )
+
+
+class BankNotFound(BadInput):
+    """There is no bank there."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"no bank at {place}. Make one with: rbank-es init BANK")
+
+
+class BankExists(BadInput):
+    """There is a bank already."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"there is a bank at {place} already; it was left as it is")
+
+
+class BadPoint(BadInput):
+    """A point in time can't be read, doesn't exist, or is ambiguous."""
+
+    def __init__(self, point: str, reason: str) -> None:
+        self.point, self.reason = point, reason
+        super().__init__(
+            f"point {point!r}: {reason}. A point is a position, an ISO time, HEAD~n, an event id, or a run id."
+        )
+
+
+class NotInBank(BadInput):
+    """No such item, run or event at that point."""
+
+    def __init__(self, thing: str, position: int) -> None:
+        self.thing, self.position = thing, position
+        super().__init__(f"no item, run or event {thing!r} at position {position}")
+
+
+class BadImport(BadInput):
+    """A file is of no known form, or is broken."""
+
+    def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
+        self.path, self.reason, self.line = path, reason, line
+        super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}; nothing of it was imported")
+
+
+class BadSearch(BadInput):
+    """A search's filters are wrong."""
+
+
+class LimitExceeded(BadInput):
+    """Something is larger than a limit allows."""
+
+    def __init__(self, what: str, actual: int, allowed: int, advice: str = "") -> None:
+        self.what, self.actual, self.allowed = what, actual, allowed
+        super().__init__(f"{what}: {actual:,} is over the limit of {allowed:,}{'; ' + advice if advice else ''}")
+
+
+class MissingExtra(BadInput):
+    """What was asked for needs an optional part of this package that is not installed."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        self.extra, self.purpose = extra, purpose
+        super().__init__(f"{purpose} needs an optional part; install it with: pip install 'rbank-es[{extra}]'")
+
+
+class CannotWrite(BadInput):
+    """The file that was asked for can't be written; what was there before is unchanged."""
+
+    def __init__(self, path: str, cause: OSError) -> None:
+        self.path, self.cause = path, cause
+        super().__init__(f"can't write {path}: {cause.strerror or cause}; give another file, or make its folder first")
+
+
+class LogError(RBankError):
+    """Reading or writing the log did not work."""
+
+
+class PositionConflict(LogError):
+    """The log is not where the writer expected it: re-read, decide again, retry."""
+
+    exit_code = 4
+
+    def __init__(self, bank: str, expected: int, actual: int) -> None:
+        self.bank, self.expected, self.actual = bank, expected, actual
+        super().__init__(
+            f"expected the log of {bank} at position {expected:,}, it is at {actual:,}; "
+            "read what came since, decide again, and retry"
+        )
+
+
+class DuplicateEvent(LogError):
+    """An event's id is known already, with other content, or in a group of known and new ids."""
+
+    exit_code = 4
+
+    def __init__(self, event_id: str, seq: int, reason: str) -> None:
+        self.event_id, self.seq, self.reason = event_id, seq, reason
+        super().__init__(f"event {event_id} is in the log at position {seq:,} already, {reason}; nothing was appended")
+
+
+class LogCorruption(LogError):
+    """Bytes of the log are damaged; what is damaged is never guessed and never skipped."""
+
+    exit_code = 3
+
+    def __init__(self, segment: str, line: int, byte_offset: int, reason: str) -> None:
+        self.segment, self.line, self.byte_offset, self.reason = segment, line, byte_offset, reason
+        super().__init__(
+            f"segment {segment}, line {line:,}, byte {byte_offset:,}: {reason}. "
+            "Restore that file from a backup; the log before it can be read with BANK@POSITION."
+        )
+
+
+class UnknownEvent(LogError):
+    """The log holds a type, or a version of a type, that this release doesn't know."""
+
+    exit_code = 3
+
+    def __init__(self, type: str, version: int | None, known: int | None, seq: int | None = None) -> None:
+        self.type, self.version, self.known, self.seq = type, version, known, seq
+        where = f"position {seq:,}: " if seq is not None else ""
+        if known is None:
+            what = f"event type {type!r} (version {version}) is not known to this release"
+        else:
+            what = f"{type} has version {version}, this release knows up to {known}"
+        super().__init__(f"{where}{what}; a newer release of rbank-es wrote it, so install that one")
+
+
+class LogFailed(LogError):
+    """A sync failed earlier, so nobody knows what is on the disk: writers stop until the log was verified."""
+
+    exit_code = 3
+
+    def __init__(self, bank: str, reason: str) -> None:
+        self.bank, self.reason = bank, reason
+        super().__init__(f"the log of {bank} refuses writers: {reason}. Check the disk, then run: rbank-es verify BANK")
+
+
+class LogUnavailable(LogError):
+    """The system refused: a read-only place, a full disk, an I/O error. The log is as it was."""
+
+    def __init__(self, bank: str, action: str, cause: OSError) -> None:
+        self.bank, self.action, self.cause = bank, action, cause
+        super().__init__(f"can't {action} {bank}: {cause.strerror or cause}; the log is as it was")
+
+
+class LogBusy(LogError):
+    """Another writer held the log for longer than the limit."""
+
+    exit_code = 4
+
+    def __init__(self, bank: str, waited_s: float) -> None:
+        self.bank, self.waited_s = bank, waited_s
+        super().__init__(f"another process has held the log of {bank} for {waited_s:.0f} s; retry later")
+
+
+class ProjectionError(RBankError):
+    """A read model can't be built or read."""
+
+    exit_code = 3
+
+
+class CheckFailed(RBankError):
+    """A verification found a difference."""
+
+    exit_code = 1

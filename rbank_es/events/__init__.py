@@ -1,0 +1,92 @@
+"""The vocabulary: everything that can happen in a bank. It is the contract between all parts and all releases.
+
+bank        bank_created  policy_set  bank_forked  ontology_registered
+run         run_started  context_built  memories_retrieved  memories_read  tool_called  step_taken  lm_called
+            run_finished  note_logged
+judgment    run_judged  judgment_overruled
+memory      memories_extracted  memories_consolidated  memory_proposed  items_linked  memories_forgotten
+            memories_retracted  memories_restored  decision_undone
+artifact    artifact_materialised
+experiment  experiment_started  experiment_finished
+erasure     content_erased
+"""
+
+from rbank_es.events.bank import (
+    BankCreated,
+    BankForked,
+    ContentErased,
+    ErasedUnit,
+    OntologyRegistered,
+    PolicyChoice,
+    PolicySet,
+)
+from rbank_es.events.base import Candidate, Erased, Event, Ref, Text, type_of
+from rbank_es.events.judgment import JudgmentOverruled, RunJudged
+from rbank_es.events.memory import (
+    ArtifactMaterialised,
+    Decision,
+    DecisionUndone,
+    ExperimentFinished,
+    ExperimentStarted,
+    ItemsLinked,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRestored,
+    MemoriesRetracted,
+    MemoryProposed,
+)
+from rbank_es.events.run import (
+    ContextBuilt,
+    Hit,
+    LayerUse,
+    LmCalled,
+    MemoriesRead,
+    MemoriesRetrieved,
+    NoteLogged,
+    RunFinished,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+)
+
+__all__ = [
+    "ArtifactMaterialised",
+    "BankCreated",
+    "BankForked",
+    "Candidate",
+    "ContentErased",
+    "ContextBuilt",
+    "Decision",
+    "DecisionUndone",
+    "Erased",
+    "ErasedUnit",
+    "Event",
+    "ExperimentFinished",
+    "ExperimentStarted",
+    "Hit",
+    "ItemsLinked",
+    "JudgmentOverruled",
+    "LayerUse",
+    "LmCalled",
+    "MemoriesConsolidated",
+    "MemoriesExtracted",
+    "MemoriesForgotten",
+    "MemoriesRead",
+    "MemoriesRestored",
+    "MemoriesRetracted",
+    "MemoriesRetrieved",
+    "MemoryProposed",
+    "NoteLogged",
+    "OntologyRegistered",
+    "PolicyChoice",
+    "PolicySet",
+    "Ref",
+    "RunFinished",
+    "RunJudged",
+    "RunStarted",
+    "StepTaken",
+    "Text",
+    "ToolCalled",
+    "type_of",
+]

@@ -1,0 +1,149 @@
+"""From events to bytes and back, for the whole vocabulary.
+
+One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds out why:
+an older version is upcast, a newer one or an unknown type raises `UnknownEvent`, anything else is not an event.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_type_hints
+
+import msgspec
+
+from rbank_es.errors import UnknownEvent
+from rbank_es.events import bank, judgment, memory, run
+from rbank_es.events.base import Event, type_of
+from rbank_es.events.upcast import UPCASTERS, Chains
+
+CLASSES: tuple[type[Event], ...] = (
+    bank.BankCreated,
+    bank.PolicySet,
+    bank.BankForked,
+    bank.OntologyRegistered,
+    run.RunStarted,
+    run.ContextBuilt,
+    run.MemoriesRetrieved,
+    run.MemoriesRead,
+    run.ToolCalled,
+    run.StepTaken,
+    run.LmCalled,
+    run.RunFinished,
+    run.NoteLogged,
+    judgment.RunJudged,
+    judgment.JudgmentOverruled,
+    memory.MemoriesExtracted,
+    memory.MemoriesConsolidated,
+    memory.MemoryProposed,
+    memory.ItemsLinked,
+    memory.MemoriesForgotten,
+    memory.MemoriesRetracted,
+    memory.MemoriesRestored,
+    memory.DecisionUndone,
+    memory.ArtifactMaterialised,
+    memory.ExperimentStarted,
+    memory.ExperimentFinished,
+    bank.ContentErased,
+)
+
+TYPES: dict[str, type[Event]] = {type_of(cls): cls for cls in CLASSES}
+"""Every event type of this release, by its name in the log."""
+
+ENVELOPE: frozenset[str] = frozenset(Event.__struct_fields__)
+"""Names of the fields that every event has."""
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[CLASSES])  # type: ignore[arg-type]
+_force = msgspec.structs.force_setattr
+
+
+def version_of(cls: type[Event]) -> int:
+    """The current version of a type's schema."""
+    annotation = get_type_hints(cls, include_extras=False)["v"]
+    return int(max(get_args(annotation) if annotation is not Literal else (1,)))
+
+
+@cache
+def chains() -> Chains:
+    """The upcasters, checked against the vocabulary. Raises ValueError if they don't fit."""
+    return Chains(UPCASTERS, {name: version_of(cls) for name, cls in TYPES.items()})
+
+
+@cache
+def texts_of(cls: type[Event]) -> tuple[str, ...]:
+    """Names of the text fields of a type: what stands below the salt."""
+    own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
+    return tuple(own[own.index("salt") + 1 :]) if "salt" in own else ()
+
+
+@cache
+def facts_of(cls: type[Event]) -> tuple[str, ...]:
+    """Names of the fact fields of a type: what stands above the salt and always stays."""
+    own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
+    return tuple(own[: own.index("salt")] if "salt" in own else own)
+
+
+@cache
+def _prefix_length(cls: type[Event]) -> int:
+    return len(b'{"type":"') + len(type_of(cls)) + len(b'"')
+
+
+def encode_body(event: Event, salt: str) -> bytes:
+    """The event's own fields as they stand in a line: `,"run":…` up to the last text, no envelope, no brace."""
+    bare = copy.copy(event)
+    if event.id:
+        _force(bare, "id", "")
+    if event.occurred_at:
+        _force(bare, "occurred_at", None)
+    if event.seq:
+        for name, value in (("seq", 0), ("at", ""), ("more", 0), ("dur", 0), ("crc", "")):
+            _force(bare, name, value)
+    cls = type(event)
+    if salt or texts_of(cls):
+        _force(bare, "salt", salt)
+    return _ENCODER.encode(bare)[_prefix_length(cls) : -1]
+
+
+def encode_json(value: Any) -> bytes:
+    """Any value as compact JSON, the way the log writes it."""
+    return _ENCODER.encode(value)
+
+
+def decode_event(line: bytes | bytearray | memoryview) -> Event:
+    """The event of a numbered line, upcast to today's schema.
+
+    Raises `UnknownEvent` for a type or version from the future, and `msgspec.DecodeError` (of which
+    `msgspec.ValidationError` is one) for anything that is not an event.
+    """
+    try:
+        return _DECODER.decode(line)
+    except msgspec.ValidationError:
+        return _decode_slowly(line)
+
+
+def _decode_slowly(line: bytes | bytearray | memoryview) -> Event:
+    fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+    type_, version, seq = str(fields.get("type")), fields.get("v", 1), fields.get("seq")
+    position = seq if isinstance(seq, int) else None
+    if type_ not in TYPES:
+        raise UnknownEvent(type_, version if isinstance(version, int) else None, None, position)
+    current = version_of(TYPES[type_])
+    if not isinstance(version, int) or version < 1:
+        raise msgspec.ValidationError(f"version {version!r} of {type_} can't be one")
+    if version > current:
+        raise UnknownEvent(type_, version, current, position)
+    if version < current:
+        fields = chains().upcast(type_, version, current, fields)
+    return msgspec.convert(fields, type=TYPES[type_])
+
+
+def schema_of(type_: str | None = None) -> dict[str, Any]:
+    """The JSON Schema of one event type, or of all (a `oneOf` under `$defs`).
+
+    Raises `UnknownEvent` for a type that doesn't exist.
+    """
+    if type_ is not None and type_ not in TYPES:
+        raise UnknownEvent(type_, None, None)
+    wanted: Any = TYPES[type_] if type_ else Union[CLASSES]
+    return msgspec.json.schema(wanted)

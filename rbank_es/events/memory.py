@@ -1,0 +1,149 @@
+"""Events of memory: what was extracted, what was decided about it, and how items ended or came back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from rbank_es.events.base import Candidate, Count, Event, Name, Names, Salt, Text
+from rbank_es.events.run import Extra, Usd
+from rbank_es.items import ItemHead
+
+ExtractionKind = Literal["success", "failure", "contrastive", "pattern", "seed", "manual"]
+Action = Literal["add", "skip", "merge", "supersede", "discard"]
+EventId = Annotated[Name, Meta(description="Id of an event.")]
+
+
+class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracted"):
+    """Candidates were drawn from runs, or given by a person; nothing is in the bank yet."""
+
+    kind: Annotated[ExtractionKind, Meta(description="How they came about.")]
+    runs: Annotated[Names, Meta(description="Ids of the source runs.")] = ()
+    judgment: Annotated[Name | None, Meta(description="Id of the judgment that it follows.")] = None
+    extractor: Annotated[Name | None, Meta(description="Extractor, as name and version.")] = None
+    heads: Annotated[tuple[ItemHead, ...], Meta(description="Facts of each candidate.")] = ()
+    salt: Salt = ""
+    candidates: Annotated[tuple[Candidate, ...], Meta(description="Words of each, in the order of `heads`.")] = ()
+    reason: Annotated[Text, Meta(description="Why there are none, where there are none.")] = ""
+    extra: Extra = None
+
+
+class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What was decided about one candidate."""
+
+    candidate: Annotated[Count, Meta(description="Index in the extraction, from 0.")]
+    action: Annotated[
+        Action,
+        Meta(
+            description="add: it is active now. skip: it supports the target. merge, supersede: it is active and "
+            "the targets end. discard: nothing comes of it."
+        ),
+    ]
+    item: Annotated[Name, Meta(description="Id of the candidate.")]
+    targets: Annotated[Names, Meta(description="Ids of the items it was weighed against.")] = ()
+    title_similarity: Annotated[float | None, Meta(description="difflib ratio of titles, 0 to 1.")] = None
+    content_similarity: Annotated[float | None, Meta(description="Jaccard of content words, 0 to 1.")] = None
+    reason: Annotated[Name, Meta(description="Code of the reason, such as same-id.")] = ""
+
+
+class MemoriesConsolidated(Event, frozen=True, kw_only=True, tag="memories_consolidated"):
+    """A decision per candidate of an extraction, in their order."""
+
+    extraction: Annotated[EventId, Meta(description="Id of the `memories_extracted` event.")]
+    policy: Annotated[Name, Meta(description="Consolidation policy, as name and version: dedup-1.")]
+    decisions: Annotated[tuple[Decision, ...], Meta(description="One per candidate.")] = ()
+
+
+class MemoryProposed(Event, frozen=True, kw_only=True, tag="memory_proposed"):
+    """A tool or a model proposed an item; it is never stored unjudged."""
+
+    run: Annotated[Name | None, Meta(description="Id of the run, if in one.")] = None
+    by: Annotated[Name, Meta(description="The tool or model that proposed it.")]
+    call: Annotated[Name | None, Meta(description="Id of the tool call.")] = None
+    head: Annotated[ItemHead, Meta(description="Facts of the candidate.")]
+    salt: Salt = ""
+    candidate: Annotated[Candidate, Meta(description="Its words.")]
+    why: Annotated[Text, Meta(description="Why.")] = ""
+    extra: Extra = None
+
+
+class ItemsLinked(Event, frozen=True, kw_only=True, tag="items_linked"):
+    """Two items were related."""
+
+    source: Annotated[Name, Meta(description="Item id.")]
+    target: Annotated[Name, Meta(description="Item id.")]
+    how: Annotated[Name, Meta(description="The relation, such as contradicts.")]
+    by: Annotated[Name | None, Meta(description="Who linked them.")] = None
+
+
+class MemoriesForgotten(Event, frozen=True, kw_only=True, tag="memories_forgotten"):
+    """A forgetting policy ended items."""
+
+    ids: Annotated[Names, Meta(description="Item ids.")]
+    policy: Annotated[Name, Meta(description="Forgetting policy, as name and version.")]
+    salt: Salt = ""
+    why: Annotated[Text, Meta(description="Why.")] = ""
+
+
+class MemoriesRetracted(Event, frozen=True, kw_only=True, tag="memories_retracted"):
+    """Items were withdrawn, because of something that came to light."""
+
+    ids: Annotated[Names, Meta(description="Item ids.")]
+    because: Annotated[Name | None, Meta(description="Id of the event that is the reason.")] = None
+    salt: Salt = ""
+    why: Annotated[Text, Meta(description="Why.")] = ""
+
+
+class MemoriesRestored(Event, frozen=True, kw_only=True, tag="memories_restored"):
+    """Ended items are active again."""
+
+    ids: Annotated[Names, Meta(description="Item ids.")]
+    because: Annotated[Name | None, Meta(description="Id of the event that is the reason.")] = None
+    salt: Salt = ""
+    why: Annotated[Text, Meta(description="Why.")] = ""
+
+
+class DecisionUndone(Event, frozen=True, kw_only=True, tag="decision_undone"):
+    """One consolidation decision was taken back; its outcome is spelled out here."""
+
+    consolidation: Annotated[EventId, Meta(description="Id of the `memories_consolidated` event.")]
+    candidate: Annotated[Count, Meta(description="Index of the decision, from 0.")]
+    ends: Annotated[Names, Meta(description="Items that are retracted by this.")] = ()
+    revives: Annotated[Names, Meta(description="Items that are active again by this.")] = ()
+    salt: Salt = ""
+    why: Annotated[Text, Meta(description="Why.")] = ""
+
+
+class ArtifactMaterialised(Event, frozen=True, kw_only=True, tag="artifact_materialised"):
+    """Something costly was made once, to be used often: a guide, for instance."""
+
+    artifact: Annotated[Name, Meta(description="Id of the artifact.")]
+    kind: Annotated[Name, Meta(description="guide, …")]
+    ontology: Annotated[Name | None, Meta(description="Id of the ontology it is about.")] = None
+    run: Annotated[Name | None, Meta(description="Id of the run that made it.")] = None
+    chars: Annotated[Count, Meta(description="Characters of the whole text.")]
+    cost_usd: Usd | None = None
+    salt: Salt = ""
+    text: Annotated[Text, Meta(description="The whole artifact.")] = ""
+
+
+class ExperimentStarted(Event, frozen=True, kw_only=True, tag="experiment_started"):
+    """An experiment began."""
+
+    experiment: Annotated[Name, Meta(description="Id of the experiment.")]
+    config_digest: Annotated[Name, Meta(description="SHA-256 of its configuration, hex.")]
+    suite_digest: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
+    salt: Salt = ""
+    config: Annotated[Text | None, Meta(description="JSON of the configuration.")] = None
+
+
+class ExperimentFinished(Event, frozen=True, kw_only=True, tag="experiment_finished"):
+    """An experiment ended."""
+
+    experiment: Annotated[Name, Meta(description="Id of the experiment.")]
+    config_digest: Annotated[Name, Meta(description="SHA-256 of its configuration, hex.")]
+    suite_digest: Annotated[Name, Meta(description="SHA-256 of its task suite, hex.")]
+    result_digest: Annotated[Name, Meta(description="SHA-256 of its results, hex.")]
+    salt: Salt = ""
+    result: Annotated[Text | None, Meta(description="JSON of the results.")] = None

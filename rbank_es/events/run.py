@@ -1,0 +1,192 @@
+"""Events of a run: what an agent was given, what it did step by step, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from rbank_es.events.base import Count, Event, Name, Names, Salt, Seconds, Settings, Text
+
+Run = Annotated[Name, Meta(min_length=1, description="Id of the run.")]
+Extra = Annotated[Text | None, Meta(description="JSON of what an import brought that has no field here.")]
+Previews = Annotated[Names, Meta(description="Fields of this event that hold only the beginning of their text.")]
+Usd = Annotated[float, Meta(ge=0, description="US dollars.")]
+Mode = Literal["auto", "tools", "both"]
+Role = Literal["agent", "sub", "judge", "extractor"]
+Outcome = Literal["submitted", "forced_at_limit", "failed"]
+
+
+class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
+    """An agent was set to a task."""
+
+    run: Run
+    ontology: Annotated[Name | None, Meta(description="Id of the ontology.")] = None
+    endpoint: Annotated[Name | None, Meta(description="SPARQL endpoint, if remote.")] = None
+    executor: Annotated[Name | None, Meta(description="rlm, react or scratchpad.")] = None
+    model: Annotated[Name | None, Meta(description="Model of the agent.")] = None
+    layers: Annotated[Names, Meta(description="Context layers switched on: L0 to L3.")] = ()
+    budgets: Annotated[dict[Name, Count], Meta(description="Characters allowed, by layer.")] = {}
+    mode: Annotated[Mode | None, Meta(description="How memory reaches the agent.")] = None
+    iterations_max: Annotated[Count | None, Meta(description="Iterations allowed.")] = None
+    rollout_group: Annotated[Name | None, Meta(description="Id shared by the rollouts of one task.")] = None
+    rollout_index: Annotated[Count | None, Meta(description="Index in the group, from 0.")] = None
+    release: Annotated[Name | None, Meta(description="Release of the code that ran.")] = None
+    commit: Annotated[Name | None, Meta(description="Commit of the code that ran.")] = None
+    config_digest: Annotated[Name | None, Meta(description="SHA-256 of the configuration, hex.")] = None
+    scripted: Annotated[bool, Meta(description="True where a script stood in for the model.")] = False
+    salt: Salt = ""
+    task: Annotated[Text, Meta(description="The question, as given.")] = ""
+    extra: Extra = None
+
+
+class LayerUse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What one layer took of the context."""
+
+    layer: Annotated[Name, Meta(description="base, L0, L1, L2 or L3.")]
+    chars: Annotated[Count, Meta(description="Characters, titles and markup included.")]
+    budget: Annotated[Count | None, Meta(description="Characters allowed.")] = None
+    truncated: Annotated[bool, Meta(description="Whether something was cut.")] = False
+
+
+class ContextBuilt(Event, frozen=True, kw_only=True, tag="context_built"):
+    """The prompt's context, as the agent got it."""
+
+    run: Run
+    chars: Annotated[Count, Meta(description="Characters of the whole context.")]
+    layers: Annotated[tuple[LayerUse, ...], Meta(description="One per layer, in order.")] = ()
+    items: Annotated[Names, Meta(description="Ids of the items injected.")] = ()
+    salt: Salt = ""
+    texts: Annotated[tuple[Text, ...], Meta(description="Text of each layer, in the order of `layers`.")] = ()
+    extra: Extra = None
+
+
+class Hit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One item found."""
+
+    id: Annotated[Name, Meta(description="Item id.")]
+    rank: Annotated[Count, Meta(description="Rank, from 1.")]
+    score: Annotated[float, Meta(description="The policy's score; for BM25, lower is better.")]
+
+
+class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieved"):
+    """The bank was searched, for a context or by a tool."""
+
+    run: Annotated[Name | None, Meta(description="Id of the run, if in one.")] = None
+    mode: Annotated[Literal["auto", "tool"], Meta(description="Who asked: the loop or the agent.")] = "auto"
+    k: Annotated[Count, Meta(description="Hits asked for.")]
+    polarity: Annotated[Literal["success", "failure"] | None, Meta(description="Filter.")] = None
+    domain: Annotated[Name | None, Meta(description="Filter: ontology id.")] = None
+    role: Annotated[Name | None, Meta(description="Filter.")] = None
+    policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
+    call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
+    hits: Annotated[tuple[Hit, ...], Meta(description="What was found, best first.")] = ()
+    salt: Salt = ""
+    query: Annotated[Text, Meta(description="The query as given.")] = ""
+    extra: Extra = None
+
+
+class MemoriesRead(Event, frozen=True, kw_only=True, tag="memories_read"):
+    """Items were read by a tool."""
+
+    run: Run
+    ids: Annotated[Names, Meta(description="Item ids.")]
+    how: Annotated[Literal["get", "quote"], Meta(description="In full, or an excerpt.")]
+    chars: Annotated[Count, Meta(description="Characters returned.")]
+    call: Annotated[Name | None, Meta(description="Id of the tool call.")] = None
+    salt: Salt = ""
+    extra: Extra = None
+
+
+class ToolCalled(Event, frozen=True, kw_only=True, tag="tool_called"):
+    """A tool answered, or failed."""
+
+    run: Run
+    tool: Annotated[Name, Meta(description="Name of the tool.")]
+    call: Annotated[Name | None, Meta(description="Id of the call within the run.")] = None
+    step: Annotated[Count | None, Meta(description="Index of the step it was made in, from 1.")] = None
+    chars: Annotated[Count | None, Meta(description="Characters returned to the agent.")] = None
+    truncated: Annotated[bool | None, Meta(description="Whether the answer was cut.")] = None
+    duration_s: Seconds | None = None
+    error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
+    dtype: Annotated[Name | None, Meta(description="What kind of result: results, graph, text, mem.")] = None
+    alias: Annotated[Name | None, Meta(description="Short name of the handle within the run.")] = None
+    previews: Previews = ()
+    salt: Salt = ""
+    arguments: Annotated[Text | None, Meta(description="JSON of the arguments.")] = None
+    result: Annotated[Text | None, Meta(description="The payload that the handle names.")] = None
+    error: Annotated[Text | None, Meta(description="The error's message.")] = None
+    extra: Extra = None
+
+
+class StepTaken(Event, frozen=True, kw_only=True, tag="step_taken"):
+    """One iteration of the agent."""
+
+    run: Run
+    index: Annotated[Count, Meta(description="Index of the step, from 1.")]
+    stdout_chars: Annotated[Count | None, Meta(description="Characters printed.")] = None
+    prompt_chars: Annotated[Count | None, Meta(description="Characters of the prompt of this step.")] = None
+    variables_n: Annotated[Count | None, Meta(description="Variables shown to the model.")] = None
+    variables_chars: Annotated[Count | None, Meta(description="Characters of what is shown of them.")] = None
+    variable_types: Annotated[dict[Name, Count], Meta(description="Number of variables, by type.")] = {}
+    previews: Previews = ()
+    salt: Salt = ""
+    reasoning: Annotated[Text | None, Meta(description="What the model said before its code.")] = None
+    code: Annotated[Text | None, Meta(description="The code it wrote.")] = None
+    output: Annotated[Text | None, Meta(description="What the code printed.")] = None
+    extra: Extra = None
+
+
+class LmCalled(Event, frozen=True, kw_only=True, tag="lm_called"):
+    """A language model answered, or failed."""
+
+    run: Annotated[Name | None, Meta(description="Id of the run, if in one.")] = None
+    role: Annotated[Role, Meta(description="What the model was asked as.")]
+    model: Annotated[Name, Meta(description="Name of the model.")]
+    step: Annotated[Count | None, Meta(description="Index of the step, from 1.")] = None
+    attempt: Annotated[Count | None, Meta(description="Number of the try, from 1.")] = None
+    parameters: Annotated[Settings, Meta(description="Sampling parameters.")] = {}
+    tokens_in: Annotated[Count | None, Meta(description="Tokens of the request.")] = None
+    tokens_out: Annotated[Count | None, Meta(description="Tokens of the response.")] = None
+    tokens_cached: Annotated[Count | None, Meta(description="Of the request's tokens, those read from a cache.")] = None
+    cost_usd: Usd | None = None
+    duration_s: Seconds | None = None
+    error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
+    salt: Salt = ""
+    request_key: Annotated[Text, Meta(description="Digest of the request, under which a rerun finds it.")] = ""
+    request: Annotated[Text | None, Meta(description="JSON of the full request, without keys.")] = None
+    response: Annotated[Text | None, Meta(description="JSON of the full response.")] = None
+    error: Annotated[Text | None, Meta(description="The error's message.")] = None
+    extra: Extra = None
+
+
+class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished"):
+    """A run ended. Its totals are set where no `lm_called` tells them, as in imports."""
+
+    run: Run
+    outcome: Annotated[Outcome, Meta(description="Submitted, forced at the iteration limit, or failed.")]
+    iterations: Annotated[Count | None, Meta(description="Iterations used.")] = None
+    answer_chars: Annotated[Count | None, Meta(description="Characters of the answer.")] = None
+    lm_calls: Annotated[Count | None, Meta(description="Calls of models.")] = None
+    tokens_in: Annotated[Count | None, Meta(description="Tokens of all requests.")] = None
+    tokens_out: Annotated[Count | None, Meta(description="Tokens of all responses.")] = None
+    cost_usd: Usd | None = None
+    duration_s: Seconds | None = None
+    error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
+    previews: Previews = ()
+    salt: Salt = ""
+    answer: Annotated[Text | None, Meta(description="The answer.")] = None
+    sparql: Annotated[Text | None, Meta(description="The SPARQL query submitted with it.")] = None
+    evidence: Annotated[Text | None, Meta(description="JSON of what the answer rests on.")] = None
+    error: Annotated[Text | None, Meta(description="The error's message.")] = None
+    extra: Extra = None
+
+
+class NoteLogged(Event, frozen=True, kw_only=True, tag="note_logged"):
+    """A note: any JSON object, from the agent's `event_log` or from a person."""
+
+    run: Annotated[Name | None, Meta(description="Id of the run, if in one.")] = None
+    by: Annotated[Name | None, Meta(description="Who wrote it.")] = None
+    salt: Salt = ""
+    note: Annotated[Text, Meta(description="JSON of the note.")] = "{}"
+    extra: Extra = None

@@ -1,0 +1,136 @@
+"""The item: one reusable strategy, as extracted, imported or written by hand.
+
+An item never changes. What happens to it (active, superseded, merged, forgotten, retracted), how often it was
+used and what came of it live in projections.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+import msgspec
+
+from rbank_es import limits
+
+Source = Literal["success", "failure", "seed", "contrastive", "pattern", "principle", "episode"]
+"""Where an item comes from. `principle` and `episode` serve the judge and are never returned to an agent."""
+
+Polarity = Literal["success", "failure"]
+"""Whether an item says what to do or what to avoid; retrieval, dedup and floors go by it."""
+
+JUDGE_SOURCES: frozenset[str] = frozenset({"principle", "episode"})
+
+Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
+"""An identifier, never free text: it is a fact, and facts outlive erasure."""
+
+
+def make_id(title: str, content: str) -> str:
+    """The first 12 hex digits of SHA-256 over title, newline, content."""
+    return hashlib.sha256(f"{title}\n{content}".encode()).hexdigest()[:12]
+
+
+def polarity_of(src: str) -> Polarity:
+    """The polarity that a source implies: failure for `failure`, else success."""
+    return "failure" if src == "failure" else "success"
+
+
+class ItemHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The facts of an item: they stay when its text is erased."""
+
+    id: Annotated[Name, msgspec.Meta(min_length=1, description="Item id; an imported id is kept.")]
+    src: Annotated[Source, msgspec.Meta(description="Where the item comes from.")]
+    polarity: Annotated[Polarity, msgspec.Meta(description="What to do (success) or to avoid (failure).")]
+    role: Annotated[Name | None, msgspec.Meta(description="The role that the item serves, if any.")] = None
+    scope: Annotated[Literal["", "general", "exception"], msgspec.Meta(description="How far it holds.")] = ""
+    domain: Annotated[Name | None, msgspec.Meta(description="Id of the ontology it is about, if any.")] = None
+
+
+class ItemText(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="is",
+    tag="item",
+):
+    """The words of an item: one unit of erasure."""
+
+    title: Annotated[str, msgspec.Meta(description="About 10 words.")]
+    desc: Annotated[str, msgspec.Meta(description="One sentence.")] = ""
+    content: Annotated[str, msgspec.Meta(description="The steps, reasons and insights.")] = ""
+    tags: Annotated[tuple[str, ...], msgspec.Meta(description="Free labels.")] = ()
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One reusable strategy: facts and words together, as people and tools see it."""
+
+    id: Name
+    title: str
+    desc: str = ""
+    content: str = ""
+    src: Source = "seed"
+    polarity: Polarity = "success"
+    tags: tuple[str, ...] = ()
+    role: Name | None = None
+    scope: Literal["", "general", "exception"] = ""
+    domain: Name | None = None
+
+    @classmethod
+    def make(
+        cls,
+        title: str,
+        content: str,
+        src: Source = "seed",
+        *,
+        desc: str = "",
+        polarity: Polarity | None = None,
+        tags: tuple[str, ...] = (),
+        role: str | None = None,
+        scope: Literal["", "general", "exception"] = "",
+        domain: str | None = None,
+        id: str | None = None,
+    ) -> Item:
+        """An item whose id (unless given) is `make_id`, and whose polarity (unless given) follows from `src`."""
+        return cls(
+            id=id or make_id(title, content),
+            title=title,
+            desc=desc,
+            content=content,
+            src=src,
+            polarity=polarity or polarity_of(src),
+            tags=tags,
+            role=role,
+            scope=scope,
+            domain=domain,
+        )
+
+    @classmethod
+    def join(cls, head: ItemHead, text: ItemText | None) -> Item:
+        """The item of a head and its text; an erased text (None) leaves title, desc, content and tags empty."""
+        words = text or ItemText(title="")
+        return cls(
+            id=head.id,
+            title=words.title,
+            desc=words.desc,
+            content=words.content,
+            src=head.src,
+            polarity=head.polarity,
+            tags=words.tags,
+            role=head.role,
+            scope=head.scope,
+            domain=head.domain,
+        )
+
+    @property
+    def head(self) -> ItemHead:
+        """The item's facts."""
+        return ItemHead(
+            id=self.id, src=self.src, polarity=self.polarity, role=self.role, scope=self.scope, domain=self.domain
+        )
+
+    @property
+    def text(self) -> ItemText:
+        """The item's words."""
+        return ItemText(title=self.title, desc=self.desc, content=self.content, tags=self.tags)

@@ -1,0 +1,93 @@
+"""Every limit of the project, with its unit and its reason, in one place.
+
+A limit is a promise to whoever shares the machine: no input, however large or hostile, makes the bank
+hold, write or print more than is named here. Sizes are in bytes unless the name says characters.
+"""
+
+KIB = 1024
+MIB = 1024 * KIB
+
+LINE_BYTES = 1 * MIB
+"""One numbered line. Longer texts live in text lines, so a reader can hold any event cheaply."""
+
+TEXT_LINE_BYTES = 16 * MIB
+"""One text line (a prompt, a response, a tool's payload), JSON escapes included."""
+
+GROUP_EVENTS = 10_000
+"""Events of one append. A group is held in memory, and becomes visible whole."""
+
+GROUP_BYTES = 32 * MIB
+"""Bytes of one append, its text lines included; must fit into a segment."""
+
+SEGMENT_BYTES = 64 * MIB
+"""A segment is closed before a group would grow it past this; erasure rewrites whole segments."""
+
+INLINE_TEXT_BYTES = 2 * KIB
+"""A text whose UTF-8 is longer is stored as a text line, and the event holds a `Ref` to it."""
+
+REF_PREVIEW_CHARS = 80
+"""What a `Ref` shows of its text (source: the handle pattern's 80 characters)."""
+
+NAME_CHARS = 256
+"""Identifiers, model names, tool names, error codes: facts that are never erased."""
+
+NAMES = 10_000
+"""Elements of one list of names or ids in an event."""
+
+LOCK_WAIT_S = 60.0
+"""How long a writer waits for another before it gives up with `LogBusy`."""
+
+READ_BLOCK_BYTES = 4 * MIB
+"""How much of a segment is read at a time."""
+
+POLL_S = 0.25
+"""How often a follower looks by itself, where no file notification arrives."""
+
+PROJECTION_BATCH_EVENTS = 20_000
+"""Events whose row changes are applied in one transaction while catching up."""
+
+QUERY_WORDS = 64
+"""Distinct words of a search that are used; the rest of the query is ignored."""
+
+QUERY_CHARS = 10_000
+"""Characters of a search that are looked at."""
+
+SEARCH_HITS = 100
+"""The largest `k` of a search."""
+
+QUOTE_CHARS = 500
+"""Default size of `quote`."""
+
+ITEM_TITLE_CHARS = 120
+ITEM_DESC_CHARS = 240
+ITEM_CONTENT_CHARS = 2_000
+"""Sizes of an item as an extractor may make it; imports are kept whole."""
+
+IMPORT_FILE_BYTES = 256 * MIB
+"""One file given to `import`."""
+
+LOG_TAIL = 1_000_000
+"""The largest `--tail`."""
+
+NEEDLE_CHARS = 8
+"""Shorter texts are erased where they stand, and not looked for elsewhere: "yes" is everybody's."""
+
+SEARCHED_IDS = 32
+"""Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
+
+FLAG_RETURN_CHARS = 1_000
+FLAG_ITEMS_INJECTED = 3
+FLAG_CONTEXT_CHARS = 4_000
+"""Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged."""
+
+DASHBOARD_POINTS = 1_000
+"""Points of one line of a chart. More can't be told apart on a screen, and would slow the page."""
+
+DASHBOARD_ROWS = 200
+"""Rows of one table of the dashboard; more is for SQL and `--json`."""
+
+DASHBOARD_BARS = 20
+"""Bars of one chart of the dashboard, each with a name to read."""
+
+DASHBOARD_TEXT_CHARS = 120
+"""What the dashboard shows of a task, a title, a name."""

@@ -1,0 +1,289 @@
+"""Erasure: finding every place where a text stands, and rewriting the segments without it.
+
+What stays are facts, lengths, and salted commitments; the digest chain is made of those, so heads noted before still
+verify. The order of steps makes it safe to crash at any instant: a durable marker first, so that the next writer
+finds it and does all of it again; every step may be done twice.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, LogCorruption
+from rbank_es.events import ContentErased, ErasedUnit
+from rbank_es.events.base import Event, Ref
+from rbank_es.log import lines
+from rbank_es.log.protocol import Erasing, Erasure, Place
+from rbank_es.log.reader import Reader, opened
+from rbank_es.log.segments import Segment, blocks, list_segments, read_opened, read_sealed, segment_of
+from rbank_es.log.system import System
+from rbank_es.log.texts import Texts
+
+MARKER = "ERASING"
+_UNITS_PER_EVENT = 2_000
+_TEXT: msgspec.json.Decoder[lines.TextLine] = msgspec.json.Decoder(lines.TextLine)
+
+
+class Found(NamedTuple):
+    """A text inside an event that is to be erased, with its commitment."""
+
+    place: Place
+    digest: str
+
+
+class Plan(NamedTuple):
+    """All that is to be erased, and how to tell people."""
+
+    found: tuple[Found, ...]
+    erasure: Erasure
+
+
+class Job(msgspec.Struct, frozen=True):
+    """The durable marker of an erasure under way: the events that record it. It holds commitments, no text."""
+
+    records: tuple[msgspec.Raw, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, events: Iterable[Event]) -> Job:
+        """The job that carries out a plan, recorded by these events."""
+        return cls(tuple(msgspec.Raw(msgspec.json.encode(event)) for event in events))
+
+    @classmethod
+    def read(cls, path: Path) -> Job:
+        """The job that a marker holds."""
+        return msgspec.json.decode(path.read_bytes(), type=cls)
+
+    def events(self) -> list[ContentErased]:
+        """The events that record the erasure."""
+        return [msgspec.json.decode(record, type=ContentErased) for record in self.records]
+
+
+def plan(directory: Path, reader: Reader, texts: Texts, what: Erasing, reason: str) -> Plan:
+    """Find what is named, and everything that holds the same words. Changes nothing.
+
+    Raises `BadInput` for words too short to look for, or a reason that holds them.
+    """
+    for words in what.words:
+        if len(words) < limits.NEEDLE_CHARS:
+            raise BadInput(
+                f"{words!r} has {len(words)} characters; texts under {limits.NEEDLE_CHARS} stand everywhere, "
+                "so erase the events instead (--event)"
+            )
+    search = _Search(directory, reader, texts)
+    words = search.name(what) + list(what.words)
+    needles = sorted({text for text in words if len(text) >= limits.NEEDLE_CHARS})
+    if any(needle in reason for needle in needles):
+        raise BadInput("the reason holds the text that is to be erased; put it in other words")
+    search.sweep({pattern for needle in needles for pattern in patterns(needle)})
+    search.follow_handles()
+    found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))
+    short = len({text for text in words if text and len(text) < limits.NEEDLE_CHARS})
+    places = tuple(entry.place for entry in found)
+    erasure = Erasure(places, tuple(sorted(search.keys)), tuple(sorted(search.facts)), short, dry_run=True)
+    return Plan(found, erasure)
+
+
+def patterns(text: str) -> set[bytes]:
+    """How a text looks inside a line: as a JSON string, as one inside JSON inside a string, and once deeper."""
+    once = {_escaped(text)}
+    inner = once | {_ascii(text)}
+    deeper = {form(part) for part in inner for form in (_escaped, _ascii)}
+    forms = once | {_escaped(part) for part in inner} | {_escaped(part) for part in deeper}
+    return {form.encode() for form in forms}
+
+
+def _escaped(text: str) -> str:
+    return msgspec.json.encode(text)[1:-1].decode()
+
+
+def _ascii(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+@contextmanager
+def _mapped(segment: Segment) -> Iterator[mmap.mmap]:
+    with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
+        yield whole
+
+
+class _Search:
+    """What has been found so far."""
+
+    def __init__(self, directory: Path, reader: Reader, texts: Texts) -> None:
+        self._segments, self._reader, self._texts = list_segments(directory), reader, texts
+        self.found: dict[tuple[int, str], Found] = {}
+        self.keys: dict[str, Segment] = {}
+        self.facts: set[int] = set()
+
+    def name(self, what: Erasing) -> list[str]:
+        """Take in the events and texts that were named; returns their words."""
+        wanted: dict[int, set[str] | None] = {seq: None for seq in what.events}
+        for seq, path in what.paths:
+            chosen = wanted.setdefault(seq, set())
+            if chosen is not None:
+                chosen.add(path)
+        words: list[str] = []
+        for seq in sorted(wanted):
+            for entry in self._reader.numbered(seq - 1, seq):
+                words += self._name_units(entry.line, entry.segment, wanted[seq])
+        return words
+
+    def _name_units(self, line: bytes, segment: Segment, paths: set[str] | None) -> list[str]:
+        words: list[str] = []
+        for unit in lines.split(line)[2]:
+            if (paths is None or unit.path in paths) and not unit.raw.startswith(lines.ERASED):
+                words += self._words(unit.raw, segment)
+                self._take(line, unit, segment, named=True)
+        return words
+
+    def _words(self, raw: bytes, segment: Segment) -> list[str]:
+        value: Any = msgspec.json.decode(raw)
+        if raw.startswith(lines.REF):
+            text = self._texts.read(msgspec.convert(value, Ref), segment)
+            value = msgspec.json.decode(text) if text and value["dtype"] == "item" else text
+        if isinstance(value, dict):
+            return [str(value.get(name) or "") for name in ("title", "desc", "content")]
+        return [value] if isinstance(value, str) else []
+
+    def _take(self, line: bytes, unit: lines.Unit, segment: Segment, *, named: bool) -> None:
+        seq = lines.seq_of(line)
+        if unit.raw.startswith(lines.REF):
+            self.keys[msgspec.json.decode(unit.raw, type=Ref).key] = segment
+        if (seq, unit.path) not in self.found:
+            salt = lines.split(line)[1]
+            type_ = line[9 : line.find(b'"', 9)].decode()
+            place = Place(seq, unit.path, type_, named)
+            self.found[seq, unit.path] = Found(place, lines.commitment(salt, unit))
+
+    def sweep(self, needles: set[bytes]) -> None:
+        """Take in every text that holds one of the needles."""
+        for segment in self._segments:
+            with _mapped(segment) as whole:
+                for needle in needles:
+                    for line in _lines_with(whole, needle):
+                        self._sweep_line(line, needle, segment)
+
+    def _sweep_line(self, line: bytes, needle: bytes, segment: Segment) -> None:
+        if line.startswith(lines.TEXT):
+            if needle in bytes(_TEXT.decode(line).text):
+                self.keys[lines.key_of_text(line)] = segment
+        elif not line.startswith((lines.ANY_TEXT, lines.SEGMENT)):
+            facts, _, units = lines.split(line)
+            if needle in facts:
+                self.facts.add(lines.seq_of(line))
+            for unit in units:
+                if needle in unit.raw and not unit.raw.startswith(lines.ERASED):
+                    self._take(line, unit, segment, named=False)
+
+    def follow_handles(self) -> None:
+        """Take in every text that is a handle to one that goes."""
+        for key, segment in list(self.keys.items()):
+            with _mapped(segment) as whole:
+                for line in _lines_with(whole, b'"key":"%b"' % key.encode()):
+                    for unit in lines.split(line)[2]:
+                        if unit.raw.startswith(lines.REF) and key.encode() in unit.raw:
+                            self._take(line, unit, segment, named=False)
+
+
+def _lines_with(whole: mmap.mmap, needle: bytes) -> Iterator[bytes]:
+    at = whole.find(needle)
+    while at >= 0:
+        end = whole.find(b"\n", at)
+        if end < 0:
+            return
+        yield whole[whole.rfind(b"\n", 0, at) + 1 : end]
+        at = whole.find(needle, end)
+
+
+def events_of(found: Plan, reason: str, by: str | None) -> list[Event]:
+    """The events that record an erasure; more than one where a line would grow too long."""
+    units = [ErasedUnit(seq=entry.place.seq, path=entry.place.path, digest=entry.digest) for entry in found.found]
+    texts = list(found.erasure.texts)
+    starts = range(0, max(len(units), len(texts), 1), _UNITS_PER_EVENT)
+    return [
+        ContentErased(
+            units=tuple(units[start : start + _UNITS_PER_EVENT]),
+            texts=tuple(texts[start : start + _UNITS_PER_EVENT]),
+            by=by,
+            reason=reason,
+        )
+        for start in starts
+    ]
+
+
+def rewrite(directory: Path, job: Job, bank_id: str, calls: System) -> None:
+    """Rewrite every closed segment that holds what goes. Raises `LogCorruption` rather than change a head."""
+    segments = list_segments(directory)
+    paths: dict[int, dict[int, set[str]]] = {}
+    keys: set[str] = set()
+    for event in job.events():
+        keys |= set(event.texts)
+        for unit in event.units:
+            paths.setdefault(segment_of(segments, unit.seq), {}).setdefault(unit.seq, set()).add(unit.path)
+    for index in sorted(paths):
+        _rewrite_segment(segments[index], paths[index], keys, lines.seed_of(bank_id), calls)
+
+
+def _rewrite_segment(segment: Segment, paths: dict[int, set[str]], keys: set[str], seed: int, calls: System) -> None:
+    scratch = segment.path.with_suffix(".tmp")
+    target = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        with opened(segment.path) as fd:
+            first, offset = read_opened(segment, fd)
+            calls.write(target, os.pread(fd, offset, 0))
+            digest = bytes.fromhex(first.head)
+            for base, complete in blocks(fd, offset):
+                rewritten = []
+                for line in complete:
+                    digest, new = _rewrite_line(line, digest, paths, keys, seed, segment, base)
+                    rewritten.append(new)
+                calls.write(target, b"".join(rewritten))
+        calls.sync_data(target)
+    finally:
+        os.close(target)
+    calls.replace(scratch, segment.path)
+
+
+def _rewrite_line(
+    line: bytes, digest: bytes, paths: dict[int, set[str]], keys: set[str], seed: int, segment: Segment, offset: int
+) -> tuple[bytes, bytes]:
+    if line.startswith(lines.ANY_TEXT):
+        key = lines.key_of_text(line)
+        return digest, lines.text_erased_line(key, seed) if key in keys else line + b"\n"
+    if line.startswith(lines.SEGMENT):
+        seal = read_sealed(line, seed)
+        if seal is None or seal.head != digest.hex():
+            raise LogCorruption(segment.name, 0, offset, "erasing would change the head; the segment was left as it is")
+        return digest, line + b"\n"
+    chosen = paths.get(lines.seq_of(line))
+    new = lines.erase_units(line, chosen, seed) if chosen else line + b"\n"
+    return lines.chain(digest, new[:-1]), new
+
+
+def clear(folder: Path, keep: str) -> None:
+    """Remove all derived files: they may hold what was erased, and are made anew when wanted."""
+    for path in folder.iterdir():
+        if path.name != keep:
+            path.unlink(missing_ok=True)
+    System().sync_directory(folder)
+
+
+def stored_texts(segment: Segment) -> dict[bytes, str]:
+    """The texts that a segment holds: SHA-256 of the raw JSON to key."""
+    with opened(segment.path) as fd:
+        return {
+            sha256(bytes(_TEXT.decode(line).text)).digest(): lines.key_of_text(line)
+            for _, complete in blocks(fd, 0)
+            for line in complete
+            if line.startswith(lines.TEXT)
+        }

@@ -1,0 +1,118 @@
+"""The few system calls that the log makes, behind one class, so that a test can make each of them fail."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rbank_es import limits
+from rbank_es.errors import LogBusy
+
+Clock = Callable[[], int]
+"""Returns UTC microseconds since 1970."""
+
+Entropy = Callable[[int], bytes]
+"""Returns that many random bytes."""
+
+
+def system_clock() -> int:
+    """The machine's clock, in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class System:
+    """Writing, syncing and renaming, as POSIX has them."""
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write all of `data` at the file's end, however many calls that takes."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        os.ftruncate(fd, size)
+
+    def sync_data(self, fd: int) -> None:
+        """Return when the file's bytes are on disk."""
+        os.fdatasync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the directory's entries are on disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Put `source` in the place of `target`, atomically and durably."""
+        os.replace(source, target)
+        self.sync_directory(target.parent)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, durably; it may be gone already."""
+        path.unlink(missing_ok=True)
+        self.sync_directory(path.parent)
+
+    def write_whole(self, path: Path, data: bytes) -> None:
+        """Make or replace a small file, atomically and durably."""
+        scratch = path.with_name(path.name + ".tmp")
+        fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            self.write(fd, data)
+            self.sync_data(fd)
+        finally:
+            os.close(fd)
+        self.replace(scratch, path)
+
+
+@contextmanager
+def locked(path: Path, bank: str, *, shared: bool = False, wait_s: float = limits.LOCK_WAIT_S) -> Iterator[None]:
+    """Hold the lock file `path` for the length of a `with`. Raises `LogBusy` after `wait_s` seconds.
+
+    Each use opens the file anew: `flock` belongs to the open file, so a descriptor that threads or forked children
+    share would exclude nobody.
+    """
+    fd = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        take(fd, bank, shared=shared, wait_s=wait_s)
+        yield
+    finally:
+        os.close(fd)
+
+
+def take(fd: int, bank: str, *, shared: bool = False, wait_s: float = limits.LOCK_WAIT_S) -> None:
+    """Take the lock of an open lock file. Raises `LogBusy` after `wait_s` seconds."""
+    mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    deadline = 0.0
+    pause_s = 20e-6
+    while True:
+        try:
+            fcntl.flock(fd, mode)
+        except BlockingIOError:
+            now = time.monotonic()
+            deadline = deadline or now + wait_s
+            if now > deadline:
+                raise LogBusy(bank, wait_s) from None
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 0.01)
+        else:
+            return
+
+
+def release(fd: int) -> None:
+    """Let go of a lock taken with `take`."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def boot_id() -> str:
+    """What tells this boot of the machine from earlier ones; empty where the system doesn't say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,107 @@
+"""Long texts: finding the line that holds one, and putting texts in the place of their handles."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rbank_es.errors import LogCorruption
+from rbank_es.events.base import Erased, Event, Ref
+from rbank_es.events.codec import texts_of
+from rbank_es.items import ItemText
+from rbank_es.log import lines
+from rbank_es.log.reader import opened
+from rbank_es.log.segments import Segment, list_segments
+
+_TEXT: msgspec.json.Decoder[lines.TextLine] = msgspec.json.Decoder(lines.TextLine)
+_SEGMENTS_KEPT = 4
+
+
+class _Index(NamedTuple):
+    scanned: int
+    offsets: dict[str, int]
+
+
+class Texts:
+    """Finds texts by key. Remembers where they stand in the segments looked at last."""
+
+    def __init__(self, directory: Path, bank_id: str) -> None:
+        self._directory = directory
+        self._seed = lines.seed_of(bank_id)
+        self._indexes: dict[tuple[str, int], _Index] = {}
+
+    def line(self, key: str, segment: Segment) -> bytes | None:
+        """The line of a text in a segment, erased or not, without newline; None if it isn't there."""
+        with opened(segment.path) as fd:
+            status = os.fstat(fd)
+            index = self._index(segment, fd, status.st_ino, status.st_size)
+            offset = index.offsets.get(key)
+            if offset is None:
+                return None
+            with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
+                return whole[offset : whole.find(b"\n", offset)]
+
+    def _index(self, segment: Segment, fd: int, inode: int, size: int) -> _Index:
+        known = self._indexes.pop((segment.name, inode), _Index(0, {}))
+        if known.scanned < size:
+            known = _Index(_scan(fd, known.scanned, known.offsets), known.offsets)
+        self._indexes[segment.name, inode] = known
+        while len(self._indexes) > _SEGMENTS_KEPT:
+            self._indexes.pop(next(iter(self._indexes)))
+        return known
+
+    def read(self, ref: Ref, segment: Segment | None = None) -> str | None:
+        """The text that a handle names; None if it was erased. Raises `LogCorruption` if it isn't there or damaged."""
+        places = [segment] if segment else list_segments(self._directory)[::-1]
+        for place in places:
+            line = self.line(ref.key, place)
+            if line is not None:
+                return self._decode(line, ref.key, place)
+        name = segment.name if segment else "(any)"
+        raise LogCorruption(name, 0, 0, f"the text {ref.key[:12]}… that an event names is missing")
+
+    def _decode(self, line: bytes, key: str, segment: Segment) -> str | None:
+        if not lines.is_intact(line, self._seed):
+            raise LogCorruption(segment.name, 0, 0, f"checksum of the text {key[:12]}… is wrong")
+        if line.startswith(lines.TEXT_ERASED):
+            return None
+        text = _TEXT.decode(line)
+        if lines.text_key(text.salt, bytes(text.text)) != key:
+            raise LogCorruption(segment.name, 0, 0, f"the text {key[:12]}… is not what its key says")
+        return msgspec.json.decode(text.text, type=str)
+
+    def resolved(self, event: Event, segment: Segment | None = None) -> Event:
+        """The event with texts in place of its handles; a text that was erased becomes an erased mark."""
+        changes: dict[str, Any] = {}
+        for name in texts_of(type(event)):
+            value = getattr(event, name)
+            if isinstance(value, Ref):
+                changes[name] = self._value(value, segment)
+            elif isinstance(value, tuple) and any(isinstance(element, Ref) for element in value):
+                changes[name] = tuple(self._value(element, segment) for element in value)
+        return msgspec.structs.replace(event, **changes) if changes else event
+
+    def _value(self, value: Any, segment: Segment | None) -> Any:
+        if not isinstance(value, Ref):
+            return value
+        text = self.read(value, segment)
+        if text is None:
+            return Erased("0" * 64)
+        return msgspec.json.decode(text, type=ItemText) if value.dtype == "item" else text
+
+
+def _scan(fd: int, start: int, offsets: dict[str, int]) -> int:
+    """Note the offset of every text line from `start` on; returns the end of the last whole line."""
+    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
+        end = whole.rfind(b"\n") + 1
+        at = whole.find(b"\n" + lines.ANY_TEXT, max(0, start - 1), end)
+        while at >= 0:
+            begin = at + 1
+            head = whole[begin : begin + len(lines.TEXT_ERASED) + 64]
+            offsets[lines.key_of_text(head)] = begin
+            at = whole.find(b"\n" + lines.ANY_TEXT, begin, end)
+        return end
