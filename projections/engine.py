@@ -1,0 +1,313 @@
+"""What a projection is, and how its rows come about: declared as data, applied in batches, settled in SQL.
+
+A projection is one file that declares a `Projection`: its tables, one pure function per event type from an event to
+row changes, the SQL that settles what depends on earlier rows, and its views. The same code runs it live, in a rebuild
+and in a copy in memory, so the three can't differ.
+
+Rows are bitemporal. A row holds from the position `from_seq` on, until `to_seq` (None: it still holds). The only thing
+that ever changes in a row is a `to_seq` that was None, once; so whoever reads the past reads what was there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from rbank_es import limits
+from rbank_es.errors import ProjectionError
+from rbank_es.events import Event, type_of
+
+Value = str | int | float | None
+Row = tuple[Value, ...]
+
+
+class Insert(Struct, frozen=True, gc=False):
+    """Add a row: its columns in the order of the table, then `from_seq`. A row whose key is taken is left out."""
+
+    table: str
+    row: Row
+
+
+class Close(Struct, frozen=True, gc=False):
+    """End the open row with this key, if there is one: its `to_seq` becomes the position of the event."""
+
+    table: str
+    key: Row
+
+
+class Put(Struct, frozen=True, gc=False):
+    """`Close` the open row with the key that `row` has, then `Insert` it."""
+
+    table: str
+    row: Row
+
+
+Change = Insert | Close | Put
+Handler = Callable[[Any], Iterable[Change]]
+
+
+class Table(Struct, frozen=True, kw_only=True, dict=True):
+    """A table of rows that hold from `from_seq` on; `from_seq` and `to_seq` are its last columns.
+
+    `columns` maps names to SQL types. `key` is unique. `current`: for a table whose rows are closed by events, the
+    leading columns that identify the one open row. `number`: an integer primary key that counts from 1. `bulky`:
+    rows hold texts of any length, so a batch counts them.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    current: int = 0
+    number: str | None = None
+    bulky: bool = False
+
+    @cached_property
+    def ddl(self) -> str:
+        """The statement that creates the table."""
+        columns = {**self.columns, "from_seq": "INTEGER NOT NULL", "to_seq": "INTEGER"}
+        lines = [f"{_quoted(name)} {type_}" for name, type_ in columns.items()]
+        if self.number:
+            lines.insert(0, f"{_quoted(self.number)} INTEGER PRIMARY KEY")
+        lines.append(f"{'UNIQUE' if self.number else 'PRIMARY KEY'} ({', '.join(map(_quoted, self.key))})")
+        # A table of events is in order of position by itself; all others are found by their key.
+        apart = "" if self.number or self.key == ("from_seq",) else " WITHOUT ROWID"
+        return f"CREATE TABLE {self.name} ({', '.join(lines)}){apart}"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All columns, in order."""
+        return (*((self.number,) if self.number else ()), *self.columns, "from_seq", "to_seq")
+
+    @cached_property
+    def insert(self) -> str:
+        """The statement that adds a row; one whose key is taken is left out, any other fault raises."""
+        names = (*self.columns, "from_seq", *(("to_seq",) if self.current else ()))
+        marks = ", ".join("?" * len(names))
+        return f"INSERT INTO {self.name} ({', '.join(map(_quoted, names))}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+
+    @cached_property
+    def close(self) -> str:
+        """The statement that ends the open row with a key."""
+        key = " AND ".join(f"{_quoted(name)} = ?" for name in tuple(self.columns)[: self.current])
+        return f"UPDATE {self.name} SET to_seq = ? WHERE {key} AND to_seq IS NULL"
+
+
+class Projection(Struct, frozen=True, kw_only=True, dict=True):
+    """One read model.
+
+    `handlers` gives per event type a pure function from one event to row changes: no lookups, no clock.
+    `resolves` are event types whose long texts are needed. `settle` is SQL that runs once per batch, with `:after`
+    and `:upto`, for rows that depend on earlier rows; its outcome must not depend on where batches end. `views` are
+    what people and programs read, written as if only the present existed. `virtual` are search indexes;
+    `bulk_begin` and `bulk_end` run around a rebuild.
+    """
+
+    name: str
+    version: int
+    title: str
+    handlers: Mapping[type[Event], Handler]
+    tables: tuple[Table, ...] = ()
+    resolves: frozenset[str] = frozenset()
+    settle: tuple[str, ...] = ()
+    indexes: Mapping[str, str] = {}
+    views: Mapping[str, str] = {}
+    virtual: Mapping[str, str] = {}
+    bulk_begin: tuple[str, ...] = ()
+    bulk_end: tuple[str, ...] = ()
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The event types that it reads, by their names in the log."""
+        return frozenset(type_of(cls) for cls in self.handlers)
+
+    def changes(self, event: Event) -> Iterable[Change]:
+        """The row changes of one event; none for a type that it doesn't read."""
+        handler = self.handlers.get(type(event))
+        return handler(event) if handler else ()
+
+    @cached_property
+    def schema(self) -> Mapping[str, str]:
+        """Every table, index and search index by name, with the statement that creates it; views are apart."""
+        tables = {table.name: table.ddl for table in self.tables}
+        indexes = {name: f"CREATE INDEX {name} ON {on}" for name, on in self.indexes.items()}
+        return {**tables, **self.virtual, **indexes}
+
+    @cached_property
+    def digest(self) -> str:
+        """Names everything in the declaration that decides what rows look like; another digest means a rebuild."""
+        parts = [self.name, str(self.version), *sorted(self.reads), *self.schema.values(), *self.settle]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+class LogReader(Protocol):
+    """What projections need of a log: any `EventLog` has it."""
+
+    def read(
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Collection[str] | None = None,
+        resolve: Collection[str] = (),
+    ) -> Iterator[Event]:
+        """Events in order of position."""
+        ...
+
+    def position(self) -> int:
+        """Position of the last event."""
+        ...
+
+    def crc_at(self, seq: int) -> str | None:
+        """Checksum of the line at a position; None where there is none."""
+        ...
+
+    def erasures(self) -> int:
+        """The erasure epoch."""
+        ...
+
+    def sync(self) -> None:
+        """Returns when everything read so far is on disk."""
+        ...
+
+
+OnBatch = Callable[[int, int], None]
+"""Called after each batch with the position reached and the position wanted."""
+
+
+class Batch:
+    """Row changes that are gathered in memory and written together."""
+
+    def __init__(self, tables: Iterable[Table]) -> None:
+        self._tables = {table.name: table for table in tables}
+        self._rows: dict[str, list[Row]] = {name: [] for name in self._tables}
+        self._open: dict[str, dict[Row, int]] = {t.name: {} for t in self._tables.values() if t.current}
+        self._closes: dict[str, list[Row]] = {name: [] for name in self._open}
+        self._bulky = frozenset(table.name for table in self._tables.values() if table.bulky)
+        self.chars = 0
+
+    def add(self, change: Change, seq: int) -> None:
+        """Take in one change of the event at `seq`."""
+        if type(change) is Insert and change.table not in self._open:
+            self._rows[change.table].append(change.row)
+            if change.table in self._bulky:
+                self.chars += sum(len(value) for value in change.row if type(value) is str)
+            return
+        self._add_to_closable(change, seq)
+
+    def _add_to_closable(self, change: Change, seq: int) -> None:
+        name = change.table
+        key = change.key if isinstance(change, Close) else change.row[: self._tables[name].current]
+        if not isinstance(change, Insert):
+            self._close(name, key, seq)
+        if not isinstance(change, Close):
+            self._open[name][key] = len(self._rows[name])
+            self._rows[name].append((*change.row, None))
+
+    def _close(self, name: str, key: Row, seq: int) -> None:
+        index = self._open[name].pop(key, None)
+        if index is None:
+            self._closes[name].append((seq, *key))
+        else:
+            self._rows[name][index] = (*self._rows[name][index][:-1], seq)
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Write everything, closes of older rows first, and begin anew."""
+        for name, table in self._tables.items():
+            if self._closes.get(name):
+                connection.executemany(table.close, self._closes[name])
+                self._closes[name].clear()
+            if self._rows[name]:
+                connection.executemany(table.insert, self._rows[name])
+                self._rows[name].clear()
+        for rows in self._open.values():
+            rows.clear()
+        self.chars = 0
+
+
+class Gatherer:
+    """Runs the handlers of some projections over events, batch by batch."""
+
+    def __init__(self, projections: Sequence[Projection]) -> None:
+        self.projections = projections
+        self.batch = Batch(table for projection in projections for table in projection.tables)
+        self.types = frozenset[str]().union(*(projection.reads for projection in projections))
+        self.resolve = frozenset[str]().union(*(projection.resolves for projection in projections))
+        self._routes: dict[type[Event], list[tuple[Projection, Handler]]] = {}
+        for projection in projections:
+            for cls, handler in projection.handlers.items():
+                self._routes.setdefault(cls, []).append((projection, handler))
+
+    def batches(self, log: LogReader, after: int, upto: int) -> Iterator[tuple[int, int]]:
+        """Gather the events after `after` up to `upto`; after each batch, yields (position reached, events in it).
+
+        The consumer writes the batch before it goes on. The last batch reaches `upto`, and may be empty.
+        Raises `ProjectionError` where a projection can't take an event.
+        """
+        events = log.read(after=after, upto=upto, types=self.types, resolve=self.resolve)
+        last = after
+        while True:
+            chunk = self._gather(islice(events, limits.PROJECTION_BATCH_EVENTS))
+            if chunk is None:
+                break
+            last, count = chunk
+            yield last, count
+        if last < upto or upto == after:
+            yield upto, 0
+
+    def _gather(self, events: Iterable[Event]) -> tuple[int, int] | None:
+        """Position and number of the events gathered; None if there were none."""
+        routes, add, count, seq = self._routes, self.batch.add, 0, 0
+        for event in events:
+            seq, count = event.seq, count + 1
+            for projection, handler in routes.get(type(event), ()):
+                try:
+                    for change in handler(event):
+                        add(change, seq)
+                except Exception as error:
+                    raise _refused(projection, event, error) from error
+            if self.batch.chars > limits.PROJECTION_BATCH_CHARS:
+                break
+        return (seq, count) if count else None
+
+
+def _refused(projection: Projection, event: Event, error: Exception) -> ProjectionError:
+    return ProjectionError(
+        f"projection {projection.name} can't take {type_of(event)} at position {event.seq:,}: "
+        f"{type(error).__name__}: {error}; nothing of that batch was kept. "
+        "The log is not at fault: please report this, with the event."
+    )
+
+
+def settle(connection: sqlite3.Connection, projections: Iterable[Projection], after: int, upto: int) -> None:
+    """Run the settling SQL of the projections for the positions after `after`, up to `upto`."""
+    span = {"after": after, "upto": upto}
+    for projection in projections:
+        for statement in projection.settle:
+            connection.execute(statement, span)
+
+
+def open_views(projections: Iterable[Projection]) -> dict[str, str]:
+    """All views by name, with their SQL."""
+    return {name: text for projection in projections for name, text in projection.views.items()}
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+
+def words_of(value: object) -> str | None:
+    """A text of an event as a projection stores it: None for one that was erased, or that nobody resolved."""
+    return value if isinstance(value, str) else None
+
+
+def json_of(value: object) -> str:
+    """A value as compact JSON text."""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,130 @@
+"""Lineage: where every item comes from and where it went, as edges; exportable as W3C PROV-O.
+
+    run -judged_by-> judgment -led_to-> extraction -born_as, supports-> item -hit_in-> retrieval -served-> run
+    run -drawn_from-> extraction                                        item -used_in-> run
+
+Judgments, extractions and retrievals go by the ids of their events. Edges that depend on earlier events (births,
+support, uses) are read from the projections that settle them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from rbank_es.events import JudgmentOverruled, MemoriesExtracted, MemoriesRetrieved, RunJudged
+from rbank_es.projections.engine import Insert, Projection, Table
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
+
+EDGES = Table(
+    name="edges",
+    columns={
+        "number": "INTEGER NOT NULL",
+        "source_kind": "TEXT NOT NULL",
+        "source": "TEXT NOT NULL",
+        "relation": "TEXT NOT NULL",
+        "target_kind": "TEXT NOT NULL",
+        "target": "TEXT NOT NULL",
+    },
+    key=("from_seq", "number"),
+)
+
+
+def _edges(seq: int, edges: list[tuple[str, str, str, str, str]]) -> list[Insert]:
+    return [Insert("edges", (number, *edge, seq)) for number, edge in enumerate(edges)]
+
+
+def judged(event: RunJudged | JudgmentOverruled) -> list[Insert]:
+    """The run was judged; a judgment that overrules is one as well."""
+    return _edges(event.seq, [("run", event.run, "judged_by", "judgment", event.id)])
+
+
+def extracted(event: MemoriesExtracted) -> list[Insert]:
+    """The judgment and the runs that an extraction follows."""
+    edges = [("run", run, "drawn_from", "extraction", event.id) for run in event.runs]
+    if event.judgment is not None:
+        edges.append(("judgment", event.judgment, "led_to", "extraction", event.id))
+    return _edges(event.seq, edges)
+
+
+def retrieved(event: MemoriesRetrieved) -> list[Insert]:
+    """The items that a retrieval found, and the run that it served."""
+    edges = [("item", hit.id, "hit_in", "retrieval", event.id) for hit in event.hits]
+    if event.run is not None:
+        edges.append(("retrieval", event.id, "served", "run", event.run))
+    return _edges(event.seq, edges)
+
+
+_LINEAGE_EDGES = """
+SELECT source_kind, source, relation, target_kind, target, from_seq AS seq FROM edges
+UNION ALL
+SELECT DISTINCT 'extraction', c.extraction, CASE WHEN b.text = p.text THEN 'born_as' ELSE 'supports' END,
+    'item', p.item, p.from_seq
+FROM item_support p JOIN candidates c ON c.text = p.text JOIN item_births b ON b.item = p.item
+UNION ALL
+SELECT 'item', item, 'used_in', 'run', run, from_seq FROM uses
+"""
+
+LINEAGE = Projection(
+    name="lineage",
+    version=1,
+    title="From runs over judgments and extractions to items, and back to the runs that used them",
+    handlers={
+        RunJudged: judged,
+        JudgmentOverruled: judged,
+        MemoriesExtracted: extracted,
+        MemoriesRetrieved: retrieved,
+    },
+    tables=(EDGES,),
+    views={"lineage_edges": _LINEAGE_EDGES},
+)
+
+VOCABULARY = "https://rbank-es.invalid/vocabulary#"
+"""Namespace of what PROV-O has no word for. `.invalid` never resolves: nothing is published there."""
+
+# PROV-O points from an effect to its cause, so each edge is turned round.
+_PROPERTIES = {
+    "judged_by": "wasInformedBy",
+    "led_to": "wasInformedBy",
+    "drawn_from": "wasInformedBy",
+    "born_as": "wasGeneratedBy",
+    "supports": "wasInfluencedBy",
+    "hit_in": "used",
+    "served": "wasInformedBy",
+    "used_in": "used",
+}
+
+
+def provenance(view: View) -> str:
+    """The lineage of the bank at the view's position as Turtle, in W3C PROV-O.
+
+    Runs, judgments, extractions and retrievals are activities, items are entities. Activities that follow one another
+    are tied by `prov:wasInformedBy`; items come from extractions by `prov:wasGeneratedBy`, and are `prov:used` by
+    retrievals and runs. Each edge stands beside it as it is in `lineage_edges`, in the project's own vocabulary.
+    """
+    from rdflib import PROV, RDF, XSD, Graph, Literal, Namespace, URIRef
+
+    own, graph = Namespace(VOCABULARY), Graph()
+    graph.bind("prov", PROV)
+    graph.bind("rbank", own)
+
+    def node(kind: str, name: str) -> URIRef:
+        found = URIRef(f"urn:rbank-es:{kind}:{quote(name, safe='')}")
+        graph.add((found, RDF.type, PROV.Entity if kind == "item" else PROV.Activity))
+        graph.add((found, RDF.type, own[kind.capitalize()]))
+        return found
+
+    for edge in view.rows("lineage_edges"):
+        cause, effect = node(edge["source_kind"], edge["source"]), node(edge["target_kind"], edge["target"])
+        graph.add((effect, PROV[_PROPERTIES[edge["relation"]]], cause))
+        graph.add((cause, own[edge["relation"]], effect))
+    for item in view.rows("items"):
+        found = node("item", item["id"])
+        graph.add((found, own.state, Literal(item["state"])))
+        if item["title"]:
+            graph.add((found, PROV.value, Literal(item["title"])))
+    for run in view.rows("runs"):
+        graph.add((node("run", run["run"]), PROV.startedAtTime, Literal(run["started_at"], datatype=XSD.dateTime)))
+    return graph.serialize(format="turtle")

@@ -1,0 +1,165 @@
+"""Runs: per run what it was asked, how it ended, what it took and what was made of it.
+
+A run exists from its first `run_started`. What ended it and what it cost may be recorded in any order, also before:
+the latest `run_finished` holds, and calls of models add up. Totals that no call tells are those of `run_finished`.
+"""
+
+from __future__ import annotations
+
+from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
+from rbank_es.projections.engine import Insert, Projection, Put, Table, words_of
+
+STARTS = Table(
+    name="run_starts",
+    columns={
+        "run": "TEXT NOT NULL",
+        "task": "TEXT",
+        "ontology": "TEXT",
+        "endpoint": "TEXT",
+        "executor": "TEXT",
+        "model": "TEXT",
+        "mode": "TEXT",
+        "scripted": "INTEGER NOT NULL",
+        "rollout_group": "TEXT",
+        "rollout_index": "INTEGER",
+        "iterations_max": "INTEGER",
+        "started_at": "TEXT NOT NULL",
+    },
+    key=("run",),
+    bulky=True,
+)
+ENDS = Table(
+    name="run_ends",
+    columns={
+        "run": "TEXT NOT NULL",
+        "outcome": "TEXT NOT NULL",
+        "iterations": "INTEGER",
+        "lm_calls": "INTEGER",
+        "tokens_in": "INTEGER",
+        "tokens_out": "INTEGER",
+        "cost_usd": "REAL",
+        "duration_s": "REAL",
+        "answer_chars": "INTEGER",
+        "error_code": "TEXT",
+        "answer": "TEXT",
+        "sparql": "TEXT",
+        "error": "TEXT",
+        "finished_at": "TEXT NOT NULL",
+    },
+    key=("run", "from_seq"),
+    current=1,
+    bulky=True,
+)
+CALLS = Table(
+    name="lm_calls",
+    columns={
+        "run": "TEXT NOT NULL",
+        "role": "TEXT NOT NULL",
+        "tokens_in": "INTEGER",
+        "tokens_out": "INTEGER",
+        "cost_usd": "REAL",
+    },
+    key=("run", "from_seq"),
+)
+STEPS = Table(
+    name="run_steps",
+    columns={"run": "TEXT NOT NULL", "step": "INTEGER NOT NULL"},
+    key=("run", "step"),
+)
+
+
+def started(event: RunStarted) -> tuple[Insert]:
+    """The run, unless it began before."""
+    row = (
+        event.run,
+        words_of(event.task),
+        event.ontology,
+        event.endpoint,
+        event.executor,
+        event.model,
+        event.mode,
+        int(event.scripted),
+        event.rollout_group,
+        event.rollout_index,
+        event.iterations_max,
+        event.occurred_at or event.at,
+        event.seq,
+    )
+    return (Insert("run_starts", row),)
+
+
+def finished(event: RunFinished) -> tuple[Put]:
+    """How the run ended, as the latest to say so has it."""
+    row = (
+        event.run,
+        event.outcome,
+        event.iterations,
+        event.lm_calls,
+        event.tokens_in,
+        event.tokens_out,
+        event.cost_usd,
+        event.duration_s,
+        event.answer_chars,
+        event.error_code,
+        words_of(event.answer),
+        words_of(event.sparql),
+        words_of(event.error),
+        event.occurred_at or event.at,
+        event.seq,
+    )
+    return (Put("run_ends", row),)
+
+
+def called(event: LmCalled) -> tuple[Insert, ...]:
+    """A call of a model, if it was made in a run."""
+    if event.run is None:
+        return ()
+    return (Insert("lm_calls", (event.run, event.role, event.tokens_in, event.tokens_out, event.cost_usd, event.seq)),)
+
+
+def stepped(event: StepTaken) -> tuple[Insert]:
+    """A step of a run, once per index."""
+    return (Insert("run_steps", (event.run, event.index, event.seq)),)
+
+
+_RUNS = """
+WITH spent AS (
+    SELECT run, count(*) AS lm_calls, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out,
+        sum(cost_usd) AS cost_usd
+    FROM lm_calls GROUP BY run
+),
+stepped AS (SELECT run, count(*) AS steps FROM run_steps GROUP BY run),
+returned AS (SELECT run, count(*) AS tool_calls FROM tool_calls GROUP BY run),
+built AS (SELECT run, max(items_n) AS items_injected FROM contexts GROUP BY run)
+SELECT r.run, r.task, r.ontology, r.endpoint, r.executor, r.model, r.mode, r.scripted, r.rollout_group,
+    r.rollout_index, r.iterations_max,
+    r.from_seq AS started_seq, r.started_at, e.from_seq AS finished_seq, e.finished_at, e.outcome,
+    coalesce(e.iterations, p.steps, 0) AS iterations,
+    CASE WHEN c.run IS NULL THEN e.lm_calls ELSE c.lm_calls END AS lm_calls,
+    CASE WHEN c.run IS NULL THEN e.tokens_in ELSE c.tokens_in END AS tokens_in,
+    CASE WHEN c.run IS NULL THEN e.tokens_out ELSE c.tokens_out END AS tokens_out,
+    CASE WHEN c.run IS NULL THEN e.cost_usd ELSE c.cost_usd END AS cost_usd,
+    e.duration_s, e.answer_chars, e.error_code, e.answer, e.sparql, e.error,
+    l.success, l.judge, s.success AS score,
+    coalesce(b.items_injected, 0) AS items_injected,
+    coalesce(t.tool_calls, 0) AS tool_calls,
+    coalesce(p.steps, 0) AS steps
+FROM run_starts r
+LEFT JOIN run_ends e ON e.run = r.run AND e.to_seq IS NULL
+LEFT JOIN verdicts l ON l.run = r.run AND l.purpose = 'learning' AND l.to_seq IS NULL
+LEFT JOIN verdicts s ON s.run = r.run AND s.purpose = 'scoring' AND s.to_seq IS NULL
+LEFT JOIN spent c ON c.run = r.run
+LEFT JOIN stepped p ON p.run = r.run
+LEFT JOIN returned t ON t.run = r.run
+LEFT JOIN built b ON b.run = r.run
+"""
+
+RUNS = Projection(
+    name="runs",
+    version=1,
+    title="Runs: task, outcome, iterations, cost, verdicts",
+    handlers={RunStarted: started, RunFinished: finished, LmCalled: called, StepTaken: stepped},
+    resolves=frozenset({"run_started", "run_finished"}),
+    tables=(STARTS, ENDS, CALLS, STEPS),
+    views={"runs": _RUNS},
+)
