@@ -46,6 +46,15 @@ POLL_S = 0.25
 PROJECTION_BATCH_EVENTS = 20_000
 """Events whose row changes are applied in one transaction while catching up."""
 
+PROJECTION_BATCH_CHARS = 32 * MIB
+"""Characters of text after which such a transaction is closed early: a few events may hold a lot of text."""
+
+PROJECTION_CACHE_KIB = 128 * KIB
+"""Memory for pages of a read model while it is being built, in KiB."""
+
+PROJECTION_BUSY_S = 60.0
+"""How long a statement waits while another process commits to the same read models."""
+
 QUERY_WORDS = 64
 """Distinct words of a search that are used; the rest of the query is ignored."""
 
