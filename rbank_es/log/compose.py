@@ -39,7 +39,7 @@ class Group(NamedTuple):
 def prepare(event: Event, event_id: str, salt: str) -> Prepared:
     """Give an event its id and encode it. Raises `BadEvent` if it can't be."""
     given = bool(event.id)
-    if not given:
+    if event.id != event_id:
         event = msgspec.structs.replace(event, id=event_id)
     try:
         body = encode_body(event, salt if texts_of(type(event)) else "")

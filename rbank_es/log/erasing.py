@@ -54,8 +54,8 @@ class Job(msgspec.Struct, frozen=True):
     records: tuple[msgspec.Raw, ...]
 
     @classmethod
-    def of(cls, plan: Plan, events: Iterable[Event]) -> Job:
-        """The job that carries out a plan, recorded by these events."""
+    def of(cls, events: Iterable[Event]) -> Job:
+        """The job that these events record."""
         return cls(tuple(msgspec.Raw(msgspec.json.encode(event)) for event in events))
 
     @classmethod
@@ -270,12 +270,12 @@ def _rewrite_line(
     return lines.chain(digest, new[:-1]), new
 
 
-def clear(folder: Path, keep: str) -> None:
+def clear(folder: Path, keep: str, calls: System) -> None:
     """Remove all derived files: they may hold what was erased, and are made anew when wanted."""
     for path in folder.iterdir():
         if path.name != keep:
             path.unlink(missing_ok=True)
-    System().sync_directory(folder)
+    calls.sync_directory(folder)
 
 
 def stored_texts(segment: Segment) -> dict[bytes, str]:

@@ -51,7 +51,7 @@ class System:
 
     def replace(self, source: Path, target: Path) -> None:
         """Put `source` in the place of `target`, atomically and durably."""
-        os.replace(source, target)
+        source.replace(target)
         self.sync_directory(target.parent)
 
     def remove(self, path: Path) -> None:

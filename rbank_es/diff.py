@@ -1,0 +1,116 @@
+"""What differs between two states of a bank, or of two banks. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rbank_es.events import PolicyChoice
+from rbank_es.state import ItemState, State, usage
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One thing that differs: what it was and what it is; None where it wasn't there."""
+
+    what: str
+    before: Any
+    after: Any
+
+
+class ItemDiff(msgspec.Struct, frozen=True):
+    """How one item differs."""
+
+    id: str
+    title: str
+    changes: tuple[Change, ...]
+
+
+class RunDiff(msgspec.Struct, frozen=True):
+    """How one run differs."""
+
+    run: str
+    changes: tuple[Change, ...]
+
+
+class Diff(msgspec.Struct, frozen=True):
+    """All that differs between two states: `added` and `removed` are items in one of them only."""
+
+    before: int
+    after: int
+    added: tuple[ItemDiff, ...]
+    removed: tuple[ItemDiff, ...]
+    changed: tuple[ItemDiff, ...]
+    runs: tuple[RunDiff, ...]
+    policies: tuple[Change, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.added or self.removed or self.changed or self.runs or self.policies)
+
+
+def diff_states(before: State, after: State) -> Diff:
+    """What differs from `before` to `after`; everything is in order of id."""
+    known = {name: _items(state) for name, state in (("before", before), ("after", after))}
+    old, new = known["before"], known["after"]
+    return Diff(
+        before=before.position,
+        after=after.position,
+        added=tuple(_item(after.items[id_], {}, new[id_]) for id_ in sorted(new.keys() - old.keys())),
+        removed=tuple(_item(before.items[id_], old[id_], {}) for id_ in sorted(old.keys() - new.keys())),
+        changed=tuple(
+            _item(after.items[id_], old[id_], new[id_])
+            for id_ in sorted(old.keys() & new.keys())
+            if old[id_] != new[id_]
+        ),
+        runs=_runs(before, after),
+        policies=_changes(_policies(before), _policies(after)),
+    )
+
+
+def _items(state: State) -> dict[str, dict[str, Any]]:
+    used = usage(state)
+    return {id_: _facts(entry, *used.get(id_, (0, 0))) for id_, entry in state.items.items()}
+
+
+def _facts(entry: ItemState, uses: int, wins: int) -> dict[str, Any]:
+    words = {name: getattr(entry.item, name) for name in ("title", "desc", "content")}
+    return {"state": entry.state, "support": entry.support, "uses": uses, "wins": wins, "erased": entry.erased} | words
+
+
+def _item(entry: ItemState, before: dict[str, Any], after: dict[str, Any]) -> ItemDiff:
+    return ItemDiff(entry.item.id, entry.item.title, _changes(before, after))
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[Change, ...]:
+    names = list(dict.fromkeys([*before, *after]))
+    return tuple(
+        Change(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
+    )
+
+
+def _runs(before: State, after: State) -> tuple[RunDiff, ...]:
+    names = sorted(before.runs.keys() | after.runs.keys())
+    found = (RunDiff(name, _changes(_run(before, name), _run(after, name))) for name in names)
+    return tuple(entry for entry in found if entry.changes)
+
+
+def _run(state: State, run: str) -> dict[str, Any]:
+    if run not in state.runs:
+        return {}
+    facts: dict[str, Any] = {"outcome": state.runs[run].outcome or "running", "iterations": state.runs[run].iterations}
+    for purpose in ("learning", "scoring"):
+        verdict = state.verdicts.get((run, purpose))
+        if verdict is not None:
+            facts[purpose] = "success" if verdict.success else "failure"
+    return facts
+
+
+def _policies(state: State) -> dict[str, str]:
+    return {kind: _policy(choice) for kind, choice in state.policies.items()}
+
+
+def _policy(choice: PolicyChoice) -> str:
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(choice.settings.items()))
+    return f"{choice.name}-{choice.version}({settings})"

@@ -1,0 +1,366 @@
+"""Writing: one group at a time under the bank's lock, synced outside it.
+
+The order of steps under the lock: refuse if a sync had failed; complete an erasure that was interrupted; catch up with
+what others wrote, and cut off what an interrupted append left; answer a retry; compare the expected position; write
+the group whole, or take it back. After unlocking: sync, then acknowledge.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, LogFailed, LogUnavailable, PositionConflict
+from rbank_es.events.base import Event, Ref
+from rbank_es.events.codec import texts_of
+from rbank_es.events.intake import check_identity
+from rbank_es.log import derived, erasing, lines, names, system
+from rbank_es.log.compose import Group, Prepared, compose, prepare, same_content
+from rbank_es.log.heads import Heads
+from rbank_es.log.ids import Ids
+from rbank_es.log.protocol import ANY, EMPTY, Appended, Erasing, Erasure, Expected
+from rbank_es.log.reader import Reader, Tail, opened
+from rbank_es.log.segments import Segment, list_segments, read_opened, segment_path
+from rbank_es.log.texts import Texts
+
+FAILED = "FAILED"
+LOCK = "lock"
+
+
+class Writer:
+    """The writing half of a `FileLog`. Opens its files when first used, and anew in a forked child."""
+
+    def __init__(
+        self,
+        directory: Path,
+        bank_id: str,
+        reader: Reader,
+        texts: Texts,
+        heads: Heads,
+        *,
+        clock: system.Clock,
+        entropy: system.Entropy,
+        calls: system.System,
+        unsafe_no_sync: bool,
+    ) -> None:
+        self._directory, self._bank_id, self._seed = directory, bank_id, lines.seed_of(bank_id)
+        self._place = str(directory)
+        self._reader, self._texts, self._heads = reader, texts, heads
+        self._clock, self._entropy, self._system = clock, entropy, calls
+        self._unsafe_no_sync = unsafe_no_sync
+        self._mutex = threading.RLock()
+        self.ids = Ids(directory, reader)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._fd = self._lock_fd = -1
+        self._stored: dict[bytes, str] | None = None
+        self._dirty = False
+        self._heads.tail = None
+        self.ids.forget_active()
+
+    # ---------------------------------------------------------------- locking
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """No other thread, process or forked child writes meanwhile. Raises `LogBusy`, `LogUnavailable`."""
+        with self._mutex:
+            if self._pid != os.getpid():
+                self._forget()
+            try:
+                if self._lock_fd < 0:
+                    self._lock_fd = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+                system.take(self._lock_fd, self._place)
+                try:
+                    yield
+                finally:
+                    system.release(self._lock_fd)
+            except OSError as error:
+                raise LogUnavailable(self._place, "write to", error) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Exclusive, and with no erasure under way: one that was interrupted is completed first."""
+        while True:
+            with self.exclusive():
+                if not (self._directory / erasing.MARKER).exists():
+                    yield
+                    return
+            self.finish_erasure()
+
+    def _ready(self) -> Tail:
+        """Under the lock: the tail as it is now, healed, with an open descriptor on its segment."""
+        with suppress(FileNotFoundError):
+            raise LogFailed(self._place, (self._directory / FAILED).read_text().strip())
+        tail = self._heads.tail
+        if self._fd >= 0 and tail is not None:
+            status = os.fstat(self._fd)
+            if status.st_size == tail.offset and status.st_nlink and status.st_ino == tail.inode:
+                return tail
+        return self._catch_up()
+
+    def _catch_up(self) -> Tail:
+        tail, same = self._heads.under_lock(list_segments(self._directory)[-1])
+        if not same or self._fd < 0 or os.fstat(self._fd).st_ino != tail.inode:
+            self._reopen(tail.segment)
+        self._stored = None
+        self.ids.forget_active()
+        self._heads.durable = max(self._heads.durable, tail.durable)
+        self._heads.last_at = max(self._heads.last_at, tail.at) or self._time_before(tail.segment)
+        self._heads.tail = tail
+        if tail.sealed is not None:
+            return self._open_next(tail.sealed.last, tail.sealed.head)
+        if tail.offset < os.fstat(self._fd).st_size:
+            self._system.truncate(self._fd, tail.offset)
+        return tail
+
+    def _reopen(self, segment: Segment) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._fd = os.open(segment.path, os.O_RDWR | os.O_APPEND)
+
+    def _time_before(self, segment: Segment) -> str:
+        return next((found.event.at for found in self._reader.numbered(segment.first - 2, segment.first - 1)), "")
+
+    # ---------------------------------------------------------------- appending
+
+    def append(self, events: Sequence[Event], expected: int | Expected) -> Appended:
+        """See `EventLog.append`."""
+        prepared = self._prepare(events)
+        with self._writing():
+            tail = self._ready()
+            appended = self._known(prepared)
+            if appended is None:
+                self._check(expected, tail.seq)
+                appended, _ = self._append(prepared, tail)
+            fd = os.dup(self._fd)
+        self._acknowledge(fd, appended.last)
+        return appended
+
+    def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
+        if not events:
+            raise BadEvent("there is nothing to append")
+        if len(events) > limits.GROUP_EVENTS:
+            raise LimitExceeded("events of one append", len(events), limits.GROUP_EVENTS, "split it (append --batch N)")
+        salts = names.salts(self._entropy(18 * len(events)))
+        noise = self._entropy(10 * len(events))
+        now = self._clock()
+        prepared = []
+        for number, (event, salt) in enumerate(zip(events, salts, strict=True)):
+            if event.id or event.occurred_at:
+                check_identity(event, number + 1)
+            event_id = event.id or names.uuid7(now, noise[10 * number : 10 * number + 10])
+            prepared.append(prepare(self._owned(event), event_id, salt))
+        return prepared
+
+    def _owned(self, event: Event) -> Event:
+        """The event with texts in place of handles: a handle is good only within its own segment."""
+        for name in texts_of(type(event)):
+            value = getattr(event, name)
+            if isinstance(value, Ref) or (isinstance(value, tuple) and any(isinstance(part, Ref) for part in value)):
+                return self._texts.resolved(event)
+        return event
+
+    def _check(self, expected: int | Expected, actual: int) -> None:
+        wanted = actual if expected is ANY else 0 if expected is EMPTY else expected
+        if wanted != actual:
+            raise PositionConflict(self._place, int(str(wanted)), actual)
+
+    def _known(self, prepared: list[Prepared]) -> Appended | None:
+        """Where the group stands already, if it does. Raises `DuplicateEvent` if only in part, or otherwise."""
+        given = [item.event.id for item in prepared if item.given_id]
+        if not given:
+            return None
+        if len(set(given)) < len(given):
+            twice = next(event_id for event_id in given if given.count(event_id) > 1)
+            raise BadEvent(f"id {twice} is given twice in one append", path="$.id")
+        found = self.ids.find(given)
+        if not found:
+            return None
+        first = min(found, key=lambda event_id: found[event_id])
+        if len(found) < len(prepared):
+            reason = f"as {len(found)} of {len(prepared)} events of this append are"
+            raise DuplicateEvent(first, found[first], reason)
+        stored = tuple(self._stored_as(item, found[item.event.id]) for item in prepared)
+        return Appended(min(found.values()), max(found.values()), stored, duplicate=True)
+
+    def _stored_as(self, item: Prepared, seq: int) -> Event:
+        (there,) = self._reader.numbered(seq - 1, seq)
+        stored = self._texts.resolved(there.event, there.segment)
+        given = compose([item._replace(long=False)], **self._circumstances(seq)).events[0]
+        if not same_content(stored, given):
+            raise DuplicateEvent(item.event.id, seq, "with other content")
+        return there.event
+
+    def _circumstances(self, first: int) -> dict[str, Any]:
+        return {
+            "first": first,
+            "at": max(names.utc_text(self._clock()), self._heads.last_at),
+            "durable": self._heads.durable,
+            "seed": self._seed,
+            "stored": self._stored or {},
+            "salt": lambda: names.salts(self._entropy(18))[0],
+        }
+
+    def _append(self, prepared: list[Prepared], tail: Tail) -> tuple[Appended, Tail]:
+        group = self._compose(prepared, tail)
+        if tail.offset + len(group.data) > limits.SEGMENT_BYTES and tail.seq >= tail.segment.first:
+            tail = self._roll(tail)
+            group = self._compose(prepared, tail)
+        self._write(group.data, tail)
+        last = group.events[-1]
+        tail = tail._replace(offset=tail.offset + len(group.data), seq=last.seq, at=last.at)
+        self._heads.tail, self._heads.last_at, self._dirty = tail, last.at, True
+        self.ids.add(group.events)
+        if self._stored is not None:
+            self._stored.update(group.texts)
+        return Appended(group.events[0].seq, last.seq, group.events), tail
+
+    def _compose(self, prepared: list[Prepared], tail: Tail) -> Group:
+        if self._stored is None and any(item.long for item in prepared):
+            self._stored = erasing.stored_texts(tail.segment)
+        return compose(prepared, **self._circumstances(tail.seq + 1))
+
+    def _write(self, data: bytes, tail: Tail) -> None:
+        """All of the bytes or none: what a full disk or a signal cuts short is taken back."""
+        try:
+            self._system.write(self._fd, data)
+        except BaseException:
+            with suppress(OSError):
+                self._system.truncate(self._fd, tail.offset)
+            raise
+
+    def _acknowledge(self, fd: int, last: int) -> None:
+        """Sync outside the lock: writers that wait here share the disk's work instead of queueing for it."""
+        try:
+            if not self._unsafe_no_sync:
+                self._system.sync_data(fd)
+                self._heads.durable = max(self._heads.durable, last)
+        except OSError as error:
+            self.fail(error)
+        finally:
+            os.close(fd)
+
+    def fail(self, error: OSError) -> None:
+        """After one failed sync nobody may trust the next: leave a marker that stops all writers of the bank."""
+        reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
+        with self.exclusive(), suppress(OSError):
+            (self._directory / FAILED).write_text(reason + "\n")
+            self._system.sync_directory(self._directory)
+        raise LogFailed(self._place, reason) from error
+
+    def recover(self) -> bool:
+        """For a log that was just found sound: sync it all and let writers in again. Whether there was a need to."""
+        if not (self._directory / FAILED).exists():
+            return False
+        with self.exclusive():
+            for segment in list_segments(self._directory):
+                with opened(segment.path) as fd:
+                    self._system.sync_data(fd)
+            self._system.remove(self._directory / FAILED)
+        return True
+
+    # ---------------------------------------------------------------- rolling
+
+    def _roll(self, tail: Tail) -> Tail:
+        """Under the lock: close the active segment and begin the next."""
+        digest = self._heads.head(tail.seq).digest
+        self._write(lines.sealed_line(tail.seq, digest, self._seed), tail)
+        self._sync_active()
+        return self._open_next(tail.seq, digest)
+
+    def _sync_active(self) -> None:
+        try:
+            self._system.sync_data(self._fd)
+        except OSError as error:
+            self.fail(error)
+
+    def _open_next(self, last: int, head: str) -> Tail:
+        segment = Segment(segment_path(self._directory, last + 1), last + 1)
+        line = lines.opened_line(self._bank_id, segment.first, head, self._erased_before(last))
+        self._system.write_whole(segment.path, line)
+        self._reopen(segment)
+        inode = os.fstat(self._fd).st_ino
+        self._heads.durable = max(self._heads.durable, last)
+        self._heads.note_digest((len(line), last, bytes.fromhex(head)), segment, inode)
+        self._heads.last_at = self._heads.last_at or self._time_before(segment)
+        tail = Tail(segment, inode, len(line), last, self._heads.last_at, 0, None)
+        self._heads.tail, self._stored = tail, None
+        self.ids.forget_active()
+        return tail
+
+    def _erased_before(self, last: int) -> int:
+        """Position of the last erasure: an erasure is always the last event of its segment."""
+        if any(self._reader.numbered(last - 1, last, ("content_erased",))):
+            return last
+        segment = list_segments(self._directory)[-1]
+        with opened(segment.path) as fd:
+            return read_opened(segment, fd)[0].erased
+
+    # ---------------------------------------------------------------- erasing
+
+    def erase(self, what: Erasing, reason: str, by: str | None) -> Erasure:
+        """See `EventLog.erase`."""
+        self.finish_erasure()
+        with system.locked(self._derived_lock(), self._place), self.exclusive():
+            tail = self._ready()
+            planned = erasing.plan(self._directory, self._reader, self._texts, what, reason)
+            if not planned.found and not planned.erasure.texts:
+                return msgspec.structs.replace(planned.erasure, dry_run=False)
+            prepared = self._prepare(erasing.events_of(planned, reason, by))
+            job = erasing.Job.of(item.event for item in prepared)
+            self._system.write_whole(self._directory / erasing.MARKER, msgspec.json.encode(job))
+            appended = self._carry_out(job, prepared, tail)
+        return msgspec.structs.replace(planned.erasure, dry_run=False, appended=appended)
+
+    def finish_erasure(self) -> None:
+        """Complete what an eraser began and could not end, if there is such a thing."""
+        marker = self._directory / erasing.MARKER
+        if marker.exists():
+            with system.locked(self._derived_lock(), self._place), self.exclusive(), suppress(FileNotFoundError):
+                job = erasing.Job.read(marker)
+                self._carry_out(job, self._prepare(job.events()), self._ready())
+
+    def _derived_lock(self) -> Path:
+        """The lock that whoever writes derived files holds; always taken before the log's own."""
+        self._heads.folder.mkdir(exist_ok=True)
+        return self._heads.folder / derived.LOCK
+
+    def _carry_out(self, job: erasing.Job, prepared: list[Prepared], tail: Tail) -> Appended:
+        appended = self._known(prepared)
+        if appended is None:
+            appended, tail = self._append(prepared, tail)
+        self._sync_active()
+        if tail.seq >= tail.segment.first:
+            self._roll(tail)
+        erasing.rewrite(self._directory, job, self._bank_id, self._system)
+        erasing.clear(self._heads.folder, derived.LOCK, self._system)
+        self.ids.forget_all()
+        self._system.remove(self._directory / erasing.MARKER)
+        return appended
+
+    # ---------------------------------------------------------------- closing
+
+    def close(self) -> None:
+        """Let go of files; leave a hint if anything was written."""
+        with self._mutex:
+            if self._pid == os.getpid():
+                if self._dirty:
+                    self._heads.leave_hint()
+                _close_all((self._fd, self._lock_fd))
+            self._forget()
+
+
+def _close_all(descriptors: Iterable[int]) -> None:
+    for fd in descriptors:
+        if fd >= 0:
+            os.close(fd)

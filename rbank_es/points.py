@@ -1,0 +1,105 @@
+"""Points in time: a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id.
+
+A point means everything up to and including a position. A time means the last event recorded at or before it; an
+event id, the bank just after that event; a run id, the bank just before that run began. Where a text could mean two
+of them, `seq:`, `event:` or `run:` in front says which.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+
+from rbank_es.errors import BadPoint
+from rbank_es.events import RunStarted
+from rbank_es.log import EventLog
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
+_BACK = re.compile(r"HEAD(?:~(\d{1,18}))?")
+_NUMBER = re.compile(r"\d{1,18}")
+
+
+def resolve_point(log: EventLog, point: str | int | None) -> int:
+    """The position that a point means; None means the head. Raises `BadPoint` if there is none, or two."""
+    head = log.position()
+    if point is None:
+        return head
+    if isinstance(point, int):
+        return _within(point, str(point), head)
+    if found := _BACK.fullmatch(point):
+        return _within(head - int(found[1] or 0), point, head)
+    prefix, _, rest = point.partition(":")
+    if prefix in ("seq", "event", "run") and rest:
+        found_seq = {"seq": _seq, "event": _event, "run": _run}[prefix](log, rest, head)
+        if found_seq is None:
+            raise BadPoint(point, f"there is no such {'position' if prefix == 'seq' else prefix} in {log.place}")
+        return found_seq
+    return _any(log, point, head)
+
+
+def _any(log: EventLog, point: str, head: int) -> int:
+    meanings = {
+        "a position": _seq(log, point, head),
+        "a time": _time(log, point, head),
+        "an event": _event(log, point, head),
+        "a run": _run(log, point, head),
+    }
+    found = {name: seq for name, seq in meanings.items() if seq is not None}
+    if len(found) > 1:
+        raise BadPoint(point, f"it could be {' or '.join(found)}; write seq:, event: or run: in front")
+    if found:
+        return next(iter(found.values()))
+    if _NUMBER.fullmatch(point):
+        return _within(int(point), point, head)
+    raise BadPoint(point, f"no position, event or run of that name in {log.place} (its head is at {head:,})")
+
+
+def _within(seq: int, point: str, head: int) -> int:
+    if not 0 <= seq <= head:
+        raise BadPoint(point, f"there is no position {seq:,}; the log goes from 0 to {head:,}")
+    return seq
+
+
+def _seq(log: EventLog, text: str, head: int) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) and int(text) <= head else None
+
+
+def _event(log: EventLog, text: str, head: int) -> int | None:
+    try:
+        event_id = str(uuid.UUID(text))
+    except ValueError:
+        return None
+    return log.seq_of_id(event_id) if event_id == text.lower() else None
+
+
+def _run(log: EventLog, text: str, head: int) -> int | None:
+    for event in log.read(types=("run_started",)):
+        if isinstance(event, RunStarted) and event.run == text:
+            return event.seq - 1
+    return None
+
+
+def _time(log: EventLog, text: str, head: int) -> int | None:
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadPoint(text, f"not a time ({error})") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    limit = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _last_at_or_before(log, limit, head)
+
+
+def _last_at_or_before(log: EventLog, limit: str, head: int) -> int:
+    """Bisection: writers keep `at` from going backwards."""
+    low, high = 0, head
+    while low < high:
+        middle = (low + high + 1) // 2
+        if next(iter(log.read(after=middle - 1, upto=middle))).at <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low
