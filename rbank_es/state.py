@@ -196,8 +196,8 @@ class State(Struct, frozen=True, kw_only=True):
 def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:
     """The state after `events`, which follow `state` (default: the empty bank) in order. `state` is left as it is.
 
-    Events of types not in `RELEVANT` may be left out; then give the `position` reached. Candidates must be resolved:
-    raises `BadEvent` where one is still a `Ref`.
+    Events of types not in `RELEVANT` may be left out; then give the `position` reached. The texts of types in
+    `RESOLVED` must be: raises `BadEvent` where a candidate is still a `Ref`. No other text is looked at.
     """
     work = _Work(state or State())
     handlers, last = _HANDLERS, work.before.position
@@ -422,24 +422,19 @@ def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
 
 
 def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
-    known = [decision for decision in event.decisions if _is_about_its_candidate(work, event, decision)]
-    for decision in known:
+    known = [
+        (decision, candidate)
+        for decision in event.decisions
+        if (candidate := work.candidates.get((event.extraction, decision.candidate)))
+        and candidate.item.id == decision.item
+    ]
+    for decision, candidate in known:
         if decision.action in BIRTHS and decision.item not in work.items:
-            _bear(work, event, decision)
-    for decision in known:
+            work.items[decision.item] = ItemState(
+                item=candidate.item, born_seq=event.seq, extraction=event.extraction, erased=candidate.erased
+            )
+    for decision, _ in known:
         _settle(work, event, decision)
-
-
-def _is_about_its_candidate(work: _Work, event: MemoriesConsolidated, decision: Decision) -> bool:
-    candidate = work.candidates.get((event.extraction, decision.candidate))
-    return candidate is not None and candidate.item.id == decision.item
-
-
-def _bear(work: _Work, event: MemoriesConsolidated, decision: Decision) -> None:
-    candidate = work.candidates[event.extraction, decision.candidate]
-    work.items[decision.item] = ItemState(
-        item=candidate.item, born_seq=event.seq, extraction=event.extraction, erased=candidate.erased
-    )
 
 
 def _settle(work: _Work, event: MemoriesConsolidated, decision: Decision) -> None:
@@ -498,3 +493,6 @@ _HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {
 
 RELEVANT: frozenset[str] = frozenset(type_of(cls) for cls in _HANDLERS)
 """The event types that the fold reads; a reader may skip all others if it tells `fold` the position."""
+
+RESOLVED: frozenset[str] = frozenset({type_of(MemoriesExtracted)})
+"""The event types whose texts the fold reads; a reader need not fetch any others."""
