@@ -1,0 +1,300 @@
+"""The page: one HTML file that needs nothing else. It opens from disk, and its own policy forbids it any request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from importlib.resources import files
+from string import Template
+
+from rbank_es import __version__, limits
+from rbank_es.dashboard import figures, model, palette, tables, words
+from rbank_es.dashboard.figures import Chart
+from rbank_es.dashboard.markup import Html, element, join, shorten
+from rbank_es.dashboard.model import PageFacts, Picture, Rows
+
+
+def render(view: Rows, facts: PageFacts) -> str:
+    """The whole page as text; the same rows and facts give the same page, byte for byte.
+
+    Raises MissingExtra where there are charts to draw and plotly is not installed.
+    """
+    picture = model.read(view, facts)
+    charts = [*figures.run_charts(picture), figures.tool_chart(picture), *figures.bank_charts(picture)]
+    charts += [figures.item_chart(picture), figures.stock_chart(picture)]
+    drawn = {_id(chart): chart.figure for chart in charts if chart.figure is not None}
+    scripts, policy = _scripts(drawn) if drawn else (Html(""), _policy([]))
+    main = _empty(facts) if picture.empty else _sections(picture, {chart.key: chart for chart in charts})
+    body = join(_header(picture), main)
+    style = _asset("style.css")
+    footer = _footer(len(f"{body}{scripts}{style}".encode()), bool(drawn))
+    return Template(_asset("page.html")).substitute(
+        policy=policy,
+        title=join(shorten(facts.name), f" at position {facts.position:,} – rbank-es"),
+        light=palette.declarations(dark=False),
+        dark=palette.declarations(dark=True),
+        style=style,
+        body=element("div", body, footer, class_="page"),
+        scripts=scripts,
+    )
+
+
+def _id(chart: Chart) -> str:
+    return f"chart-{chart.key}"
+
+
+def _asset(name: str) -> str:
+    return files("rbank_es.dashboard").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
+
+
+def _scripts(drawn: dict[str, figures.Figure]) -> tuple[Html, str]:
+    """The scripts, and the policy that lets these run and no others."""
+    programs = [figures.library(), _asset("script.js")]
+    data = json.dumps({"figures": drawn, "dark": palette.repaint()}, separators=(",", ":"), allow_nan=False)
+    blocks = [f'<script type="application/json" id="figures">{_inert(data)}</script>']
+    blocks += [f"<script>{program}</script>" for program in programs]
+    return Html("\n".join(blocks)), _policy(programs)
+
+
+def _inert(data: str) -> str:
+    """JSON in which no text can end the script element that holds it, or begin a comment."""
+    return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _policy(programs: Sequence[str]) -> str:
+    """A Content-Security-Policy without any source on a network; plotly.js sets styles, so those may be inline."""
+    hashes = [base64.b64encode(hashlib.sha256(program.encode()).digest()).decode() for program in programs]
+    scripts = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _header(picture: Picture) -> Html:
+    facts = picture.facts
+    place = [("Position", f"{facts.position:,}"), ("Recorded", words.moment(facts.at))]
+    point = f"as of {shorten(facts.point)}" if facts.point else "the newest position when this page was written"
+    place += [("Point in time", point)]
+    entries = [element("div", element("dt", name), element("dd", value)) for name, value in place]
+    digest = element("dd", element("code", facts.head))
+    entries += [element("div", element("dt", "Head digest"), digest)]
+    return element(
+        "header",
+        element("p", "Reasoning bank", class_="kind"),
+        element("h1", shorten(facts.name)),
+        element("p", shorten(facts.purpose, 500), class_="purpose") if facts.purpose else "",
+        element("dl", *entries, class_="place"),
+        _scripted(picture),
+    )
+
+
+def _scripted(picture: Picture) -> Html:
+    n = sum(bool(row.get("scripted")) for row in picture.runs)
+    if not n:
+        return Html("")
+    if n == len(picture.runs):
+        which = "The only run" if n == 1 else f"All {n:,} runs"
+        said = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
+    else:
+        said = f"{n:,} of {words.plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
+    return element("p", said, class_="note")
+
+
+def _empty(facts: PageFacts) -> Html:
+    if facts.point:
+        said = "At this point in time the bank held no runs and no items. Look at a later one."
+    else:
+        said = (
+            "Nothing has happened in this bank yet: it holds no runs and no items. Bring some in, and write this again:"
+        )
+    place = shorten(facts.name, 60)
+    commands = (
+        f"rbank-es import {place} PATH\nrbank-es append {place} EVENTS.jsonl\nrbank-es dashboard {place} -o PAGE.html"
+    )
+    shown = Html("") if facts.point else element("pre", element("code", commands))
+    return element("main", element("h2", "An empty bank"), element("p", said), shown, id="main")
+
+
+def _sections(picture: Picture, charts: dict[str, Chart]) -> Html:
+    links = (
+        ("leakage", "Leakage by run"),
+        ("tools", "By tool"),
+        ("flags", "Red flags"),
+        ("bank", "The bank"),
+        ("items", "Items"),
+    )
+    items = (element("li", element("a", name, href=f"#{key}")) for key, name in links)
+    nav = element("nav", element("ul", *items), aria_label="Sections")
+    return element(
+        "main", _keys(picture), nav, _leakage(picture, charts), _bank(picture, charts), id="main", tabindex="-1"
+    )
+
+
+def _keys(picture: Picture) -> Html:
+    entries = (_key(*figure) for figure in _key_figures(picture))
+    return element("dl", *entries, class_="keys", aria_label="Key figures")
+
+
+def _key(name: str, value: str, about: str, flagged: bool = False) -> Html:
+    look = "value" + (" flagged" if flagged else "") + ("" if value[0].isdigit() else " words")
+    return element("div", element("dt", name), element("dd", value, class_=look), element("dd", about))
+
+
+def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
+    judged = [row["success"] for row in picture.runs if row.get("success") is not None]
+    won = sum(map(bool, judged))
+    active = sum(n for (_, state), n in picture.items.items() if state == "active")
+    uses, wins = (sum(row[name] or 0 for row in picture.used) for name in ("uses", "wins"))
+    flagged = len({row["run"] for row in picture.flags})
+    watched = any(
+        row.get(measure.column) is not None for row in picture.runs for measure in model.MEASURES if measure.threshold
+    )
+    return [
+        ("Runs", f"{len(picture.runs):,}", _outcomes(picture), False),
+        (
+            "Success rate",
+            words.percent(won / len(judged)) if judged else words.NOT_RECORDED,
+            f"{won:,} of {words.plural(len(judged), 'judged run')}" if judged else "no run was judged",
+            False,
+        ),
+        ("Active items", f"{active:,}", f"of {picture.items.total():,} ever stored", False),
+        ("Uses", f"{uses:,}", f"of {words.plural(len(picture.used), 'item')}", False),
+        ("Wins", f"{wins:,}", f"{words.percent(wins / uses)} of uses" if uses else "no item was used", False),
+        (
+            "Red flags",
+            f"{len(picture.flags):,}" if watched or picture.flags else words.NOT_RECORDED,
+            f"in {flagged:,} of {words.plural(len(picture.runs), 'run')}",
+            bool(picture.flags),
+        ),
+    ]
+
+
+def _outcomes(picture: Picture) -> str:
+    counted = Counter(row.get("outcome") or "not finished" for row in picture.runs)
+    return (
+        ", ".join(f"{n:,} {shorten(str(name), 30).replace('_', ' ')}" for name, n in counted.most_common(4))
+        or "none yet"
+    )
+
+
+def _leakage(picture: Picture, charts: dict[str, Chart]) -> Html:
+    intro = (
+        "Leakage is text that reaches the model's prompt although a short handle would have done. "
+        "Each dot is a run; a diamond is a run over the threshold, which is drawn as a dashed line."
+    )
+    runs = [_figure(charts[key]) for key in charts if key.startswith("run-")]
+    shown = [
+        element("div", *runs, class_="charts"),
+        _thinned(len(picture.runs), "runs; each point stands for the largest of a group of neighbours"),
+        tables.runs(picture),
+    ]
+    none = [element("p", "No run was recorded up to this point.", class_="nothing")]
+    return element(
+        "section",
+        element("h2", "Leakage by run"),
+        element("p", intro),
+        *(shown if picture.runs else none),
+        _tools(picture, charts),
+        _flags(picture),
+        id="leakage",
+        aria_label="Leakage",
+    )
+
+
+def _thinned(n: int, what: str) -> Html:
+    if n <= limits.DASHBOARD_POINTS:
+        return Html("")
+    return element("p", f"The charts draw {limits.DASHBOARD_POINTS:,} points for {n:,} {what}.")
+
+
+def _tools(picture: Picture, charts: dict[str, Chart]) -> Html:
+    shown = [element("div", _figure(charts["tools"], "wide"), class_="charts")]
+    shown += [tables.tools(picture)] if picture.tools else []
+    return element("div", element("h2", "Leakage by tool"), *shown, id="tools", class_="sub")
+
+
+def _flags(picture: Picture) -> Html:
+    counted = Counter(row["flag"] for row in picture.flags)
+    kinds = (
+        element("div", element("dt", f"{name}: {counted[key]:,}"), element("dd", about))
+        for key, (name, about) in model.FLAGS.items()
+    )
+    none = "No run went over a threshold." if picture.runs else "No run was recorded, so nothing could be flagged."
+    shown = tables.flags(picture) if picture.flags else element("p", none, class_="nothing")
+    return element(
+        "div", element("h2", "Red flags"), element("dl", *kinds, class_="flags"), shown, id="flags", class_="sub"
+    )
+
+
+def _bank(picture: Picture, charts: dict[str, Chart]) -> Html:
+    course = [_figure(charts[key]) for key in charts if key.startswith("bank-")]
+    if course:
+        thinned = _thinned(len(picture.health), "changes; each point is the last of a group of neighbours")
+        shown = [
+            element("div", *course, class_="charts"),
+            thinned,
+            _more("Every change in numbers", tables.health(picture)),
+        ]
+    else:
+        shown = [element("p", "The memory has not changed up to this point.", class_="nothing")]
+    return element(
+        "section",
+        element("h2", "The bank over time"),
+        element("p", "What the bank holds, how much of what comes in is new, and what came of using it."),
+        *shown,
+        _items(picture, charts),
+        id="bank",
+        aria_label="The bank",
+    )
+
+
+def _items(picture: Picture, charts: dict[str, Chart]) -> Html:
+    both = element("div", _figure(charts["items-used"]), _figure(charts["items-stock"]), class_="charts")
+    shown = [both]
+    shown += [tables.used(picture)] if picture.used else []
+    shown += [tables.stock(picture)] if picture.items else []
+    return element("div", element("h2", "Items"), *shown, id="items", class_="sub")
+
+
+def _more(summary: str, content: Html) -> Html:
+    return element("details", element("summary", summary), content)
+
+
+def _figure(chart: Chart, class_: str | None = None) -> Html:
+    """A chart with its words. For a screen reader the picture is its title and what it says."""
+    said = [element("h3", chart.title)]
+    said += [element("p", chart.about, class_="about")] if chart.about else []
+    if chart.figure is None:
+        return element(
+            "figure", element("figcaption", *said), element("p", chart.reading, class_="nothing"), class_=class_
+        )
+    said += [element("p", chart.reading, class_="reading")]
+    height = f"min-height:{chart.figure['layout']['height']}px"
+    warning = element("noscript", "This chart needs JavaScript; the tables hold the same numbers.")
+    drawing = element(
+        "div",
+        warning,
+        id=_id(chart),
+        class_="chart",
+        role="img",
+        aria_label=f"Chart: {chart.title}. {chart.reading}",
+        style=height,
+    )
+    return element("figure", element("figcaption", *said), drawing, class_=class_)
+
+
+def _footer(size_bytes: int, charts: bool) -> Html:
+    size = words.size(size_bytes)
+    rest = f"about {size}, nearly all of it plotly.js" if charts else f"about {size}"
+    return element(
+        "footer",
+        element(
+            "p",
+            f"Written by rbank-es {__version__}. This page is one file ({rest}); it works offline and asks no network "
+            "for anything. “Not recorded” means that the log doesn't say; it never means zero.",
+        ),
+    )
