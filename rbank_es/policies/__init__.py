@@ -1,0 +1,110 @@
+"""Policies: named, versioned, pure rules by which a bank decides. Which are in force is an event, `policy_set`.
+
+retrieval      bm25
+consolidation  append  dedup
+forgetting     never  bounded
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from rbank_es.errors import BadPolicy
+from rbank_es.events import PolicyChoice
+from rbank_es.policies.base import Policy
+from rbank_es.policies.consolidation import Append, Dedup, consolidate
+from rbank_es.policies.forgetting import Bounded, Never, to_forget
+from rbank_es.policies.retrieval import RetrievalPolicy, match_expression, query_words
+
+__all__ = [
+    "Append",
+    "Bounded",
+    "Dedup",
+    "Never",
+    "Policy",
+    "RetrievalPolicy",
+    "consolidate",
+    "default_policies",
+    "load_policies",
+    "match_expression",
+    "policy_of",
+    "query_words",
+    "to_forget",
+]
+
+DEFAULTS: dict[str, Policy] = {"retrieval": RetrievalPolicy(), "consolidation": Dedup(), "forgetting": Never()}
+"""The policy of each kind that a new bank starts with."""
+
+_POLICIES: tuple[type[Policy], ...] = (RetrievalPolicy, Append, Dedup, Never, Bounded)
+
+
+def default_policies() -> tuple[PolicyChoice, ...]:
+    """What a new bank decides by: bm25, dedup, never; with every setting."""
+    return tuple(policy.choice for policy in DEFAULTS.values())
+
+
+def policy_of(choice: PolicyChoice) -> Policy:
+    """The policy that a record names. Raises `BadPolicy` for an unknown kind, name, version or setting."""
+    return _class_of(choice.kind, choice.name, choice.version).of(choice)
+
+
+def load_policies(text: str) -> tuple[PolicyChoice, ...]:
+    """The policies that a file describes, in TOML, or in JSON if it begins with a brace; with every setting.
+
+    One table per kind: its `name`, its `version` (default: the only one), and any settings beside them. A kind that
+    is left out keeps its default. A table without a name sets up the default policy. Raises `BadPolicy`.
+
+        [retrieval]
+        name = "bm25"
+        k = 2
+    """
+    tables = _parse(text.lstrip("\ufeff"))
+    for kind in tables:
+        _check_kind(kind)
+    chosen = {kind: _chosen(kind, tables[kind]) if kind in tables else policy for kind, policy in DEFAULTS.items()}
+    return tuple(policy.choice for policy in chosen.values())
+
+
+def _parse(text: str) -> dict[str, Any]:
+    import tomllib  # only those who bring a file of their own pay for it
+
+    try:
+        if text.lstrip().startswith("{"):
+            return msgspec.json.decode(text, type=dict[str, Any])
+        return tomllib.loads(text)
+    except (msgspec.DecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadPolicy(f"the policies are neither TOML nor a JSON object: {error}") from None
+
+
+def _chosen(kind: str, table: Any) -> Policy:
+    if not isinstance(table, dict):
+        raise BadPolicy(f"{kind} must be a table of name, version and settings, not {type(table).__name__}")
+    name, version = table.get("name", DEFAULTS[kind].name), table.get("version", 1)
+    if not isinstance(name, str):
+        raise BadPolicy(f"{kind}: name must be a string, not {type(name).__name__}")
+    settings = {key: value for key, value in table.items() if key not in ("name", "version")}
+    return _class_of(kind, name, version).with_settings(settings)
+
+
+def _class_of(kind: str, name: str, version: object) -> type[Policy]:
+    _check_kind(kind)
+    known = {policy.name: policy for policy in _POLICIES if policy.kind == kind}
+    if name not in known:
+        raise BadPolicy(f"no {kind} policy is called {name!r}{_hint(name, known)}")
+    found = known[name]
+    if isinstance(version, bool) or version != found.version:
+        raise BadPolicy(f"{kind} policy {name} has version {found.version}, not {version!r}")
+    return found
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in DEFAULTS:
+        raise BadPolicy(f"no policies of kind {kind!r} can be set{_hint(kind, DEFAULTS)}")
+
+
+def _hint(word: str, known: dict[str, Any]) -> str:
+    near = get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"

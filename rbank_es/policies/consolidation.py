@@ -1,0 +1,166 @@
+"""Consolidation: what becomes of candidates. A pure function of state, policy and candidates.
+
+Under every policy, a candidate whose id the bank knows is skipped and supports the item of that id, active or ended:
+an ended item stays ended. `append` adds all others. `dedup` compares each of the others with the active items of the
+same source and polarity whose words are not erased, and skips it in favour of the first that is a near duplicate:
+
+    title    difflib.SequenceMatcher(None, new.lower(), old.lower()).ratio() >= title_min
+    content  numerator * |union| <= denominator * |intersection|, of the sets of words (`words_of`), in integers;
+             two contents without a word are alike, similarity 1
+
+"First" is by position of birth, then by id; the candidates that were added earlier in the same extraction come last,
+in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from rbank_es.errors import BadPolicy
+from rbank_es.events import Decision
+from rbank_es.items import Item
+from rbank_es.policies.base import Policy
+from rbank_es.policies.words import words_of
+from rbank_es.state import State
+
+SAME_ID = "same-id"
+NEAR_DUPLICATE = "near-duplicate"
+NEW = "new"
+
+Part = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+class Append(Policy, frozen=True, kw_only=True):
+    """Every candidate with a new id is added."""
+
+    kind = "consolidation"
+    name = "append"
+
+
+class Dedup(Policy, frozen=True, kw_only=True):
+    """A candidate that nearly repeats an active item supports that item instead of being added.
+
+    `title_min` is the least difflib ratio of the titles, 0 to 1; `content_min` the least Jaccard similarity of the
+    contents, as numerator and denominator.
+    """
+
+    kind = "consolidation"
+    name = "dedup"
+
+    title_min: Annotated[float, Meta(ge=0, le=1)] = 0.8
+    content_min: tuple[Part, Part] = (3, 4)
+
+    def __post_init__(self) -> None:
+        numerator, denominator = self.content_min
+        if not 0 <= numerator <= denominator or denominator == 0:
+            raise BadPolicy(f"consolidation policy dedup: content_min {numerator}/{denominator} is not from 0 to 1")
+
+
+class Likeness(NamedTuple):
+    """How like two items are: ratio of titles; number of common and of distinct words of their contents."""
+
+    title: float
+    common: int
+    distinct: int
+
+    @property
+    def content(self) -> float:
+        """Jaccard similarity of the contents, 0 to 1."""
+        return self.common / self.distinct if self.distinct else 1.0
+
+
+def title_similarity(new: str, old: str) -> float:
+    """The difflib ratio of two titles in lower case, 0 to 1. It is not symmetric: the new one comes first."""
+    return SequenceMatcher(None, new.lower(), old.lower()).ratio()
+
+
+def consolidate(policy: Append | Dedup, state: State, candidates: Iterable[Item]) -> tuple[Decision, ...]:
+    """One decision per candidate, in their order, each with the code of its reason.
+
+    add (`new`), or skip with the item that it supports as target (`same-id`, `near-duplicate`, the latter with both
+    similarities). Erased candidates are for the caller to leave out.
+    """
+    known = _Known(state)
+    return tuple(_decide(policy, known, index, candidate) for index, candidate in enumerate(candidates))
+
+
+def _decide(policy: Append | Dedup, known: _Known, index: int, candidate: Item) -> Decision:
+    if candidate.id in known.ids:
+        return Decision(candidate=index, action="skip", item=candidate.id, targets=(candidate.id,), reason=SAME_ID)
+    twin = _first_twin(policy, candidate, known.peers(candidate)) if isinstance(policy, Dedup) else None
+    if twin is None:
+        known.add(candidate)
+        return Decision(candidate=index, action="add", item=candidate.id, reason=NEW)
+    old, likeness = twin
+    return Decision(
+        candidate=index,
+        action="skip",
+        item=candidate.id,
+        targets=(old.id,),
+        title_similarity=likeness.title,
+        content_similarity=likeness.content,
+        reason=NEAR_DUPLICATE,
+    )
+
+
+class _Peer:
+    """An item to be weighed against; what is compared is prepared once."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.title_chars = len(item.title.lower())
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(words_of(self.item.content))
+
+
+class _Known:
+    """The ids that exist and the items to weigh against, candidates that were added included."""
+
+    def __init__(self, state: State) -> None:
+        self.ids = set(state.items)
+        self._peers: dict[tuple[str, str], list[_Peer]] = {}
+        live = (entry for entry in state.items.values() if entry.state == "active" and not entry.erased)
+        for entry in sorted(live, key=lambda entry: (entry.born_seq, entry.item.id)):
+            self.add(entry.item)
+
+    def add(self, item: Item) -> None:
+        self.ids.add(item.id)
+        self._peers.setdefault((item.src, item.polarity), []).append(_Peer(item))
+
+    def peers(self, item: Item) -> Sequence[_Peer]:
+        return self._peers.get((item.src, item.polarity), ())
+
+
+def _first_twin(policy: Dedup, item: Item, peers: Sequence[_Peer]) -> tuple[Item, Likeness] | None:
+    new = _Peer(item)
+    for old in peers:
+        if not _titles_may_match(policy, new.title_chars, old.title_chars):
+            continue
+        likeness = _likeness(policy, new, old)
+        if likeness is not None:
+            return old.item, likeness
+    return None
+
+
+def _titles_may_match(policy: Dedup, new_chars: int, old_chars: int) -> bool:
+    # difflib's own formula, for the most that two titles of these lengths can have in common: never less than the
+    # ratio, rounding included, so nothing is lost by asking this first.
+    total = new_chars + old_chars
+    return not total or 2.0 * min(new_chars, old_chars) / total >= policy.title_min
+
+
+def _likeness(policy: Dedup, new: _Peer, old: _Peer) -> Likeness | None:
+    common = len(new.words & old.words)
+    distinct = len(new.words) + len(old.words) - common
+    numerator, denominator = policy.content_min
+    if numerator * distinct > denominator * common:
+        return None
+    title = title_similarity(new.item.title, old.item.title)
+    return Likeness(title, common, distinct) if title >= policy.title_min else None

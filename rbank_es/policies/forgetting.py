@@ -1,0 +1,78 @@
+"""Forgetting: which active items a bank can spare. A pure function of state and policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+from msgspec import Meta
+
+from rbank_es.errors import BadPolicy
+from rbank_es.items import JUDGE_SOURCES
+from rbank_es.policies.base import Policy
+from rbank_es.state import ItemState, State, usage
+
+Items = Annotated[int, Meta(ge=0, le=100_000_000)]
+
+
+class Never(Policy, frozen=True, kw_only=True):
+    """Nothing is forgotten."""
+
+    kind = "forgetting"
+    name = "never"
+
+
+class Bounded(Policy, frozen=True, kw_only=True):
+    """At most `max_items` active items, and of each polarity never fewer than its floor (or all that there are).
+
+    Items that serve the judge (principles, episodes) are neither counted nor forgotten.
+    """
+
+    kind = "forgetting"
+    name = "bounded"
+
+    max_items: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000
+    floor_success: Items = 0
+    floor_failure: Items = 0
+
+    def __post_init__(self) -> None:
+        floors = self.floor_success + self.floor_failure
+        if floors > self.max_items:
+            raise BadPolicy(
+                f"forgetting policy bounded: the floors keep {floors:,} items, max_items allows {self.max_items:,}; "
+                "lower the floors or raise max_items"
+            )
+
+
+def to_forget(policy: Never | Bounded, state: State) -> tuple[str, ...]:
+    """The ids of the active items to forget, in the order in which they are given up.
+
+    First go those with the fewest wins, among these the fewest uses, then the least support, then the earliest born,
+    then by id. An item that would take its polarity below the floor is passed over.
+    """
+    if isinstance(policy, Never):
+        return ()
+    kept = [entry for entry in state.items.values() if entry.state == "active" and _is_for_agents(entry)]
+    spare = Counter(entry.item.polarity for entry in kept)
+    spare["success"] -= policy.floor_success
+    spare["failure"] -= policy.floor_failure
+    excess, given_up = len(kept) - policy.max_items, list[str]()
+    for entry in _by_worth(kept, state) if excess > 0 else ():
+        if len(given_up) < excess and spare[entry.item.polarity] > 0:
+            spare[entry.item.polarity] -= 1
+            given_up.append(entry.item.id)
+    return tuple(given_up)
+
+
+def _is_for_agents(entry: ItemState) -> bool:
+    return entry.item.src not in JUDGE_SOURCES
+
+
+def _by_worth(entries: list[ItemState], state: State) -> list[ItemState]:
+    used = usage(state)
+
+    def worth(entry: ItemState) -> tuple[int, int, int, int, str]:
+        uses, wins = used.get(entry.item.id, (0, 0))
+        return wins, uses, entry.support, entry.born_seq, entry.item.id
+
+    return sorted(entries, key=worth)
