@@ -14,7 +14,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.items import ItemText, Name
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+"""A number that every JSON reader and SQLite can hold exactly."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]
 Setting = bool | int | float | Name | tuple[bool | int | float | Name, ...]
@@ -54,7 +55,13 @@ Salt = Annotated[
 
 
 class Event(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,
+    tag_field="type",
 ):
     """One thing that happened. The log's writer fills the envelope; whoever makes an event leaves it alone,
     save `id` (for idempotent retries) and `occurred_at` (for imports)."""

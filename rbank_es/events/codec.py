@@ -6,7 +6,6 @@ an older version is upcast, a newer one or an unknown type raises `UnknownEvent`
 
 from __future__ import annotations
 
-import copy
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_type_hints
 
@@ -84,25 +83,20 @@ def facts_of(cls: type[Event]) -> tuple[str, ...]:
     return tuple(own[: own.index("salt")] if "salt" in own else own)
 
 
-@cache
-def _prefix_length(cls: type[Event]) -> int:
-    return len(b'{"type":"') + len(type_of(cls)) + len(b'"')
+_EMPTY = dict(zip(Event.__struct_fields__, Event.__struct_defaults__, strict=True))
+_PLANS = {cls: (len(f'{{"type":"{name}"'), bool(texts_of(cls))) for name, cls in TYPES.items()}
 
 
 def encode_body(event: Event, salt: str) -> bytes:
     """The event's own fields as they stand in a line: `,"run":…` up to the last text, no envelope, no brace."""
-    bare = copy.copy(event)
-    if event.id:
-        _force(bare, "id", "")
-    if event.occurred_at:
-        _force(bare, "occurred_at", None)
-    if event.seq:
-        for name, value in (("seq", 0), ("at", ""), ("more", 0), ("dur", 0), ("crc", "")):
-            _force(bare, name, value)
-    cls = type(event)
-    if salt or texts_of(cls):
+    prefix, salted = _PLANS[type(event)]
+    bare: Event = event.__copy__()  # type: ignore[attr-defined]
+    if event.id or event.occurred_at or event.seq:
+        for name in ENVELOPE:
+            _force(bare, name, _EMPTY[name])
+    if salted:
         _force(bare, "salt", salt)
-    return _ENCODER.encode(bare)[_prefix_length(cls) : -1]
+    return _ENCODER.encode(bare)[prefix:-1]
 
 
 def encode_json(value: Any) -> bytes:

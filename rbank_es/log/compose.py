@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -15,17 +16,36 @@ from rbank_es.events.codec import TYPES, decode_event, encode_body, encode_json,
 from rbank_es.items import ItemText
 from rbank_es.log import lines
 
-_VERSIONS = {name: version_of(cls) for name, cls in TYPES.items()}
+_HEADS = {cls: f'{{"type":"{name}","seq":' for name, cls in TYPES.items()}
+_TAILS = {cls: f'","v":{version_of(cls)}' for cls in TYPES.values()}
 
 
 class Prepared(NamedTuple):
-    """An event with its id and salt, encoded as far as that doesn't depend on its position."""
+    """An event with its id and salt, encoded as far as that doesn't depend on its position.
+
+    `event.id` is empty where the id was given by the writer. `long`: it may hold texts that are stored apart.
+    """
 
     event: Event
-    given_id: bool
+    id: str
     salt: str
     body: bytes
     long: bool
+
+
+class Circumstances(NamedTuple):
+    """What the bytes of a group depend on, beside its events.
+
+    `first` is the position of its first event, `at` its time, `durable` the highest position known to be on disk.
+    `stored` says which texts the segment holds already (SHA-256 of the raw JSON to key).
+    """
+
+    first: int
+    at: str
+    durable: int
+    seed: int
+    stored: dict[bytes, str]
+    salt: Callable[[], str]
 
 
 class Group(NamedTuple):
@@ -36,21 +56,21 @@ class Group(NamedTuple):
     texts: dict[bytes, str]
 
 
-def prepare(event: Event, event_id: str, salt: str) -> Prepared:
-    """Give an event its id and encode it. Raises `BadEvent` if it can't be."""
-    given = bool(event.id)
-    if event.id != event_id:
-        event = msgspec.structs.replace(event, id=event_id)
-    try:
-        body = encode_body(event, salt if texts_of(type(event)) else "")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadEvent(f"{type_of(event)} can't be encoded: {error}") from None
-    marker = body.find(lines.SALT)
-    if marker >= 0 and body[marker : marker + len(lines.SALT) + 26] != lines.SALT + b'"%b"' % salt.encode():
-        raise BadEvent(f"{type_of(event)}: no setting may be named 'salt'", path="$")
-    if lines.ERASED in body:
-        _refuse_marks(event)
-    return Prepared(event, given, salt, body, len(body) > limits.INLINE_TEXT_BYTES)
+def prepare(events: Sequence[Event], ids: Sequence[str], salts: Sequence[str]) -> list[Prepared]:
+    """Encode events; those without an id take theirs from `ids`. Raises `BadEvent` if one can't be encoded."""
+    prepared = []
+    for event, event_id, salt in zip(events, ids, salts, strict=True):
+        try:
+            body = encode_body(event, salt)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadEvent(f"{type_of(event)} can't be encoded: {error}") from None
+        marker = body.find(lines.SALT)
+        if marker >= 0 and not body.startswith(salt.encode(), marker + len(lines.SALT) + 1):
+            raise BadEvent(f"{type_of(event)}: no setting may be named 'salt'", path="$")
+        if lines.ERASED in body:
+            _refuse_marks(event)
+        prepared.append(Prepared(event, event.id or event_id, salt, body, len(body) > limits.INLINE_TEXT_BYTES))
+    return prepared
 
 
 def _refuse_marks(event: Event) -> None:
@@ -60,57 +80,46 @@ def _refuse_marks(event: Event) -> None:
             raise BadEvent("an erased mark can't be appended; leave the text out", path=f"$.{name}")
 
 
-def compose(
-    prepared: Sequence[Prepared],
-    *,
-    first: int,
-    at: str,
-    durable: int,
-    seed: int,
-    stored: dict[bytes, str],
-    salt: Callable[[], str],
-) -> Group:
-    """The bytes of a group that begins at position `first`: its long texts, then its events.
+def compose(prepared: Sequence[Prepared], now: Circumstances) -> Group:
+    """The bytes of a group: its long texts, then its events.
 
-    `stored` says which texts the segment holds already (SHA-256 of the raw JSON to key).
     Raises `BadEvent` if an event is not what its type says, `LimitExceeded` for a line or group that is too long.
     """
     texts: dict[bytes, str] = {}
     parts: list[bytes] = []
     rows: list[bytes] = []
     events: list[Event] = []
-    more = len(prepared)
-    for seq, item in enumerate(prepared, first):
+    seed, middle = now.seed, f',"at":"{now.at}","id":"'
+    seq, more = now.first, len(prepared)
+    for item in prepared:
         more -= 1
-        body = _store(item, stored, texts, parts, seed, salt) if item.long else item.body
-        event, type_ = item.event, type_of(item.event)
-        head = lines.head_of(type_, seq, at, event.id, _VERSIONS[type_], event.occurred_at)
-        line = lines.close_line(b'%b%b,"more":%d,"dur":%d' % (head, body, more, durable), seed)
+        event = item.event
+        body = _store(item, now, texts, parts) if item.long else item.body
+        head = f"{_HEADS[type(event)]}{seq}{middle}{item.id}{_TAILS[type(event)]}"
+        if event.occurred_at:
+            head += f',"occurred_at":"{event.occurred_at}"'
+        bare = b'%b%b,"more":%d,"dur":%d' % (head.encode(), body, more, now.durable)
+        line = b'%b,"crc":"%08x"}\n' % (bare, crc32(bare, seed))
         if len(line) > limits.LINE_BYTES:
-            raise LimitExceeded(f"{type_} in bytes of a line", len(line), limits.LINE_BYTES, "split its facts")
-        events.append(_checked(line, type_))
+            advice = "split its facts"
+            raise LimitExceeded(f"{type_of(event)} in bytes of a line", len(line), limits.LINE_BYTES, advice)
+        events.append(_checked(line, event))
         rows.append(line)
+        seq += 1
     data = b"".join(parts + rows)
     if len(data) > limits.GROUP_BYTES:
         raise LimitExceeded("bytes of one append", len(data), limits.GROUP_BYTES, "split it (append --batch N)")
     return Group(data, tuple(events), texts)
 
 
-def _checked(line: bytes, type_: str) -> Event:
+def _checked(line: bytes, event: Event) -> Event:
     try:
         return decode_event(line)
     except msgspec.DecodeError as error:
-        raise BadEvent(f"{type_}: {error}") from None
+        raise BadEvent(f"{type_of(event)}: {error}") from None
 
 
-def _store(
-    item: Prepared,
-    stored: dict[bytes, str],
-    texts: dict[bytes, str],
-    parts: list[bytes],
-    seed: int,
-    salt: Callable[[], str],
-) -> bytes:
+def _store(item: Prepared, now: Circumstances, texts: dict[bytes, str], parts: list[bytes]) -> bytes:
     """The body with handles in place of long texts, whose lines go to `parts`."""
 
     def keep(value: Any) -> Any:
@@ -121,9 +130,9 @@ def _store(
             return value
         raw = encode_json(text)
         digest = sha256(raw).digest()
-        key = stored.get(digest) or texts.get(digest)
+        key = now.stored.get(digest) or texts.get(digest)
         if key is None:
-            key, line = lines.text_line(raw, salt(), seed)
+            key, line = lines.text_line(raw, now.salt(), now.seed)
             if len(line) > limits.TEXT_LINE_BYTES:
                 raise LimitExceeded("bytes of one text", len(line), limits.TEXT_LINE_BYTES, "split the text")
             texts[digest] = key

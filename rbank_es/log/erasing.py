@@ -134,8 +134,9 @@ class _Search:
                 chosen.add(path)
         words: list[str] = []
         for seq in sorted(wanted):
-            for entry in self._reader.numbered(seq - 1, seq):
-                words += self._name_units(entry.line, entry.segment, wanted[seq])
+            found = self._reader.line_at(seq)
+            if found is not None:
+                words += self._name_units(found[2], found[0], wanted[seq])
         return words
 
     def _name_units(self, line: bytes, segment: Segment, paths: set[str] | None) -> list[str]:

@@ -113,18 +113,20 @@ class FileLog:
     ) -> Iterator[Event]:
         """See `EventLog.read`."""
         wanted = frozenset(resolve)
-        for found in self._reader.numbered(after, upto, types):
-            event = found.event
-            if wanted and event.__struct_config__.tag in wanted:
-                event = self._texts.resolved(event, found.segment)
-            yield event
+        for batch in self._reader.batches(after, upto, types):
+            if not wanted:
+                yield from batch.events
+                continue
+            for event in batch.events:
+                named = event.__struct_config__.tag in wanted
+                yield self._texts.resolved(event, batch.segment) if named else event
 
     def lines(
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
     ) -> Iterator[bytes]:
         """See `EventLog.lines`."""
-        for found in self._reader.numbered(after, upto, types):
-            yield found.line
+        for batch in self._reader.batches(after, upto, types):
+            yield from batch.lines
 
     def position(self) -> int:
         """See `EventLog.position`."""
@@ -136,7 +138,8 @@ class FileLog:
 
     def crc_at(self, seq: int) -> str | None:
         """See `EventLog.crc_at`."""
-        return next((found.event.crc for found in self._reader.numbered(seq - 1, seq)), None)
+        found = self._reader.line_at(seq)
+        return found[1].crc if found is not None else None
 
     def seq_of_id(self, event_id: str) -> int | None:
         """See `EventLog.seq_of_id`."""

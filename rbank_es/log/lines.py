@@ -90,12 +90,6 @@ def is_intact(line: bytes, seed: int) -> bool:
     return line[-CRC_TAIL:] == b',"crc":"%08x"}' % crc32(line[:-CRC_TAIL], seed) if len(line) > CRC_TAIL else False
 
 
-def head_of(type_: str, seq: int, at: str, event_id: str, version: int, occurred_at: str | None) -> bytes:
-    """The first bytes of a numbered line, up to where the event's own fields begin."""
-    head = f'{{"type":"{type_}","seq":{seq},"at":"{at}","id":"{event_id}","v":{version}'
-    return (head + f',"occurred_at":"{occurred_at}"' if occurred_at else head).encode()
-
-
 def opened_line(bank_id: str, first: int, head: str, erased: int) -> bytes:
     """The first line of a segment."""
     return close_line(encode_json(Opened(1, bank_id, first, head, erased))[: -len(b',"crc":""}')], seed_of(bank_id))

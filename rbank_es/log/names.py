@@ -21,11 +21,14 @@ def utc_text(at_us: int) -> str:
     return f"{text}.{us:06d}Z"
 
 
-def uuid7(at_us: int, noise: bytes) -> str:
-    """A UUIDv7 (RFC 9562, 5.7) of that millisecond, from 10 random bytes."""
+def uuid7s(at_us: int, noise: bytes) -> list[str]:
+    """A UUIDv7 (RFC 9562, 5.7) of that millisecond for every 10 random bytes."""
     stamp = f"{at_us // 1000:012x}"
-    bits = noise.hex()
-    return f"{stamp[:8]}-{stamp[8:12]}-7{bits[:3]}-{'89ab'[noise[9] & 3]}{bits[3:6]}-{bits[6:18]}"
+    head, bits = f"{stamp[:8]}-{stamp[8:12]}-7", noise.hex()
+    return [
+        f"{head}{bits[i : i + 3]}-{'89ab'[noise[i // 2 + 9] & 3]}{bits[i + 3 : i + 6]}-{bits[i + 6 : i + 18]}"
+        for i in range(0, len(bits), 20)
+    ]
 
 
 def uuid8(noise: bytes) -> str:

@@ -2,16 +2,23 @@
 
 A closed segment must be sound to the last byte. In the active one, damage that no later line vouches for (`dur`) is
 an interrupted append: readers stop before its group, and the next writer cuts it off.
+
+Lines are checked a block at a time, which is quick; only when a block doesn't pass are its lines looked at one by one,
+to say what is wrong and where.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -30,14 +37,28 @@ from rbank_es.log.segments import (
     segment_of,
 )
 
+Mark = tuple[int, int]
+"""An offset, and the position of the event before it."""
 
-class Numbered(NamedTuple):
-    """A numbered line, decoded, with its bytes and its place."""
+_KNOWN = frozenset(name.encode() for name in TYPES)
+_SEQ = attrgetter("seq")
+_TAIL = lines.CRC_TAIL
 
-    event: Event
-    line: bytes
+
+class Batch(NamedTuple):
+    """Events that follow each other in one segment, with their lines."""
+
     segment: Segment
-    offset: int
+    events: list[Event]
+    lines: list[bytes]
+
+
+class Whole(NamedTuple):
+    """Whole groups of an active segment, and the offset behind them."""
+
+    events: list[Event]
+    lines: list[bytes]
+    end: int
 
 
 class Tail(NamedTuple):
@@ -53,10 +74,6 @@ class Tail(NamedTuple):
     at: str
     durable: int
     sealed: lines.Sealed | None
-
-
-Mark = tuple[int, int]
-"""An offset, and the position of the event before it."""
 
 
 @contextmanager
@@ -78,132 +95,202 @@ class Reader:
         self.seed = lines.seed_of(bank_id)
         self._marks: dict[tuple[str, int], Mark] = {}
 
-    def numbered(
-        self, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
-    ) -> Iterator[Numbered]:
-        """Lines with `after` < seq <= `upto`, of `types`. Follows the log into segments that appear meanwhile."""
+    def batches(self, after: int = 0, upto: int | None = None, types: Collection[str] | None = None) -> Iterator[Batch]:
+        """Events with `after` < seq <= `upto`, of `types`. Follows the log into segments that appear meanwhile."""
         unknown = set(types or ()) - TYPES.keys()
         if unknown:
             raise UnknownEvent(min(unknown), None, None)
         wanted = frozenset(name.encode() for name in types) if types is not None else None
         while True:
             segments = list_segments(self.directory)
-            if not segments:
+            if not segments or (upto is not None and after >= upto):
                 return
             index = segment_of(segments, after + 1)
-            segment, closed = segments[index], index + 1 < len(segments)
-            if closed:
-                yield from self._closed(segment, segments[index + 1], after, upto, wanted)
+            if index + 1 < len(segments):
+                yield from self._closed(segments[index], segments[index + 1], after, upto, wanted)
                 after = max(after, segments[index + 1].first - 1)
             else:
-                after = max(after, (yield from self._active(segment, after, upto, wanted)))
-                if list_segments(self.directory)[-1].first <= segment.first:
+                after = max(after, (yield from self._active(segments[index], after, upto, wanted)))
+                if list_segments(self.directory)[-1].first <= segments[index].first:
                     return
-            if upto is not None and after >= upto:
-                return
+
+    def line_at(self, seq: int) -> tuple[Segment, Event, bytes] | None:
+        """The event at a position with its segment and line; None where there is none."""
+        for batch in self.batches(seq - 1, seq):
+            return batch.segment, batch.events[0], batch.lines[0]
+        return None
 
     def _start(self, fd: int, segment: Segment, after: int) -> Mark:
         """Where to begin in a segment: behind the last event read, if that fits, else found by bisection."""
         first, offset = read_opened(segment, fd)
         if first.bank != self.bank_id:
             raise LogCorruption(segment.name, 1, 0, f"belongs to bank {first.bank}, not {self.bank_id}")
-        known = self._marks.get((segment.name, os.fstat(fd).st_ino))
+        if after < segment.first:
+            return offset, segment.first - 1
+        status = os.fstat(fd)
+        known = self._marks.get((segment.name, status.st_ino))
         if known is not None and known[1] <= after:
             offset = known[0]
             if known[1] == after:
                 return known
-        if after < segment.first:
-            return offset, segment.first - 1
-        offset = find_line(fd, offset, os.fstat(fd).st_size, after + 1, self.seed)
-        return offset, -1
+        return find_line(fd, offset, status.st_size, after + 1, self.seed), -1
+
+    # ---------------------------------------------------------------- closed segments
 
     def _closed(
         self, segment: Segment, following: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
-    ) -> Iterator[Numbered]:
+    ) -> Iterator[Batch]:
         with opened(segment.path) as fd:
             offset, seq = self._start(fd, segment, after)
-            number, sealed = 0, False
+            sealed = False
             for base, complete in blocks(fd, offset):
-                at = base
-                for line in complete:
-                    number += 1
-                    here, at = at, at + len(line) + 1
-                    if line.startswith(lines.ANY_TEXT):
-                        continue
-                    if line.startswith(lines.SEGMENT):
-                        sealed = self._check_seal(segment, following, line, number, here) or sealed
-                        continue
-                    if wanted is not None and _type_in(line) not in wanted:
-                        self._check_type(segment, line, number, here)
-                        seq = seq + 1 if seq >= 0 else -1
-                        continue
-                    found = self._decode(segment, line, number, here)
-                    seq = self._check_order(segment, found.event.seq, seq, number, here)
-                    if upto is not None and seq > upto:
-                        return
-                    if seq > after:
-                        yield found
+                numbered, sealed = self._numbered(segment, following, base, complete, sealed)
+                if wanted is not None:
+                    numbered = self._of_types(segment, base, complete, numbered, wanted)
+                events = self._decoded(numbered)
+                if events is None or not self._in_order(events, seq, gaps=wanted is not None):
+                    raise self._explained(segment, base, complete, numbered, seq if wanted is None else -1)
+                if not events:
+                    continue
+                seq = events[-1].seq
+                batch = _window(segment, events, numbered, after, upto)
+                if batch.events:
+                    yield batch
+                if upto is not None and seq >= upto:
+                    return
             if not sealed:
-                raise LogCorruption(segment.name, number, offset, "the segment is followed by another but not closed")
+                raise LogCorruption(segment.name, 0, offset, "the segment is followed by another but not closed")
 
-    def _check_seal(self, segment: Segment, following: Segment, line: bytes, number: int, offset: int) -> bool:
-        if line.startswith(lines.OPENED):
-            return False
-        sealed = read_sealed(line, self.seed)
-        if sealed is None:
-            raise LogCorruption(segment.name, number, offset, "the line that closes the segment is damaged")
-        if sealed.last + 1 != following.first:
-            reason = f"it closes at {sealed.last:,}, the next segment begins at {following.first:,}"
-            raise LogCorruption(segment.name, number, offset, reason)
-        return True
+    def _numbered(
+        self, segment: Segment, following: Segment, base: int, complete: list[bytes], sealed: bool
+    ) -> tuple[list[bytes], bool]:
+        """The numbered lines of a block, and whether the segment is closed by its end."""
+        numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+        last = complete[-1]
+        if not last.startswith(lines.SEALED):
+            return numbered, sealed
+        seal = read_sealed(last, self.seed)
+        offset = base + sum(map(len, complete)) + len(complete) - len(last) - 1
+        if seal is None:
+            raise LogCorruption(segment.name, 0, offset, "the line that closes the segment is damaged")
+        if seal.last + 1 != following.first:
+            reason = f"it closes at {seal.last:,}, the next segment begins at {following.first:,}"
+            raise LogCorruption(segment.name, 0, offset, reason)
+        return numbered, True
 
-    def _check_type(self, segment: Segment, line: bytes, number: int, offset: int) -> None:
-        if _type_in(line) not in _KNOWN:
-            self._decode(segment, line, number, offset)
+    def _of_types(
+        self, segment: Segment, base: int, complete: list[bytes], numbered: list[bytes], wanted: frozenset[bytes]
+    ) -> list[bytes]:
+        """The lines of the types wanted. A damaged type must not pass for one that nobody asked for."""
+        types = [line[9 : line.find(b'"', 9)] for line in numbered]
+        if not set(types) <= _KNOWN:
+            strange = [line for line, type_ in zip(numbered, types, strict=True) if type_ not in _KNOWN]
+            raise self._explained(segment, base, complete, strange, -1)
+        return [line for line, type_ in zip(numbered, types, strict=True) if type_ in wanted]
 
-    def _check_order(self, segment: Segment, seq: int, before: int, number: int, offset: int) -> int:
-        if before >= 0 and seq != before + 1:
-            reason = f"position {seq:,} follows {before:,}"
-            raise LogCorruption(segment.name, number, offset, reason)
-        return seq
-
-    def _decode(self, segment: Segment, line: bytes, number: int, offset: int) -> Numbered:
-        if not lines.is_intact(line, self.seed):
-            raise LogCorruption(segment.name, number, offset, "checksum is wrong: bytes were changed or lost")
+    def _decoded(self, numbered: list[bytes]) -> list[Event] | None:
+        """The events of lines, if every one is intact and an event of this release; else None."""
+        seed = self.seed
+        if any(line[-_TAIL:] != b',"crc":"%08x"}' % crc32(line[:-_TAIL], seed) for line in numbered):
+            return None
         try:
-            return Numbered(decode_event(line), line, segment, offset)
-        except UnknownEvent:
-            raise
+            return [decode_event(line) for line in numbered]
+        except (msgspec.DecodeError, RecursionError):
+            return None
+
+    def _in_order(self, events: list[Event], before: int, *, gaps: bool) -> bool:
+        positions = list(map(_SEQ, events))
+        if not positions:
+            return True
+        first = positions[0] if before < 0 else before + 1
+        if gaps:
+            return positions[0] >= first and sorted(set(positions)) == positions
+        return positions == list(range(first, first + len(positions)))
+
+    def _explained(
+        self, segment: Segment, base: int, complete: list[bytes], suspects: list[bytes], before: int
+    ) -> LogCorruption:
+        """The first thing that is wrong with the lines of a block, in words."""
+        offsets = list(accumulate((len(line) + 1 for line in complete), initial=base))
+        place = {id(line): (number, offsets[number]) for number, line in enumerate(complete)}
+        for line in suspects:
+            number, offset = place[id(line)]
+            found = self._try(segment, line, number + 1, offset)
+            if isinstance(found, LogCorruption):
+                return found
+            if before >= 0 and found.seq != before + 1:
+                return LogCorruption(segment.name, number + 1, offset, f"position {found.seq:,} follows {before:,}")
+            before = found.seq
+        return LogCorruption(segment.name, 0, base, "its events are not in order")
+
+    def _try(self, segment: Segment, line: bytes, number: int, offset: int) -> Event | LogCorruption:
+        """The event of a line, or what is wrong with it. Raises `UnknownEvent` for a log from the future."""
+        if not lines.is_intact(line, self.seed):
+            return LogCorruption(segment.name, number, offset, "checksum is wrong: bytes were changed or lost")
+        try:
+            return decode_event(line)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise LogCorruption(segment.name, number, offset, f"not an event of this log: {error}") from None
+            return LogCorruption(segment.name, number, offset, f"not an event of this log: {error}")
+
+    # ---------------------------------------------------------------- the active segment
 
     def _active(
         self, segment: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
-    ) -> Generator[Numbered, None, int]:
+    ) -> Generator[Batch, None, int]:
+        """Batches of the last segment; returns the position up to which it was read."""
         with opened(segment.path) as fd:
             start, before = self._start(fd, segment, after)
             inode = os.fstat(fd).st_ino
-            for group in self.groups(fd, segment, start, before):
-                last = group[-1]
-                self._marks[segment.name, inode] = (last.offset + len(last.line) + 1, last.event.seq)
-                before = last.event.seq
-                for found in group:
-                    if upto is not None and found.event.seq > upto:
-                        return before
-                    if found.event.seq > after and (wanted is None or _type_in(found.line) in wanted):
-                        yield found
+            for whole in self.wholes(fd, segment, start, before):
+                before = whole.events[-1].seq
+                self._marks[segment.name, inode] = (whole.end, before)
+                if before <= after:
+                    continue
+                batch = _chosen(_window(segment, whole.events, whole.lines, after, upto), wanted)
+                if batch.events:
+                    yield batch
+                if upto is not None and before >= upto:
+                    break
             return before
 
-    def groups(
-        self, fd: int, segment: Segment, offset: int, before: int, *, locked: bool = False
-    ) -> Iterator[list[Numbered]]:
-        """Whole groups of an active segment from `offset` on; `before` is the position before it, or -1.
+    def wholes(self, fd: int, segment: Segment, offset: int, before: int, *, locked: bool = False) -> Iterator[Whole]:
+        """Whole groups of an active segment from `offset` on, many at a time; `before` is the position before, or -1.
 
-        Stops at the first that is torn or damaged. Raises `LogCorruption` if a later line vouches for the damaged one.
-        `locked`: the caller holds the bank's lock, so nothing moves.
+        Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line vouches for the
+        damaged one. `locked`: the caller holds the bank's lock, so nothing moves.
         """
-        group: list[Numbered] = []
-        seq, number, at = before, 0, offset
+        while True:
+            base, complete = next(blocks(fd, offset), (offset, []))
+            whole = self._quickly(base, complete, before)
+            if whole is None:
+                yield from self._carefully(fd, segment, offset, before, locked)
+                return
+            if not whole.events:
+                return
+            yield whole
+            offset, before = whole.end, whole.events[-1].seq
+
+    def _quickly(self, base: int, complete: list[bytes], before: int) -> Whole | None:
+        """The whole groups at the beginning of a block, if nothing in it is wrong and it isn't cut in the middle."""
+        numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+        events = self._decoded(numbered)
+        if events is None or not self._in_order(events, before, gaps=False):
+            return None
+        if not events:
+            return Whole([], [], base) if not complete else None
+        if any(left.more and right.more != left.more - 1 for left, right in zip(events, events[1:], strict=False)):
+            return None
+        count = next((index + 1 for index in range(len(events) - 1, -1, -1) if not events[index].more), 0)
+        if not count:
+            return None
+        end = next(i for i in range(len(complete) - 1, -1, -1) if complete[i] is numbered[count - 1]) + 1
+        return Whole(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
+
+    def _carefully(self, fd: int, segment: Segment, offset: int, before: int, locked: bool) -> Iterator[Whole]:
+        """Groups one by one, deciding at the first line that is wrong what kind of wrong it is."""
+        events: list[Event] = []
+        group: list[bytes] = []
+        seq, number = before, 0
         for base, complete in blocks(fd, offset):
             at = base
             for line in complete:
@@ -212,21 +299,16 @@ class Reader:
                 if line.startswith((lines.ANY_TEXT, lines.SEGMENT)) and lines.is_intact(line, self.seed):
                     continue
                 found = self._try(segment, line, number, here)
-                if isinstance(found, LogCorruption) or not _follows(found.event, seq, group):
+                if isinstance(found, LogCorruption) or not _follows(found, seq, events):
                     expected = seq + 1 if seq >= 0 else segment.first
                     self._settle(fd, segment, here, expected, found, number, locked)
                     return
-                seq = found.event.seq
-                group.append(found)
-                if not found.event.more:
-                    yield group
-                    group = []
-
-    def _try(self, segment: Segment, line: bytes, number: int, offset: int) -> Numbered | LogCorruption:
-        try:
-            return self._decode(segment, line, number, offset)
-        except LogCorruption as error:
-            return error
+                seq = found.seq
+                events.append(found)
+                group.append(line)
+                if not found.more:
+                    yield Whole(events, group, at)
+                    events, group = [], []
 
     def _settle(
         self,
@@ -234,20 +316,21 @@ class Reader:
         segment: Segment,
         offset: int,
         seq: int,
-        found: Numbered | LogCorruption,
+        found: Event | LogCorruption,
         number: int,
         locked: bool,
     ) -> None:
         """Decide what damage in the active segment is: an interrupted append (return), or corruption (raise)."""
         with self._quiet(locked):
-            again = self._line_at(fd, offset)
-            if again is not None and self._is_sound(segment, again, seq):
+            again = next((complete[0] for _, complete in blocks(fd, offset)), b"")
+            event = self._try(segment, again, number, offset)
+            if not isinstance(event, LogCorruption) and event.seq == seq:
                 return
             if not self._vouched(fd, offset, seq):
                 return
         if isinstance(found, LogCorruption):
             raise found
-        raise LogCorruption(segment.name, number, offset, f"position {found.event.seq:,} where {seq:,} must follow")
+        raise LogCorruption(segment.name, number, offset, f"position {found.seq:,} where {seq:,} must follow")
 
     @contextmanager
     def _quiet(self, locked: bool) -> Iterator[None]:
@@ -258,15 +341,6 @@ class Reader:
             return
         with system.locked(path, str(self.directory), shared=True):
             yield
-
-    def _line_at(self, fd: int, offset: int) -> bytes | None:
-        for _, complete in blocks(fd, offset):
-            return complete[0]
-        return None
-
-    def _is_sound(self, segment: Segment, line: bytes, seq: int) -> bool:
-        found = self._try(segment, line, 0, 0)
-        return isinstance(found, Numbered) and found.event.seq == seq
 
     def _vouched(self, fd: int, offset: int, seq: int) -> bool:
         """Whether an intact line behind `offset` says that position `seq` had reached the disk."""
@@ -286,37 +360,44 @@ class Reader:
             status = os.fstat(fd)
             offset, before = start or (read_opened(segment, fd)[1], segment.first - 1)
             at, durable = "", 0
-            for group in self.groups(fd, segment, offset, before, locked=locked):
-                last = group[-1]
-                offset, before = last.offset + len(last.line) + 1, last.event.seq
-                at, durable = last.event.at, last.event.dur
+            for whole in self.wholes(fd, segment, offset, before, locked=locked):
+                last = whole.events[-1]
+                offset, before, at, durable = whole.end, last.seq, last.at, max(durable, last.dur)
             line = last_line(fd, status.st_size)
             seal = read_sealed(line, self.seed) if offset + len(line) + 1 == status.st_size else None
             return Tail(segment, status.st_ino, offset, before, at, durable, seal)
 
-    def find_id(self, event_id: str, segment: Segment, start: int = 0) -> int | None:
+    def find_id(self, event_id: str, segment: Segment) -> int | None:
         """Position of the event with this id in a segment, by searching its bytes."""
-        with opened(segment.path) as fd:
-            if not os.fstat(fd).st_size:
+        with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
+            at = whole.find(b',"id":"%b","v":' % event_id.encode())
+            if at < 0:
                 return None
-            with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
-                at = whole.find(b',"id":"%b","v":' % event_id.encode(), start)
-                if at < 0:
-                    return None
-                begin = whole.rfind(b"\n", 0, at) + 1
-                end = whole.find(b"\n", at)
-                line = whole[begin:end] if end >= 0 else b""
-                return lines.seq_of(line) if lines.is_intact(line, self.seed) else None
+            begin = whole.rfind(b"\n", 0, at) + 1
+            end = whole.find(b"\n", at)
+            line = whole[begin:end] if end >= 0 else b""
+            return lines.seq_of(line) if lines.is_intact(line, self.seed) else None
 
 
-_KNOWN = frozenset(name.encode() for name in TYPES)
+def _window(segment: Segment, events: list[Event], numbered: list[bytes], after: int, upto: int | None) -> Batch:
+    """Those of the events with `after` < seq <= `upto`."""
+    low = bisect_right(events, after, key=_SEQ) if events[0].seq <= after else 0
+    high = len(events) if upto is None or events[-1].seq <= upto else bisect_left(events, upto + 1, key=_SEQ)
+    if low == 0 and high == len(events):
+        return Batch(segment, events, numbered)
+    return Batch(segment, events[low:high], numbered[low:high])
 
 
-def _type_in(line: bytes) -> bytes:
-    return line[9 : line.find(b'"', 9)]
+def _chosen(batch: Batch, wanted: frozenset[bytes] | None) -> Batch:
+    """Those of the events whose type is wanted."""
+    if wanted is None:
+        return batch
+    pairs = zip(batch.events, batch.lines, strict=True)
+    chosen = [(event, line) for event, line in pairs if line[9 : line.find(b'"', 9)] in wanted]
+    return Batch(batch.segment, [event for event, _ in chosen], [line for _, line in chosen])
 
 
-def _follows(event: Event, before: int, group: list[Numbered]) -> bool:
+def _follows(event: Event, before: int, group: list[Event]) -> bool:
     in_order = before < 0 or event.seq == before + 1
-    counts_down = not group or event.more == group[-1].event.more - 1
+    counts_down = not group or event.more == group[-1].more - 1
     return in_order and counts_down

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, LogFailed, LogUnavailable, PositionConflict
-from rbank_es.events.base import Event, Ref
-from rbank_es.events.codec import texts_of
+from rbank_es.events.base import Event, type_of
 from rbank_es.events.intake import check_identity
 from rbank_es.log import derived, erasing, lines, names, system
-from rbank_es.log.compose import Group, Prepared, compose, prepare, same_content
+from rbank_es.log.compose import Circumstances, Group, Prepared, compose, prepare, same_content
 from rbank_es.log.heads import Heads
 from rbank_es.log.ids import Ids
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Erasing, Erasure, Expected
@@ -34,8 +32,15 @@ FAILED = "FAILED"
 LOCK = "lock"
 
 
+class _Interrupted(Exception):
+    """There is an erasure to be completed before anything else may be written."""
+
+
 class Writer:
-    """The writing half of a `FileLog`. Opens its files when first used, and anew in a forked child."""
+    """The writing half of a `FileLog`. Opens its files when first used, and anew in a forked child.
+
+    `with writer:` holds the bank; it is re-entrant within a thread. Raises `LogBusy`, `LogUnavailable`.
+    """
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class Writer:
         self._clock, self._entropy, self._system = clock, entropy, calls
         self._unsafe_no_sync = unsafe_no_sync
         self._mutex = threading.RLock()
+        self._failed, self._erasing = str(directory / FAILED), str(directory / erasing.MARKER)
         self.ids = Ids(directory, reader)
         self._forget()
 
@@ -69,36 +75,41 @@ class Writer:
 
     # ---------------------------------------------------------------- locking
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """No other thread, process or forked child writes meanwhile. Raises `LogBusy`, `LogUnavailable`."""
-        with self._mutex:
+    def __enter__(self) -> None:
+        """Hold the bank: no other thread, process or forked child writes meanwhile."""
+        self._mutex.acquire()
+        try:
             if self._pid != os.getpid():
                 self._forget()
-            try:
-                if self._lock_fd < 0:
-                    self._lock_fd = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-                system.take(self._lock_fd, self._place)
-                try:
-                    yield
-                finally:
-                    system.release(self._lock_fd)
-            except OSError as error:
-                raise LogUnavailable(self._place, "write to", error) from error
+            if self._lock_fd < 0:
+                self._lock_fd = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            system.take(self._lock_fd, self._place)
+        except OSError as error:
+            self._mutex.release()
+            raise LogUnavailable(self._place, "write to", error) from error
+        except BaseException:
+            self._mutex.release()
+            raise
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Exclusive, and with no erasure under way: one that was interrupted is completed first."""
-        while True:
-            with self.exclusive():
-                if not (self._directory / erasing.MARKER).exists():
-                    yield
-                    return
-            self.finish_erasure()
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
+        try:
+            system.release(self._lock_fd)
+        finally:
+            self._mutex.release()
+        if isinstance(error, OSError):
+            raise LogUnavailable(self._place, "write to", error) from error
 
     def _ready(self) -> Tail:
-        """Under the lock: the tail as it is now, healed, with an open descriptor on its segment."""
-        with suppress(FileNotFoundError):
+        """Under the lock: the tail as it is now, healed, with an open descriptor on its segment.
+
+        Raises `_Interrupted` where an eraser began and could not end.
+        """
+        if os.access(self._erasing, os.F_OK):
+            raise _Interrupted
+        return self._caught_up()
+
+    def _caught_up(self) -> Tail:
+        if os.access(self._failed, os.F_OK):
             raise LogFailed(self._place, (self._directory / FAILED).read_text().strip())
         tail = self._heads.tail
         if self._fd >= 0 and tail is not None:
@@ -129,55 +140,59 @@ class Writer:
         self._fd = os.open(segment.path, os.O_RDWR | os.O_APPEND)
 
     def _time_before(self, segment: Segment) -> str:
-        return next((found.event.at for found in self._reader.numbered(segment.first - 2, segment.first - 1)), "")
+        found = self._reader.line_at(segment.first - 1)
+        return found[1].at if found is not None else ""
 
     # ---------------------------------------------------------------- appending
 
     def append(self, events: Sequence[Event], expected: int | Expected) -> Appended:
         """See `EventLog.append`."""
         prepared = self._prepare(events)
-        with self._writing():
+        while True:
+            try:
+                appended, fd = self._append_once(prepared, expected)
+            except _Interrupted:
+                self.finish_erasure()
+            else:
+                self._acknowledge(fd, appended.last)
+                return appended
+
+    def _append_once(self, prepared: list[Prepared], expected: int | Expected) -> tuple[Appended, int]:
+        """Write the group, or find it written; returns a descriptor to sync."""
+        with self:
             tail = self._ready()
             appended = self._known(prepared)
             if appended is None:
-                self._check(expected, tail.seq)
+                if expected is not ANY:
+                    self._check(expected, tail.seq)
                 appended, _ = self._append(prepared, tail)
-            fd = os.dup(self._fd)
-        self._acknowledge(fd, appended.last)
-        return appended
+            return appended, os.dup(self._fd)
 
     def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
         if not events:
             raise BadEvent("there is nothing to append")
         if len(events) > limits.GROUP_EVENTS:
             raise LimitExceeded("events of one append", len(events), limits.GROUP_EVENTS, "split it (append --batch N)")
-        salts = names.salts(self._entropy(18 * len(events)))
-        noise = self._entropy(10 * len(events))
-        now = self._clock()
-        prepared = []
-        for number, (event, salt) in enumerate(zip(events, salts, strict=True)):
+        for number, event in enumerate(events, 1):
             if event.id or event.occurred_at:
-                check_identity(event, number + 1)
-            event_id = event.id or names.uuid7(now, noise[10 * number : 10 * number + 10])
-            prepared.append(prepare(self._owned(event), event_id, salt))
-        return prepared
+                check_identity(event, number)
+        noise = self._entropy(28 * len(events))
+        ids = names.uuid7s(self._clock(), noise[18 * len(events) :])
+        prepared = prepare(events, ids, names.salts(noise[: 18 * len(events)]))
+        return [self._owned(item) if lines.REF in item.body else item for item in prepared]
 
-    def _owned(self, event: Event) -> Event:
-        """The event with texts in place of handles: a handle is good only within its own segment."""
-        for name in texts_of(type(event)):
-            value = getattr(event, name)
-            if isinstance(value, Ref) or (isinstance(value, tuple) and any(isinstance(part, Ref) for part in value)):
-                return self._texts.resolved(event)
-        return event
+    def _owned(self, item: Prepared) -> Prepared:
+        """With texts in place of handles: a handle is good only within its own segment."""
+        return prepare([self._texts.resolved(item.event)], [item.id], [item.salt])[0]
 
     def _check(self, expected: int | Expected, actual: int) -> None:
-        wanted = actual if expected is ANY else 0 if expected is EMPTY else expected
+        wanted = 0 if expected is EMPTY else expected
         if wanted != actual:
             raise PositionConflict(self._place, int(str(wanted)), actual)
 
     def _known(self, prepared: list[Prepared]) -> Appended | None:
         """Where the group stands already, if it does. Raises `DuplicateEvent` if only in part, or otherwise."""
-        given = [item.event.id for item in prepared if item.given_id]
+        given = [item.id for item in prepared if item.event.id]
         if not given:
             return None
         if len(set(given)) < len(given):
@@ -190,26 +205,25 @@ class Writer:
         if len(found) < len(prepared):
             reason = f"as {len(found)} of {len(prepared)} events of this append are"
             raise DuplicateEvent(first, found[first], reason)
-        stored = tuple(self._stored_as(item, found[item.event.id]) for item in prepared)
+        stored = tuple(self._stored_as(item, found[item.id]) for item in prepared)
         return Appended(min(found.values()), max(found.values()), stored, duplicate=True)
 
     def _stored_as(self, item: Prepared, seq: int) -> Event:
-        (there,) = self._reader.numbered(seq - 1, seq)
-        stored = self._texts.resolved(there.event, there.segment)
-        given = compose([item._replace(long=False)], **self._circumstances(seq)).events[0]
+        there = self._reader.line_at(seq)
+        if there is None:
+            raise LogUnavailable(self._place, "read", OSError(f"position {seq:,} is gone"))
+        stored = self._texts.resolved(there[1], there[0])
+        given = compose([item._replace(long=False)], self._circumstances(seq)).events[0]
         if not same_content(stored, given):
-            raise DuplicateEvent(item.event.id, seq, "with other content")
-        return there.event
+            raise DuplicateEvent(item.id, seq, "with other content")
+        return there[1]
 
-    def _circumstances(self, first: int) -> dict[str, Any]:
-        return {
-            "first": first,
-            "at": max(names.utc_text(self._clock()), self._heads.last_at),
-            "durable": self._heads.durable,
-            "seed": self._seed,
-            "stored": self._stored or {},
-            "salt": lambda: names.salts(self._entropy(18))[0],
-        }
+    def _circumstances(self, first: int) -> Circumstances:
+        at = max(names.utc_text(self._clock()), self._heads.last_at)
+        return Circumstances(first, at, self._heads.durable, self._seed, self._stored or {}, self._salt)
+
+    def _salt(self) -> str:
+        return names.salts(self._entropy(18))[0]
 
     def _append(self, prepared: list[Prepared], tail: Tail) -> tuple[Appended, Tail]:
         group = self._compose(prepared, tail)
@@ -218,7 +232,7 @@ class Writer:
             group = self._compose(prepared, tail)
         self._write(group.data, tail)
         last = group.events[-1]
-        tail = tail._replace(offset=tail.offset + len(group.data), seq=last.seq, at=last.at)
+        tail = Tail(tail.segment, tail.inode, tail.offset + len(group.data), last.seq, last.at, 0, None)
         self._heads.tail, self._heads.last_at, self._dirty = tail, last.at, True
         self.ids.add(group.events)
         if self._stored is not None:
@@ -228,7 +242,7 @@ class Writer:
     def _compose(self, prepared: list[Prepared], tail: Tail) -> Group:
         if self._stored is None and any(item.long for item in prepared):
             self._stored = erasing.stored_texts(tail.segment)
-        return compose(prepared, **self._circumstances(tail.seq + 1))
+        return compose(prepared, self._circumstances(tail.seq + 1))
 
     def _write(self, data: bytes, tail: Tail) -> None:
         """All of the bytes or none: what a full disk or a signal cuts short is taken back."""
@@ -253,7 +267,7 @@ class Writer:
     def fail(self, error: OSError) -> None:
         """After one failed sync nobody may trust the next: leave a marker that stops all writers of the bank."""
         reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
-        with self.exclusive(), suppress(OSError):
+        with self, suppress(OSError):
             (self._directory / FAILED).write_text(reason + "\n")
             self._system.sync_directory(self._directory)
         raise LogFailed(self._place, reason) from error
@@ -262,7 +276,7 @@ class Writer:
         """For a log that was just found sound: sync it all and let writers in again. Whether there was a need to."""
         if not (self._directory / FAILED).exists():
             return False
-        with self.exclusive():
+        with self:
             for segment in list_segments(self._directory):
                 with opened(segment.path) as fd:
                     self._system.sync_data(fd)
@@ -300,7 +314,8 @@ class Writer:
 
     def _erased_before(self, last: int) -> int:
         """Position of the last erasure: an erasure is always the last event of its segment."""
-        if any(self._reader.numbered(last - 1, last, ("content_erased",))):
+        found = self._reader.line_at(last)
+        if found is not None and type_of(found[1]) == "content_erased":
             return last
         segment = list_segments(self._directory)[-1]
         with opened(segment.path) as fd:
@@ -311,24 +326,23 @@ class Writer:
     def erase(self, what: Erasing, reason: str, by: str | None) -> Erasure:
         """See `EventLog.erase`."""
         self.finish_erasure()
-        with system.locked(self._derived_lock(), self._place), self.exclusive():
-            tail = self._ready()
+        with system.locked(self._derived_lock(), self._place), self:
+            tail = self._caught_up()
             planned = erasing.plan(self._directory, self._reader, self._texts, what, reason)
             if not planned.found and not planned.erasure.texts:
                 return msgspec.structs.replace(planned.erasure, dry_run=False)
             prepared = self._prepare(erasing.events_of(planned, reason, by))
-            job = erasing.Job.of(item.event for item in prepared)
+            job = erasing.Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
             self._system.write_whole(self._directory / erasing.MARKER, msgspec.json.encode(job))
             appended = self._carry_out(job, prepared, tail)
         return msgspec.structs.replace(planned.erasure, dry_run=False, appended=appended)
 
     def finish_erasure(self) -> None:
         """Complete what an eraser began and could not end, if there is such a thing."""
-        marker = self._directory / erasing.MARKER
-        if marker.exists():
-            with system.locked(self._derived_lock(), self._place), self.exclusive(), suppress(FileNotFoundError):
-                job = erasing.Job.read(marker)
-                self._carry_out(job, self._prepare(job.events()), self._ready())
+        if os.access(self._erasing, os.F_OK):
+            with system.locked(self._derived_lock(), self._place), self, suppress(FileNotFoundError):
+                job = erasing.Job.read(self._directory / erasing.MARKER)
+                self._carry_out(job, self._prepare(job.events()), self._caught_up())
 
     def _derived_lock(self) -> Path:
         """The lock that whoever writes derived files holds; always taken before the log's own."""
