@@ -20,7 +20,9 @@ FLOORS = {
     "rbank_es.events": (0, "vocabulary"),
     "rbank_es.items": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
+    "rbank_es.digests": (1, "state"),
     "rbank_es.log": (1, "log"),
+    "rbank_es.policies.retrieval": (1, "policies"),  # a search needs no more than this
     "rbank_es.state": (1, "state"),
     "rbank_es.policies": (2, "policies"),
     "rbank_es.projections": (2, "projections"),
