@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Event as Signal
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, BankExists, LimitExceeded, NotInBank
+from rbank_es.errors import BadInput, BankExists, CheckFailed, LimitExceeded, LogError, NotInBank, ProjectionError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.intake import new_event
 from rbank_es.items import Item
@@ -267,7 +268,8 @@ class Bank:
         """A view at the point; for the head, the read models are first brought up to it where that is possible."""
         models = self._read_models()
         if point is None:
-            models.try_catch_up(self.log)
+            with suppress(ProjectionError, LogError, OSError):
+                models.catch_up(self.log)
         return models.as_of(self.resolve(point), self.log)
 
     def search(
@@ -295,10 +297,11 @@ class Bank:
             return [self._item(view, item_id) for item_id in ids]
 
     def _item(self, view: View, item_id: str) -> Item:
-        item = view.get(item_id)
-        if item is None:
+        row = view.item(item_id)
+        if row is None:
             raise NotInBank(item_id, view.position)
-        return item
+        named = {name: row[name] for name in Item.__struct_fields__ if name != "tags"}
+        return msgspec.convert({**named, "tags": msgspec.json.decode(row["tags"])}, Item)
 
     def quote(self, item_id: str, max_chars: int = limits.QUOTE_CHARS, *, point: str | int | None = None) -> str:
         """The beginning of an item's content, cut between words and marked where it was cut. Raises `NotInBank`."""
@@ -327,7 +330,14 @@ class Bank:
             return Verified(seen)
         from rbank_es.retrievals import check_retrievals
 
-        return Verified(seen, check_retrievals(self.log, progress))
+        check = check_retrievals(self.log, progress)
+        if check.different:
+            first = check.different[0]
+            raise CheckFailed(
+                f"{len(check.different)} of {check.checked + len(check.different)} retrievals don't find what they "
+                f"found; the first, at {first.seq:,}, found {list(first.recorded)} and now finds {list(first.found)}"
+            )
+        return Verified(seen, check)
 
     def erase(
         self,

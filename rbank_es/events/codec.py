@@ -53,7 +53,7 @@ ENVELOPE: frozenset[str] = frozenset(Event.__struct_fields__)
 """Names of the fields that every event has."""
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[CLASSES])  # type: ignore[arg-type]
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[CLASSES])  # noqa: UP007
 _force = msgspec.structs.force_setattr
 
 
@@ -139,5 +139,5 @@ def schema_of(type_: str | None = None) -> dict[str, Any]:
     """
     if type_ is not None and type_ not in TYPES:
         raise UnknownEvent(type_, None, None)
-    wanted: Any = TYPES[type_] if type_ else Union[CLASSES]
+    wanted: Any = TYPES[type_] if type_ else Union[CLASSES]  # noqa: UP007
     return msgspec.json.schema(wanted)

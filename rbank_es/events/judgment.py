@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from rbank_es.events.base import Event, Name, Salt, Text
+from rbank_es.events.base import Event, Salt, Text
 from rbank_es.events.run import Extra, Run
+from rbank_es.items import Name
 
 Purpose = Literal["learning", "scoring"]
 JudgeKind = Literal["check", "lm", "human"]

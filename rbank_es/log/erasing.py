@@ -73,10 +73,10 @@ def plan(directory: Path, reader: Reader, texts: Texts, what: Erasing, reason: s
 
     Raises `BadInput` for words too short to look for, or a reason that holds them.
     """
-    for words in what.words:
-        if len(words) < limits.NEEDLE_CHARS:
+    for given in what.words:
+        if len(given) < limits.NEEDLE_CHARS:
             raise BadInput(
-                f"{words!r} has {len(words)} characters; texts under {limits.NEEDLE_CHARS} stand everywhere, "
+                f"{given!r} has {len(given)} characters; texts under {limits.NEEDLE_CHARS} stand everywhere, "
                 "so erase the events instead (--event)"
             )
     search = _Search(directory, reader, texts)

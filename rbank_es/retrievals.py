@@ -1,0 +1,114 @@
+"""Checking recorded retrievals: each is made again at its own position, and must find the same.
+
+A retrieval whose query, or the words of an item it could find, were erased since can't be made again; it counts as
+unverifiable, and so does one under a policy that this release doesn't know.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from rbank_es.errors import BadPolicy
+from rbank_es.events import Erased, Event, Hit, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet
+from rbank_es.log import EventLog
+from rbank_es.policies import RetrievalPolicy, policy_of
+from rbank_es.projections.read_models import ReadModels
+from rbank_es.projections.search import Found
+
+_TYPES = ("memories_extracted", "memories_retrieved", "policy_set")
+_TOLERANCE = 1e-9
+"""Relative difference of scores that another build of SQLite or of the C library may make."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A retrieval that doesn't find what it found: item ids as recorded, and as found again."""
+
+    seq: int
+    recorded: tuple[str, ...]
+    found: tuple[str, ...]
+
+
+class RetrievalCheck(msgspec.Struct, frozen=True):
+    """What came of making every recorded retrieval again."""
+
+    checked: int
+    unverifiable: int
+    different: tuple[Difference, ...]
+
+
+def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:
+    """Make every recorded retrieval again, each on the bank as it was just before it."""
+    checked, unverifiable, different = 0, 0, []
+    policy: RetrievalPolicy | None = RetrievalPolicy()
+    erased, head = False, log.position()
+    with _scratch() as models:
+        for event in log.read(upto=head, types=_TYPES, resolve=_TYPES):
+            policy = _policy_after(event, policy)
+            erased = erased or _holds_erased(event)
+            if not isinstance(event, MemoriesRetrieved):
+                continue
+            if progress is not None:
+                progress(event.seq, head)
+            found = _found_again(log, models, event, policy)
+            if found is not None and _same(event.hits, found):
+                checked += 1
+            elif found is None or erased:
+                unverifiable += 1
+            else:
+                recorded = tuple(hit.id for hit in event.hits)
+                different.append(Difference(event.seq, recorded, tuple(hit.id for hit in found)))
+    return RetrievalCheck(checked, unverifiable, tuple(different))
+
+
+@contextmanager
+def _scratch() -> Iterator[ReadModels]:
+    with tempfile.TemporaryDirectory(prefix="rbank-") as folder, ReadModels.open(Path(folder) / "scratch.sqlite") as it:
+        yield it
+
+
+def _policy_after(event: Event, policy: RetrievalPolicy | None) -> RetrievalPolicy | None:
+    """The retrieval policy in force after an event; None if this release doesn't know it."""
+    if not isinstance(event, PolicySet):
+        return policy
+    chosen = [choice for choice in event.policies if choice.kind == "retrieval"]
+    return _known(chosen[0]) if chosen else RetrievalPolicy()
+
+
+def _known(choice: PolicyChoice) -> RetrievalPolicy | None:
+    try:
+        policy = policy_of(choice)
+    except BadPolicy:
+        return None
+    return policy if isinstance(policy, RetrievalPolicy) else None
+
+
+def _holds_erased(event: Event) -> bool:
+    return isinstance(event, MemoriesExtracted) and any(isinstance(text, Erased) for text in event.candidates)
+
+
+def _found_again(
+    log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: RetrievalPolicy | None
+) -> list[Found] | None:
+    """What the retrieval finds now, or None if it can't be made again."""
+    if policy is None or policy.label != event.policy or not isinstance(event.query, str):
+        return None
+    if event.k < 1:
+        return []
+    models.catch_up(log, upto=event.seq - 1, only=("memory_index",))
+    with models.live() as view:
+        return view.search(
+            event.query, event.k, polarity=event.polarity, domain=event.domain, role=event.role, policy=policy
+        )
+
+
+def _same(recorded: tuple[Hit, ...], found: list[Found]) -> bool:
+    if [hit.id for hit in recorded] != [hit.id for hit in found]:
+        return False
+    pairs = zip(recorded, found, strict=True)
+    return all(math.isclose(there.score, here.score, rel_tol=_TOLERANCE) for there, here in pairs)
