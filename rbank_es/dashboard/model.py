@@ -128,6 +128,11 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     health: list[Row]
 
     @property
+    def active(self) -> int:
+        """How many items are active."""
+        return sum(n for (_, state), n in self.items.items() if state == "active")
+
+    @property
     def empty(self) -> bool:
         """Whether there is nothing to draw: no runs, no items, no tool calls."""
         return not (self.runs or self.items or self.tools or self.flags or self.health)
@@ -180,9 +185,10 @@ def states(items: Iterable[tuple[str, str]]) -> list[str]:
     return [state for state in STATES if state in found] + sorted(found - {*STATES})
 
 
-def source_order(source: str) -> tuple[int, str]:
-    """Where a source stands among the others; unknown ones last."""
-    return (SOURCES.index(source) if source in SOURCES else len(SOURCES)), source
+def sources(items: Iterable[tuple[str, str]]) -> list[str]:
+    """The sources that occur among (source, state) pairs, in their usual order; unknown ones last."""
+    found = {source for source, _ in items}
+    return [source for source in SOURCES if source in found] + sorted(found - {*SOURCES})
 
 
 def values(rows: Iterable[Row], column: str) -> list[Any]:
@@ -218,7 +224,7 @@ def reading(measure: Measure, runs: Sequence[Row]) -> str:
     if not recorded:
         return f"Not recorded in {'the only run' if len(runs) == 1 else f'any of {len(runs):,} runs'}."
     top, run = max(recorded, key=lambda pair: pair[0])
-    parts = [f"Most {words.count(top)} (run {shorten(run['run'], 40)})", f"latest {words.count(recorded[-1][0])}"]
+    parts = [f"Most {words.count(top)} in {shorten(run['run'], 40)}", f"latest {words.count(recorded[-1][0])}"]
     if measure.threshold is not None:
         over = sum(value > measure.threshold for value, _ in recorded)
         parts.append(f"over {measure.threshold:,} in {over:,} of {words.plural(len(recorded), 'run')}")

@@ -11,8 +11,8 @@ from importlib.resources import files
 from string import Template
 
 from rbank_es import __version__, limits
-from rbank_es.dashboard import figures, model, palette, tables, words
-from rbank_es.dashboard.figures import Chart
+from rbank_es.dashboard import model, palette, plots, tables, words
+from rbank_es.dashboard.charts import Chart, all_charts
 from rbank_es.dashboard.markup import Html, element, join, shorten
 from rbank_es.dashboard.model import PageFacts, Picture, Rows
 
@@ -23,8 +23,7 @@ def render(view: Rows, facts: PageFacts) -> str:
     Raises MissingExtra where there are charts to draw and plotly is not installed.
     """
     picture = model.read(view, facts)
-    charts = [*figures.run_charts(picture), figures.tool_chart(picture), *figures.bank_charts(picture)]
-    charts += [figures.item_chart(picture), figures.stock_chart(picture)]
+    charts = all_charts(picture)
     drawn = {_id(chart): chart.figure for chart in charts if chart.figure is not None}
     scripts, policy = _scripts(drawn) if drawn else (Html(""), _policy([]))
     main = _empty(facts) if picture.empty else _sections(picture, {chart.key: chart for chart in charts})
@@ -50,9 +49,9 @@ def _asset(name: str) -> str:
     return files("rbank_es.dashboard").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
 
 
-def _scripts(drawn: dict[str, figures.Figure]) -> tuple[Html, str]:
+def _scripts(drawn: dict[str, plots.Figure]) -> tuple[Html, str]:
     """The scripts, and the policy that lets these run and no others."""
-    programs = [figures.library(), _asset("script.js")]
+    programs = [plots.library(), _asset("script.js")]
     data = json.dumps({"figures": drawn, "dark": palette.repaint()}, separators=(",", ":"), allow_nan=False)
     blocks = [f'<script type="application/json" id="figures">{_inert(data)}</script>']
     blocks += [f"<script>{program}</script>" for program in programs]
@@ -121,10 +120,10 @@ def _empty(facts: PageFacts) -> Html:
 
 def _sections(picture: Picture, charts: dict[str, Chart]) -> Html:
     links = (
-        ("leakage", "Leakage by run"),
+        ("leakage", "By run"),
         ("tools", "By tool"),
         ("flags", "Red flags"),
-        ("bank", "The bank"),
+        ("bank", "Bank"),
         ("items", "Items"),
     )
     items = (element("li", element("a", name, href=f"#{key}")) for key, name in links)
@@ -147,7 +146,6 @@ def _key(name: str, value: str, about: str, flagged: bool = False) -> Html:
 def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
     judged = [row["success"] for row in picture.runs if row.get("success") is not None]
     won = sum(map(bool, judged))
-    active = sum(n for (_, state), n in picture.items.items() if state == "active")
     uses, wins = (sum(row[name] or 0 for row in picture.used) for name in ("uses", "wins"))
     flagged = len({row["run"] for row in picture.flags})
     watched = any(
@@ -161,7 +159,7 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
             f"{won:,} of {words.plural(len(judged), 'judged run')}" if judged else "no run was judged",
             False,
         ),
-        ("Active items", f"{active:,}", f"of {picture.items.total():,} ever stored", False),
+        ("Active items", f"{picture.active:,}", f"of {picture.items.total():,} ever stored", False),
         ("Uses", f"{uses:,}", f"of {words.plural(len(picture.used), 'item')}", False),
         ("Wins", f"{wins:,}", f"{words.percent(wins / uses)} of uses" if uses else "no item was used", False),
         (
@@ -235,7 +233,7 @@ def _bank(picture: Picture, charts: dict[str, Chart]) -> Html:
     if course:
         thinned = _thinned(len(picture.health), "changes; each point is the last of a group of neighbours")
         shown = [
-            element("div", *course, class_="charts"),
+            element("div", *course, class_="charts three"),
             thinned,
             _more("Every change in numbers", tables.health(picture)),
         ]
@@ -253,10 +251,9 @@ def _bank(picture: Picture, charts: dict[str, Chart]) -> Html:
 
 
 def _items(picture: Picture, charts: dict[str, Chart]) -> Html:
-    both = element("div", _figure(charts["items-used"]), _figure(charts["items-stock"]), class_="charts")
-    shown = [both]
+    stock = [_figure(charts["items-stock"]), *([tables.stock(picture)] if picture.items else [])]
+    shown = [element("div", _figure(charts["items-used"]), element("div", *stock), class_="charts items")]
     shown += [tables.used(picture)] if picture.used else []
-    shown += [tables.stock(picture)] if picture.items else []
     return element("div", element("h2", "Items"), *shown, id="items", class_="sub")
 
 

@@ -69,9 +69,10 @@ def runs(picture: Picture) -> Html:
     """Every run with what leaked in it, latest first."""
     columns = [
         Column("Run", _run, number=False),
-        Column("Began", lambda row: words.moment(row.get("started_at")), number=False),
+        Column("Began (UTC)", _began, number=False),
         Column("Outcome", _outcome, number=False),
         Column("Judged", _verdict, number=False),
+        Column("Red flags", number("red_flags", 0)),
         Column("Iterations", number("iterations")),
         Column("Tool calls", number("tool_calls")),
         Column("Returned", number("total_chars_returned")),
@@ -82,7 +83,6 @@ def runs(picture: Picture) -> Html:
         Column("Printed", number("stdout_chars")),
         Column("In variables", number("variables_chars")),
         Column("Sub-calls", number("subcalls")),
-        Column("Red flags", number("red_flags", 0)),
     ]
     return table(
         "All runs in numbers, the latest first. Sizes are in characters.", columns, picture.runs[::-1], cut="the latest"
@@ -92,6 +92,11 @@ def runs(picture: Picture) -> Html:
 def _run(row: Row) -> str:
     task = element("span", shorten(row["task"]), class_="second") if row.get("task") else ""
     return join(element("span", shorten(row["run"], 60), class_="mono"), task)
+
+
+def _began(row: Row) -> str:
+    began = words.minute(row.get("started_at"))
+    return began if began == words.NOT_RECORDED else element("span", began, class_="line")
 
 
 def _outcome(row: Row) -> str:
@@ -111,7 +116,7 @@ def tools(picture: Picture) -> Html:
     columns = [
         Column("Tool", text("tool", 60), number=False),
         Column("Calls", number("calls")),
-        Column("Errors", number("errors", 0)),
+        Column("Errors", number("errors")),
         Column("Returned", number("total_chars_returned")),
         Column("Largest return", number("max_single_return", limits.FLAG_RETURN_CHARS)),
         Column("Returns over 1,000", number("large_returns", 0)),
@@ -143,7 +148,7 @@ def flag_name(row: Row) -> str:
 
 def _flag_tool(row: Row) -> str:
     if row["flag"] != "single_return":
-        return element("span", "before any tool", class_="muted")
+        return element("span", "the context", class_="muted")
     return text("tool", 60)(row)
 
 
@@ -169,7 +174,7 @@ def _item(row: Row) -> str:
 
 def stock(picture: Picture) -> Html:
     """Items by source and state, with sums."""
-    sources = sorted({source for source, _ in picture.items}, key=model.source_order)
+    sources = model.sources(picture.items)
     states = model.states(picture.items)
     rows: list[Row] = [
         {"source": source, **{state: picture.items[source, state] for state in states}} for source in sources

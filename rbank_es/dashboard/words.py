@@ -27,6 +27,11 @@ def moment(value: str | None) -> str:
     return NOT_RECORDED if not value else value[:19].replace("T", " ") + " UTC"
 
 
+def minute(value: str | None) -> str:
+    """An ISO time in UTC, to the minute, where the heading says that it is UTC."""
+    return NOT_RECORDED if not value else value[:16].replace("T", " ")
+
+
 def plural(n: int, one: str, many: str = "") -> str:
     """`1 run`, `2 runs`, `1,000 runs`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
