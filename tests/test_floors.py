@@ -21,15 +21,18 @@ FLOORS = {
     "rbank_es.items": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.digests": (1, "state"),
+    "rbank_es.diff": (1, "state"),
     "rbank_es.log": (1, "log"),
-    "rbank_es.policies.retrieval": (1, "policies"),  # a search needs no more than this
     "rbank_es.state": (1, "state"),
     "rbank_es.policies": (2, "policies"),
-    "rbank_es.projections": (2, "projections"),
+    "rbank_es.projections": (2.5, "projections"),  # a search ranks by a pure policy
     "rbank_es.bank": (3, "bank"),
-    "rbank_es.importers": (3, "importers"),
+    "rbank_es.places": (3, "bank"),
     "rbank_es.points": (3, "bank"),
-    "rbank_es.testing": (3, "testing"),
+    "rbank_es.retrievals": (3, "bank"),
+    "rbank_es.exporters": (3.5, "exporters"),  # they take a bank and give it back
+    "rbank_es.importers": (3.5, "importers"),
+    "rbank_es.testing": (3.5, "testing"),
     "rbank_es.tools": (4, "tools"),
     "rbank_es.context": (5, "context"),
     "rbank_es.executors": (5, "executors"),
@@ -37,10 +40,10 @@ FLOORS = {
     "rbank_es.policies.judging": (5, "policies that call an LM"),
     "rbank_es.experiments": (6, "experiments"),
     "rbank_es.loop": (6, "loop"),
-    "rbank_es.__main__": (7, "cli"),
-    "rbank_es.cli": (7, "cli"),
     "rbank_es.dashboard": (7, "dashboard"),
     "rbank_es.mcp": (7, "mcp"),
+    "rbank_es.cli": (7.5, "cli"),  # it starts what the others show
+    "rbank_es.__main__": (7.5, "cli"),
 }
 FACADE = "rbank_es"  # its lazy export table may name every floor; nothing inside may lean on it
 HEAVY = ("dspy", "numpy", "plotly", "rdflib", "sqlite_utils")
@@ -61,7 +64,7 @@ def source_modules() -> dict[str, Path]:
 MODULES = source_modules()
 
 
-def place(module: str) -> tuple[int, str] | None:
+def place(module: str) -> tuple[float, str] | None:
     """Floor and noun of a module, by the longest name in the table that fits."""
     fits = [name for name in FLOORS if module == name or module.startswith(name + ".")]
     return FLOORS[max(fits, key=len)] if fits else None

@@ -67,6 +67,7 @@ class FileLog:
                 bank_id = options.get("entropy", os.urandom)(16).hex()
                 first = lines.opened_line(bank_id, 1, lines.GENESIS.hex(), 0)
                 calls.write_whole(segment_path(directory, 1), first)
+                calls.sync_directory(directory.parent)
         except OSError as error:
             raise LogUnavailable(str(directory), "make a bank in", error) from error
         return cls(directory, bank_id, **options)

@@ -120,20 +120,33 @@ class Reader:
             return batch.segment, batch.events[0], batch.lines[0]
         return None
 
-    def _start(self, fd: int, segment: Segment, after: int) -> Mark:
-        """Where to begin in a segment: behind the last event read, if that fits, else found by bisection."""
+    def _start(self, fd: int, segment: Segment, after: int, *, closed: bool) -> Mark:
+        """Where to begin in a segment: behind the last event read, if that fits, else found by bisection.
+
+        Only the active segment is never rewritten, so only there a remembered offset still means what it meant.
+        """
         first, offset = read_opened(segment, fd)
         if first.bank != self.bank_id:
             raise LogCorruption(segment.name, 1, 0, f"belongs to bank {first.bank}, not {self.bank_id}")
         if after < segment.first:
             return offset, segment.first - 1
         status = os.fstat(fd)
-        known = self._marks.get((segment.name, status.st_ino))
-        if known is not None and known[1] <= after:
+        known = None if closed else self._marks.get((segment.name, status.st_ino))
+        if known is not None and known[1] <= after and self._fits(fd, segment, known):
             offset = known[0]
             if known[1] == after:
                 return known
         return find_line(fd, offset, status.st_size, after + 1, self.seed), -1
+
+    def _fits(self, fd: int, segment: Segment, mark: Mark) -> bool:
+        """Whether a remembered offset is still right behind that position: the file may have been put back."""
+        offset, seq = mark
+        line = last_line(fd, offset)
+        if not lines.is_intact(line, self.seed):
+            return False
+        if line.startswith(lines.SEGMENT):
+            return seq == segment.first - 1
+        return not line.startswith(lines.ANY_TEXT) and lines.seq_of(line) == seq
 
     # ---------------------------------------------------------------- closed segments
 
@@ -141,7 +154,7 @@ class Reader:
         self, segment: Segment, following: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
     ) -> Iterator[Batch]:
         with opened(segment.path) as fd:
-            offset, seq = self._start(fd, segment, after)
+            offset, seq = self._start(fd, segment, after, closed=True)
             sealed = False
             for base, complete in blocks(fd, offset):
                 numbered, sealed = self._numbered(segment, following, base, complete, sealed)
@@ -239,7 +252,7 @@ class Reader:
     ) -> Generator[Batch, None, int]:
         """Batches of the last segment; returns the position up to which it was read."""
         with opened(segment.path) as fd:
-            start, before = self._start(fd, segment, after)
+            start, before = self._start(fd, segment, after, closed=False)
             inode = os.fstat(fd).st_ino
             for whole in self.wholes(fd, segment, start, before):
                 before = whole.events[-1].seq
@@ -358,7 +371,9 @@ class Reader:
         """Where the whole groups of the last segment end, reading on from `start`."""
         with opened(segment.path) as fd:
             status = os.fstat(fd)
-            offset, before = start or (read_opened(segment, fd)[1], segment.first - 1)
+            if start is None or not self._fits(fd, segment, start):
+                start = (read_opened(segment, fd)[1], segment.first - 1)
+            offset, before = start
             at, durable = "", 0
             for whole in self.wholes(fd, segment, offset, before, locked=locked):
                 last = whole.events[-1]
