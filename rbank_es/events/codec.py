@@ -7,7 +7,7 @@ an older version is upcast, a newer one or an unknown type raises `UnknownEvent`
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_type_hints
+from typing import Any, Union
 
 import msgspec
 
@@ -53,14 +53,13 @@ ENVELOPE: frozenset[str] = frozenset(Event.__struct_fields__)
 """Names of the fields that every event has."""
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[CLASSES])  # noqa: UP007
 _force = msgspec.structs.force_setattr
 
 
 def version_of(cls: type[Event]) -> int:
-    """The current version of a type's schema."""
-    annotation = get_type_hints(cls, include_extras=False)["v"]
-    return int(max(get_args(annotation) if annotation is not Literal else (1,)))
+    """The current version of a type's schema: the one that a new event has."""
+    defaults = zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False)
+    return int(dict(defaults)["v"])
 
 
 @cache
@@ -99,6 +98,12 @@ def encode_body(event: Event, salt: str) -> bytes:
     return _ENCODER.encode(bare)[prefix:-1]
 
 
+@cache
+def _decoder() -> msgspec.json.Decoder[Event]:
+    # Made on first use: it takes a third of the time in which an append of one event, which reads none, is done.
+    return msgspec.json.Decoder(Union[CLASSES])  # noqa: UP007
+
+
 def encode_json(value: Any) -> bytes:
     """Any value as compact JSON, the way the log writes it."""
     return _ENCODER.encode(value)
@@ -111,7 +116,7 @@ def decode_event(line: bytes | bytearray | memoryview) -> Event:
     `msgspec.ValidationError` is one) for anything that is not an event.
     """
     try:
-        return _DECODER.decode(line)
+        return _decoder().decode(line)
     except msgspec.ValidationError:
         return _decode_slowly(line)
 
