@@ -76,7 +76,7 @@ class Heads:
             start = (offset, segment.first - 1, bytes.fromhex(first.head))
             inode = os.fstat(fd).st_ino
             known = self._digest if self._digest_of == (segment.name, inode) else None
-            if known is not None and known[1] <= position:
+            if known is not None and known[1] <= position and self._reader.fits(fd, segment, known[:2]):
                 start = known
             found = verifying.digest_upto(fd, start, position, self._seed, segment)
         if segment == segments[-1]:

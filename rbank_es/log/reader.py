@@ -132,13 +132,13 @@ class Reader:
             return offset, segment.first - 1
         status = os.fstat(fd)
         known = None if closed else self._marks.get((segment.name, status.st_ino))
-        if known is not None and known[1] <= after and self._fits(fd, segment, known):
+        if known is not None and known[1] <= after and self.fits(fd, segment, known):
             offset = known[0]
             if known[1] == after:
                 return known
         return find_line(fd, offset, status.st_size, after + 1, self.seed), -1
 
-    def _fits(self, fd: int, segment: Segment, mark: Mark) -> bool:
+    def fits(self, fd: int, segment: Segment, mark: Mark) -> bool:
         """Whether a remembered offset is still right behind that position: the file may have been put back."""
         offset, seq = mark
         line = last_line(fd, offset)
@@ -371,7 +371,7 @@ class Reader:
         """Where the whole groups of the last segment end, reading on from `start`."""
         with opened(segment.path) as fd:
             status = os.fstat(fd)
-            if start is None or not self._fits(fd, segment, start):
+            if start is None or not self.fits(fd, segment, start):
                 start = (read_opened(segment, fd)[1], segment.first - 1)
             offset, before = start
             at, durable = "", 0
