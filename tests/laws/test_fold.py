@@ -1,0 +1,121 @@
+"""Laws of the fold, over histories that make sense and histories that don't."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es.events import ContextBuilt, Event, JudgmentOverruled, LmCalled, MemoriesRead, RunJudged, type_of
+from rbank_es.state import RELEVANT, State, active, evolve, fold, usage, wins
+from tests.strategies import histories, stamped
+
+logs = histories(erased=True).map(stamped)
+COMING_BACK = {"memories_restored", "decision_undone"}
+
+
+@given(logs)
+def test_evolving_event_by_event_is_folding(log: list[Event]) -> None:
+    """evolve, chained, equals fold."""
+    assert reduce(evolve, log, State()) == fold(log)
+
+
+@given(logs, st.lists(st.integers(0, 30), max_size=3))
+def test_folding_in_parts_is_folding_at_once(log: list[Event], cuts: list[int]) -> None:
+    """Wherever the log is cut into batches."""
+    bounds = [0, *sorted(cuts), len(log)]
+    parts = (log[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False))
+    assert reduce(lambda state, part: fold(part, state), parts, State()) == fold(log)
+
+
+@given(logs, st.integers(0, 30))
+def test_a_state_does_not_depend_on_what_came_after(log: list[Event], cut: int) -> None:
+    """Folding on from a state leaves it as it was, to the last nested container."""
+    earlier = fold(log[:cut])
+    kept = copy.deepcopy(earlier)
+    fold(log[cut:], earlier)
+    for event in log[cut:]:
+        evolve(earlier, event)
+    assert earlier == kept == fold(log[:cut])
+
+
+@given(logs)
+def test_only_relevant_events_matter(log: list[Event]) -> None:
+    """A reader that leaves the others out and tells the position arrives at the same state."""
+    relevant = [event for event in log if type_of(event) in RELEVANT]
+    assert fold(relevant, position=len(log)) == fold(log)
+
+
+@given(logs)
+def test_every_item_has_provenance_and_support(log: list[Event]) -> None:
+    """It was extracted before it was born, and its own candidate supports it."""
+    state = fold(log)
+    for id, entry in state.items.items():
+        candidates = [
+            found.item for (extraction, _), found in state.candidates.items() if extraction == entry.extraction
+        ]
+        assert entry.item in candidates
+        assert entry.item.id == id
+        assert 1 <= entry.support == sum(item == id for item, _, _ in state.landings)
+        assert (entry.ended_seq is None) == (entry.state == "active")
+
+
+@given(logs)
+def test_an_item_is_never_changed_and_never_lost(log: list[Event]) -> None:
+    """Once born, its words, birth and order stay; support only grows."""
+    before = State()
+    for event in log:
+        after = evolve(before, event)
+        assert list(after.items)[: len(before.items)] == list(before.items)
+        for id, entry in before.items.items():
+            now = after.items[id]
+            assert (now.item, now.born_seq, now.extraction) == (entry.item, entry.born_seq, entry.extraction)
+            assert now.support >= entry.support
+        before = after
+
+
+@given(logs)
+def test_an_ended_item_comes_back_only_when_restored(log: list[Event]) -> None:
+    """By `memories_restored`, or by undoing what ended it; no consolidation revives."""
+    before = State()
+    for event in log:
+        after = evolve(before, event)
+        revived = (active(after).keys() & before.items.keys()) - active(before).keys()
+        assert not revived or type_of(event) in COMING_BACK
+        before = after
+
+
+def plain_usage(log: Sequence[Event]) -> dict[str, tuple[int, int]]:
+    """Uses and wins by their definition, read off the whole log at once."""
+    uses: dict[str, set[str]] = defaultdict(set)
+    for event in log:
+        given = event.items if isinstance(event, ContextBuilt) else ()
+        read = event.ids if isinstance(event, MemoriesRead) and event.how == "get" else ()
+        for item in (*given, *read):
+            uses[item].add(event.run)  # type: ignore[attr-defined]
+    judgments = [event for event in log if isinstance(event, RunJudged | JudgmentOverruled)]
+    standing = {event.run: event.success for event in judgments if event.purpose == "learning"}
+    return {item: (len(runs), sum(standing.get(run, False) for run in runs)) for item, runs in uses.items()}
+
+
+@given(histories(chapters=("context", "read", "judged", "judged", "started")).map(stamped))
+def test_usage_is_what_its_definition_says(log: list[Event]) -> None:
+    """Distinct runs, and of those the ones whose latest learning judgment is success, in whatever order they came."""
+    state = fold(log)
+    assert usage(state) == plain_usage(log)
+    assert all(wins(state, item) == won for item, (_, won) in usage(state).items())
+
+
+@given(histories(chapters=("started", "finished", "lm", "lm", "step")).map(stamped))
+def test_totals_are_what_their_definition_says(log: list[Event]) -> None:
+    """Sums over the calls of a run; the order of calls, start and finish doesn't matter."""
+    for run, found in fold(log).runs.items():
+        calls = [event for event in log if isinstance(event, LmCalled) and event.run == run]
+        known = [event.tokens_in for event in calls if event.tokens_in is not None]
+        if calls:
+            assert (found.lm_calls, found.tokens_in) == (len(calls), sum(known) if known else None)
+            assert (found.cost_usd or 0.0) == sum(event.cost_usd or 0.0 for event in calls)

@@ -1,0 +1,327 @@
+"""Policies by example: what is searched for, what is a duplicate, what is forgotten, and what a file may say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.errors import BadPolicy
+from rbank_es.events import PolicyChoice
+from rbank_es.items import Item, Source
+from rbank_es.policies import (
+    Append,
+    Bounded,
+    Dedup,
+    Never,
+    RetrievalPolicy,
+    consolidate,
+    default_policies,
+    load_policies,
+    match_expression,
+    policy_of,
+    query_words,
+    to_forget,
+)
+from rbank_es.policies.words import STOP_WORDS, words_of
+from rbank_es.state import ItemState, State, Verdict
+
+
+def state_of(*items: Item, **changes: dict[str, Any]) -> State:
+    """A state with these items, born in this order; `changes` by id."""
+    entries = {}
+    for seq, item in enumerate(items, 1):
+        facts: dict[str, Any] = {"born_seq": seq, "extraction": "e", "support": 1}
+        entries[item.id] = ItemState(item=item, **(facts | changes.get(item.id, {})))
+    return State(items=entries)
+
+
+def item(id: str, title: str = "", content: str = "", src: Source = "seed", **facts: Any) -> Item:
+    return Item.make(title or f"Title of {id}", content or f"content of {id}", src, id=id, **facts)
+
+
+# ---------------------------------------------------------------- retrieval
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("What is the specific class?", '"specific" OR "class"'),
+        ("Taxa taxa TAXA", '"taxa"'),
+        ("the of and", '"the" OR "of" OR "and"'),
+        ('a "quoted" NEAR(x*) -minus col:term', '"quoted" OR "near" OR "x" OR "minus" OR "col" OR "term"'),
+        ("foo_bar up:mnemonic", '"foo" OR "bar" OR "mnemonic"'),
+        ("nul\x00byte", '"nul" OR "byte"'),
+        ("café CAFÉ cafe\u0301", '"café"'),
+        ("", None),
+        ("?!… 🦉", None),
+    ],
+)
+def test_a_query_becomes_quoted_words_joined_by_or(query: str, expected: str | None) -> None:
+    """In lower case, each once, in order, without stop words unless nothing would be left; None without a word."""
+    assert match_expression(query) == expected
+
+
+def test_a_query_is_bounded_in_words_and_in_characters() -> None:
+    """What is beyond is ignored."""
+    assert len(query_words(" ".join(f"w{n}" for n in range(1_000)))) == limits.QUERY_WORDS
+    assert query_words(" " * limits.QUERY_CHARS + "late") == ()
+    assert query_words(" ".join(["the"] * 200) + " owl") == ("owl",)
+
+
+def test_stop_words_are_a_choice() -> None:
+    """The list `none` keeps everything; an unknown list is refused."""
+    assert match_expression("the owl", "none") == '"the" OR "owl"'
+    with pytest.raises(BadPolicy, match="english-1, none"):
+        match_expression("the owl", "klingon-1")
+
+
+def test_a_list_of_stop_words_never_changes() -> None:
+    """Recorded retrievals name it, and must stay checkable. A better list gets a new name."""
+    text = " ".join(sorted(STOP_WORDS["english-1"]))
+    assert (
+        hashlib.sha256(text.encode()).hexdigest() == "c3780bbfc071297307ea64b8bfd7d34ec1cee585c703ba251527d717aea33fa1"
+    )
+    assert all(words_of(word) == [word] for word in STOP_WORDS["english-1"])
+
+
+@given(st.text(max_size=60) | st.text(alphabet='"*()^-:+ \x00ANDORNEAT{}', max_size=40))
+def test_no_query_breaks_the_search(query: str) -> None:
+    """Whatever is asked, FTS5 takes the expression, and a document that holds the query's text is found."""
+    expression = match_expression(query)
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE docs USING fts5(body, tokenize = 'porter unicode61')")
+    connection.execute("INSERT INTO docs VALUES ('owl')")
+    if expression is not None:
+        assert connection.execute("SELECT count(*) FROM docs WHERE docs MATCH ?", (expression,)).fetchone()[0] <= 1
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["İstanbul", "caf\u00e9", "cafe\u0301", "हिन्दी", "foo_bar", "Straße", "Ελλάς", "x²y 1½"]
+)
+def test_a_text_is_found_by_a_search_for_itself(text: str) -> None:
+    """The words of a query are cut as the index cuts them, in any script."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE docs USING fts5(body, tokenize = 'porter unicode61')")
+    connection.execute("INSERT INTO docs VALUES (?)", (text,))
+    assert connection.execute("SELECT body FROM docs WHERE docs MATCH ?", (match_expression(text),)).fetchall()
+    connection.close()
+
+
+# ---------------------------------------------------------------- consolidation
+
+
+@pytest.mark.parametrize("policy", [Append(), Dedup()])
+@pytest.mark.parametrize("standing", ["active", "forgotten"])
+def test_a_known_id_is_skipped_and_supports_the_item(policy: Append | Dedup, standing: str) -> None:
+    """Under every policy; an ended item stays ended."""
+    state = state_of(item("owl"), owl={"state": standing})
+    (decision,) = consolidate(policy, state, [item("owl", "Other words")])
+    assert (decision.action, decision.item, decision.targets, decision.reason) == ("skip", "owl", ("owl",), "same-id")
+
+
+def test_append_adds_every_new_id_once() -> None:
+    """Also one that repeats an active item word for word; a second one of the same id supports the first."""
+    state = state_of(item("owl", "Same", "words"))
+    decisions = consolidate(Append(), state, [item("elk", "Same", "words"), item("elk", "Same", "words")])
+    assert [(decision.candidate, decision.action, decision.reason) for decision in decisions] == [
+        (0, "add", "new"),
+        (1, "skip", "same-id"),
+    ]
+
+
+def test_dedup_skips_a_near_duplicate_and_says_how_near() -> None:
+    """Case and punctuation don't part what belongs together."""
+    state = state_of(item("owl", "Bound the query first", "Add a LIMIT, then count."))
+    (decision,) = consolidate(Dedup(), state, [item("elk", "bound the query FIRST!", "add a limit; then count")])
+    assert (decision.action, decision.targets, decision.reason) == ("skip", ("owl",), "near-duplicate")
+    assert decision.title_similarity == pytest.approx(42 / 43)
+    assert decision.content_similarity == 1.0
+
+
+@pytest.mark.parametrize(
+    ("title", "content", "duplicate"),
+    [
+        ("abcdefghij", "a b c d", True),
+        ("abcdefghXY", "a b c d", True),  # ratio exactly 0.8
+        ("abcdefgXYZ", "a b c d", False),  # 0.7
+        ("abcdefghij", "a b c", True),  # Jaccard exactly 3/4
+        ("abcdefghij", "a b c e", False),  # 3/5
+        ("abcdefghij", "D C B A a b", True),  # words are a set, in lower case
+        ("abcdefghij", "…", False),  # no word against four
+    ],
+)
+def test_the_thresholds_of_dedup_are_inclusive(title: str, content: str, duplicate: bool) -> None:
+    """Both must be reached."""
+    state = state_of(item("owl", "abcdefghij", "a b c d"))
+    (decision,) = consolidate(Dedup(), state, [item("elk", title, content)])
+    assert (decision.action == "skip") == duplicate
+
+
+def test_contents_without_a_word_are_alike() -> None:
+    """Two empty sets have similarity 1; the titles decide."""
+    state = state_of(item("owl", "Same title", "—"))
+    same, other = consolidate(Dedup(), state, [item("elk", "Same title", "…"), item("doe", "Wholly else", "…")])
+    assert (same.reason, same.content_similarity, other.action) == ("near-duplicate", 1.0, "add")
+
+
+@pytest.mark.parametrize(
+    ("old", "change"),
+    [
+        (item("owl", "Same", "words", "success"), {}),
+        (item("owl", "Same", "words", polarity="failure"), {}),
+        (item("owl", "Same", "words"), {"state": "retracted"}),
+        (item("owl", "Same", "words"), {"erased": True}),
+    ],
+    ids=["other source", "other polarity", "ended", "erased"],
+)
+def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change: dict[str, Any]) -> None:
+    """Same source and polarity, active, and with words."""
+    (decision,) = consolidate(Dedup(), state_of(old, owl=change), [item("elk", "Same", "words")])
+    assert decision.action == "add"
+
+
+def test_the_earliest_duplicate_is_the_target() -> None:
+    """By position of birth, then by id; what the same extraction added comes last."""
+    state = state_of(item("b", "Same", "words"), item("a", "Same", "words"), item("c", "Same", "words"))
+    (decision,) = consolidate(Dedup(), state, [item("elk", "Same", "words")])
+    assert decision.targets == ("b",)
+    together = state_of(*(entry.item for entry in state.items.values()), a={"born_seq": 1}, b={"born_seq": 1})
+    (decision,) = consolidate(Dedup(), together, [item("elk", "Same", "words")])
+    assert decision.targets == ("a",)
+
+
+def test_candidates_of_one_extraction_are_weighed_against_each_other() -> None:
+    """An added one counts as active for those after it; a skipped one does not."""
+    batch = [item("x", "Same", "words"), item("y", "Same", "words"), item("y", "Same", "words")]
+    decisions = consolidate(Dedup(), State(), batch)
+    assert [(decision.action, decision.targets) for decision in decisions] == [
+        ("add", ()),
+        ("skip", ("x",)),
+        ("skip", ("x",)),
+    ]
+
+
+def test_the_thresholds_are_settings() -> None:
+    """So an experiment can change them, and the change is recorded."""
+    state = state_of(item("owl", "abcdefghij", "a b c d"))
+    loose = Dedup(title_min=0.5, content_min=(1, 2))
+    (decision,) = consolidate(loose, state, [item("elk", "abcdefgXYZ", "a b c e")])
+    assert decision.reason == "near-duplicate"
+    assert loose.choice.settings == {"title_min": 0.5, "content_min": (1, 2)}
+
+
+# ---------------------------------------------------------------- forgetting
+
+
+def test_never_forgets_nothing() -> None:
+    """However many there are."""
+    assert to_forget(Never(), state_of(*(item(f"i{n}") for n in range(50)))) == ()
+
+
+def test_bounded_gives_up_the_least_worth_first() -> None:
+    """Fewest wins, then fewest uses, then least support, then earliest born."""
+    state = state_of(*(item(id) for id in "abcde"), c={"born_seq": 3, "support": 2})
+    used = {"a": {"r1": 1, "r2": 2}, "b": {"r1": 1, "r3": 3}}
+    won = Verdict(success=True, judge="j", judge_version="1", kind="lm", seq=9)
+    state = State(items=state.items, uses=used, verdicts={("r3", "learning"): won})
+    assert to_forget(Bounded(max_items=1), state) == ("d", "e", "c", "a")
+    assert to_forget(Bounded(max_items=3), state) == ("d", "e")
+    assert to_forget(Bounded(max_items=5), state) == ()
+
+
+def test_floors_keep_items_of_each_polarity() -> None:
+    """An item that would take its polarity below the floor is passed over."""
+    state = state_of(item("f1", src="failure"), item("f2", src="failure"), item("s1"), item("s2"), item("s3"))
+    assert to_forget(Bounded(max_items=3, floor_failure=2), state) == ("s1", "s2")
+    assert to_forget(Bounded(max_items=2, floor_failure=1, floor_success=1), state) == ("f1", "s1", "s2")
+
+
+def test_ended_items_and_those_of_the_judge_are_left_alone() -> None:
+    """Neither counted nor forgotten."""
+    state = state_of(item("p", src="principle"), item("e", src="episode"), item("a"), item("b"), a={"state": "merged"})
+    assert to_forget(Bounded(max_items=1), state) == ()
+
+
+# ---------------------------------------------------------------- files and records
+
+
+def test_the_defaults_are_whole() -> None:
+    """One policy per kind, with every setting, each of which can be read back."""
+    assert [(choice.kind, choice.name) for choice in default_policies()] == [
+        ("retrieval", "bm25"),
+        ("consolidation", "dedup"),
+        ("forgetting", "never"),
+    ]
+    assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
+    assert RetrievalPolicy.of(default_policies()[0]) == RetrievalPolicy()
+    assert Dedup().label == "dedup-1"
+
+
+def test_toml_and_json_say_the_same() -> None:
+    """What a file leaves out keeps its default."""
+    toml = '[retrieval]\nk = 3\nweights = [2, 1, 1.5, 0]\n[forgetting]\nname = "bounded"\nmax_items = 9\n'
+    as_json = json.dumps(
+        {
+            "retrieval": {"k": 3, "weights": [2, 1, 1.5, 0]},
+            "forgetting": {"name": "bounded", "version": 1, "max_items": 9},
+        }
+    )
+    retrieval, consolidation, forgetting = load_policies(toml)
+    assert load_policies(as_json) == (retrieval, consolidation, forgetting)
+    assert RetrievalPolicy.of(retrieval) == RetrievalPolicy(k=3, weights=(2.0, 1.0, 1.5, 0.0))
+    assert (consolidation, policy_of(forgetting)) == (default_policies()[1], Bounded(max_items=9))
+    assert load_policies("") == load_policies("{}") == default_policies()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "neither TOML nor a JSON object"),
+        ("k ==", "neither TOML nor a JSON object"),
+        ("{}" * 2, "neither TOML nor a JSON object"),
+        ("[retreival]", "did you mean 'retrieval'"),
+        ('[judging]\nname = "lm"', "there are: consolidation, forgetting, retrieval"),
+        ("retrieval = 3", "must be a table of name, version and settings, not int"),
+        ("[retrieval]\nname = 3", "name must be a string, not int"),
+        ('[retrieval]\nname = "bm26"', "did you mean 'bm25'"),
+        ('[forgetting]\nname = "zzz"', "there are: bounded, never"),
+        ("[retrieval]\nversion = 2", "has version 1, not 2"),
+        ("[retrieval]\nversion = true", "has version 1, not True"),
+        ("[retrieval]\nlimit = 3", "no setting 'limit'; its settings: k, weights, stop_words"),
+        ("[forgetting]\ndays = 3", "no setting 'days'; its settings: none"),
+        ("[retrieval]\nk = 0", "Expected `int` >= 1 - at `k`"),
+        ("[retrieval]\nk = true", "Expected `int`, got `bool` - at `k`"),
+        ("[retrieval]\nweights = [1, 1, 1]", "length 4, got 3 - at `weights`"),
+        ("[retrieval]\nweights = [1, nan, 1, 1]", "at `weights[1]`"),
+        ('[retrieval]\nstop_words = "klingon-1"', "there are: english-1, none"),
+        ("[consolidation]\ntitle_min = nan", "at `title_min`"),
+        ("[consolidation]\ncontent_min = [5, 4]", "content_min 5/4 is not from 0 to 1"),
+        ("[consolidation]\ncontent_min = [0, 0]", "content_min 0/0 is not from 0 to 1"),
+        (
+            '[forgetting]\nname = "bounded"\nmax_items = 1\nfloor_success = 2',
+            "the floors keep 2 items, max_items allows 1",
+        ),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused(text: str, message: str) -> None:
+    """The message names the culprit and what would be right."""
+    with pytest.raises(BadPolicy) as refused:
+        load_policies(text)
+    assert message in str(refused.value)
+
+
+def test_a_record_of_another_policy_is_refused() -> None:
+    """Of another kind, name or version, or with settings that this one doesn't have."""
+    for wrong in (Append().choice, PolicyChoice(kind="retrieval", name="bm25", version=2)):
+        with pytest.raises(BadPolicy, match="is not bm25-1"):
+            RetrievalPolicy.of(wrong)
+    with pytest.raises(BadPolicy, match="no policies of kind 'judging'"):
+        policy_of(PolicyChoice(kind="judging", name="lm", version=1))
