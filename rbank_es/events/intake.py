@@ -7,7 +7,6 @@ item's id and polarity may be left out where they follow from the rest.
 
 from __future__ import annotations
 
-import difflib
 import re
 import uuid
 from collections.abc import Iterable
@@ -105,6 +104,8 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
     if type_ is None:
         raise BadEvent("'type' is missing", line=line, path="$.type")
     if not isinstance(type_, str) or type_ not in TYPES:
+        import difflib  # only those who mistype pay for it
+
         near = difflib.get_close_matches(str(type_), TYPES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see: rbank-es schema"
         raise BadEvent(f"unknown event type {str(type_)[:80]!r}; {hint}", line=line, path="$.type")

@@ -8,14 +8,12 @@ somebody's old bank, years later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Fields = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Upcaster:
+class Upcaster(NamedTuple):
     """Turns the fields of one version of a type into those of the next. `apply` must be pure and total."""
 
     type: str

@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadEvent, LimitExceeded
 from rbank_es.events.base import Erased, Event, Ref, type_of
-from rbank_es.events.codec import TYPES, decode_event, encode_body, encode_json, facts_of, texts_of, version_of
+from rbank_es.events.codec import TYPES, decoder_of, encode_body, encode_json, facts_of, texts_of, version_of
 from rbank_es.items import ItemText
 from rbank_es.log import lines
 
@@ -114,7 +114,7 @@ def compose(prepared: Sequence[Prepared], now: Circumstances) -> Group:
 
 def _checked(line: bytes, event: Event) -> Event:
     try:
-        return decode_event(line)
+        return decoder_of(type(event)).decode(line)
     except msgspec.DecodeError as error:
         raise BadEvent(f"{type_of(event)}: {error}") from None
 
