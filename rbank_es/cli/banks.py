@@ -1,0 +1,52 @@
+"""Opening what a command line names: BANK, and BANK@POINT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput
+from rbank_es.places import split_point
+
+
+def whole_bank(text: str) -> str:
+    """The bank that is named without a point. Raises `BadInput` where a point is given: this command takes none."""
+    bank, point = split_point(text)
+    if point is not None:
+        raise BadInput(f"this command works on a whole bank: leave out @{point} and write {bank}")
+    return bank
+
+
+def open_whole(text: str) -> Bank:
+    """The bank named by BANK. Raises as `Bank.open` and `whole_bank` do."""
+    return Bank.open(whole_bank(text))
+
+
+def open_at(text: str) -> tuple[Bank, str | None]:
+    """The bank and the point named by BANK@POINT; the point is None where none is given."""
+    place, point = split_point(text)
+    return Bank.open(place), point
+
+
+def open_or_create(place: str) -> tuple[Bank, bool]:
+    """The bank that is there, or a new one; and whether it is new."""
+    from rbank_es.errors import BankExists, BankNotFound
+
+    try:
+        return Bank.open(place), False
+    except BankNotFound:
+        pass
+    try:
+        return Bank.create(place), True
+    except BankExists:
+        # Somebody else made it in between.
+        return Bank.open(place), False
+
+
+def writable(path: Path) -> Path:
+    """A path that a file can be written to. Raises `BadInput` where its directory is missing, or it is one itself."""
+    if path.is_dir():
+        raise BadInput(f"{path} is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise BadInput(f"{path.parent} is not a directory, so {path.name} can't be written there")
+    return path

@@ -1,0 +1,193 @@
+"""`demo`: a tour of the sample bank, on a copy of it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import writable
+from rbank_es.cli.diff import print_diff
+from rbank_es.cli.output import heading, say, say_json, styled
+from rbank_es.cli.page import write_dashboard
+from rbank_es.cli.replay import print_items
+from rbank_es.cli.search import print_hits
+from rbank_es.cli.texts import count, line, moment, size_text
+from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.events import MemoriesRetrieved
+from rbank_es.places import directory_of
+from rbank_es.state import usage
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Replayed
+    from rbank_es.projections.search import Found
+
+HITS = 3
+QUERIES = 12
+"""How many of the recorded queries are tried, to show one whose answer changed with time."""
+
+
+@command("demo", example="rbank-es demo\nrbank-es demo --bank notes -o tour.html")
+@click.option("--bank", metavar="BANK", help="Another bank than the sample that comes with the source.")
+@click.option("-o", "output", metavar="FILE.html", default="./rbank-demo.html", show_default=True, help="The page.")
+def demo(bank: str | None, output: str, as_json: bool) -> None:
+    """Take a tour: replay the sample bank to three points in time, search it at each, compare two, write a page.
+
+    It works on a temporary copy; nothing but the page is left behind. No model is called and no network is used.
+    """
+    source, page = _source(bank), writable(Path(output))
+    with tempfile.TemporaryDirectory(prefix="rbank-demo-") as folder:
+        copy = Path(folder) / source.name
+        shutil.copytree(source, copy)
+        with Bank.open(copy) as opened:
+            tour = _prepared(opened)
+            if as_json:
+                say_json(_facts(tour, write_dashboard(opened, None, page).path))
+            else:
+                _tell(tour, bank or _shortest(source), page)
+
+
+def _source(given: str | None) -> Path:
+    if given is not None:
+        directory = directory_of(given)
+        if not directory.is_dir():
+            raise BankNotFound(str(directory))
+        return directory
+    places = [Path("logs") / "sample", Path(__file__).resolve().parents[2] / "logs" / "sample"]
+    for place in places:
+        if place.is_dir():
+            return place
+    raise BadInput(
+        f"the sample bank is not there: looked at {' and '.join(map(str, places))}. It comes with the source, "
+        "not with the installed package: run this in a clone, or name any bank with --bank"
+    )
+
+
+def _shortest(source: Path) -> str:
+    """How the sample is named on a command line."""
+    return source.name if not source.is_absolute() else str(source)
+
+
+class _Stop(msgspec.Struct, frozen=True):
+    """One point in time of the tour: the bank there, and what a search found."""
+
+    replayed: Replayed
+    found: list[Found]
+
+
+class _Tour(msgspec.Struct, frozen=True):
+    """What the tour shows."""
+
+    bank: Bank
+    query: str
+    stops: tuple[_Stop, ...]
+
+
+def _prepared(bank: Bank) -> _Tour:
+    bank.project()
+    positions = _positions(bank)
+    query, found = _telling_query(bank, positions)
+    stops = (_Stop(bank.replay(position), hits) for position, hits in zip(positions, found, strict=True))
+    return _Tour(bank, query, tuple(stops))
+
+
+def _positions(bank: Bank) -> list[int]:
+    """After a third of the runs, after two thirds, and now."""
+    ends = [event.seq for event in bank.events(types={"run_judged"})] or [bank.position]
+    return [ends[len(ends) // 3], ends[len(ends) * 2 // 3], bank.position]
+
+
+def _telling_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Found]]]:
+    """A query that was really asked, preferably one that finds something else at each of the positions."""
+    with ExitStack() as stack:
+        views = [stack.enter_context(bank.as_of(position)) for position in positions]
+        tried = [(query, [view.search(query, HITS) for view in views]) for query in _queries(bank)]
+    return max(tried, key=lambda entry: len({tuple(hit.id for hit in hits) for hits in entry[1] if hits}))
+
+
+def _queries(bank: Bank) -> list[str]:
+    """The queries recorded last, newest first; a plain word where there are none."""
+    asked = (event.query for event in bank.events(types={"memories_retrieved"}, resolve=True)
+             if isinstance(event, MemoriesRetrieved))  # fmt: skip
+    distinct = list(dict.fromkeys(query for query in asked if isinstance(query, str) and query))
+    return distinct[: -QUERIES - 1 : -1] or ["query"]
+
+
+def _facts(tour: _Tour, page: str) -> dict[str, Any]:
+    stops = [
+        {
+            "position": stop.replayed.position,
+            "at": stop.replayed.at,
+            "items": len(stop.replayed.state.items),
+            "runs": len(stop.replayed.state.runs),
+            "digests": stop.replayed.digests,
+            "hits": stop.found,
+        }
+        for stop in tour.stops
+    ]
+    return {"bank": tour.bank.name, "query": tour.query, "points": stops, "page": page}
+
+
+# ---------------------------------------------------------------- the telling
+
+
+def _tell(tour: _Tour, name: str, page: Path) -> None:
+    from rbank_es.diff import diff_states
+
+    last = tour.bank.position
+    say(styled("A reasoning bank, at three points in time", "bold"))
+    say(_INTRODUCTION.format(events=count(last, "event"), name=name))
+    for number, stop in enumerate(tour.stops, 1):
+        _tell_stop(tour, number, stop, name)
+    before, after = tour.stops[-2].replayed, tour.stops[-1].replayed
+    heading(f"What changed between position {before.position:,} and {after.position:,}")
+    _command(f"rbank-es diff {name}@{before.position} {name}@{after.position}")
+    print_diff(diff_states(before.state, after.state))
+    heading("A page about the whole bank")
+    _command(f"rbank-es dashboard {name} -o {page}")
+    written = write_dashboard(tour.bank, None, page)
+    say(f"wrote {written.path} ({size_text(written.size_bytes)}): open it in a browser, it needs no network")
+    heading("Go on")
+    say("\n".join(_next_commands(tour, name)))
+
+
+_INTRODUCTION = """
+The bank is an append-only log of {events}: what an agent was asked, what it did, how that was judged, and what
+was learnt from it. Everything else (the items, the counters, the search index) follows from the log, so it can be
+had as it was at any position. All that follows works on a copy of {name}; the agent's part in the sample is scripted.
+A line with $ is the command that shows the same."""
+
+
+def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
+    replayed = stop.replayed
+    state, used = replayed.state, usage(replayed.state).values()
+    uses, wins = sum(uses for uses, _ in used), sum(wins for _, wins in used)
+    heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {moment(replayed.at)} UTC")
+    _command(f"rbank-es replay {name}@{replayed.position}")
+    say(f"{count(len(state.runs), 'run')} so far; items were used {uses:,} times, {wins:,} times in a run that succeeded")
+    print_items(state)
+    say(f"digest of this state: {replayed.digests.all[:16]}… (the same at every replay, on every machine)")
+    say()
+    _command(f'rbank-es search {name}@{replayed.position} "{line(tour.query)}" -k {HITS}')
+    print_hits(stop.found)
+
+
+def _command(text: str) -> None:
+    say(styled(f"$ {text}", "dim"))
+
+
+def _next_commands(tour: _Tour, name: str) -> Iterator[str]:
+    yield f"  rbank-es log {name} --tail 20       the last events"
+    item = next((hit.id for hit in tour.stops[-1].found), None)
+    if item:
+        yield f"  rbank-es show {name} {item}   an item: its words, its history, the runs that used it"
+    yield f"  rbank-es verify {name} --retrievals  every byte checked, every recorded search done again"
+    yield "  rbank-es --help                     everything else"

@@ -1,0 +1,82 @@
+"""`diff`: what changed between two points in time, or differs between two banks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_at
+from rbank_es.cli.output import heading, say, say_json, table
+
+if TYPE_CHECKING:
+    from rbank_es.diff import Change, Diff, ItemDiff
+    from rbank_es.state import State
+
+COUNTS = ("state", "support", "uses", "wins")
+
+
+@command("diff", example="rbank-es diff notes@120 notes@HEAD\nrbank-es diff notes@2026-01-31 ./copies/notes")
+@click.argument("before", metavar="BANK@A")
+@click.argument("after", metavar="BANK@B")
+def diff(before: str, after: str, as_json: bool) -> None:
+    """Compare two points in time, of one bank or of two: items, their support, uses and wins; runs; policies."""
+    from rbank_es.diff import diff_states
+
+    found = diff_states(_state(before), _state(after))
+    if as_json:
+        say_json({"from": before, "to": after} | msgspec.to_builtins(found))
+    else:
+        say(f"from {before} (position {found.before:,}) to {after} (position {found.after:,})")
+        print_diff(found)
+
+
+def _state(text: str) -> State:
+    bank, point = open_at(text)
+    with bank:
+        return bank.state(point)
+
+
+def print_diff(found: Diff) -> None:
+    """Print what differs; says so where nothing does."""
+    if found.empty:
+        say("nothing differs")
+    _print_whole("items added", found.added, "after")
+    _print_whole("items no longer there", found.removed, "before")
+    if found.changed:
+        heading(f"items changed: {len(found.changed):,}")
+        rows = [[item.id, item.title, _changes(item.changes)] for item in found.changed]
+        table(["item", "title", "change"], rows, flexible="title")
+    if found.runs:
+        heading(f"runs: {len(found.runs):,}")
+        table(["run", "change"], [[run.run, _changes(run.changes)] for run in found.runs], flexible="change")
+    if found.policies:
+        heading(f"policies: {len(found.policies):,}")
+        table(["policy", "change"], [[change.what, _arrow(change)] for change in found.policies], flexible="change")
+
+
+def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:
+    if not items:
+        return
+    heading(f"{title}: {len(items):,}")
+    rows: list[list[Any]] = []
+    for item in items:
+        facts = {change.what: getattr(change, side) for change in item.changes}
+        rows.append([item.id, *(facts.get(name, 0) for name in COUNTS), item.title])
+    table(["item", *COUNTS, "title"], rows, flexible="title")
+
+
+def _changes(changes: tuple[Change, ...]) -> str:
+    return ", ".join(f"{change.what} {_arrow(change)}" for change in changes)
+
+
+def _arrow(change: Change) -> str:
+    return f"{_shown(change.before)} → {_shown(change.after)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)

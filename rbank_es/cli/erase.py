@@ -1,0 +1,110 @@
+"""`erase`: texts removed from every file of a bank, after it was said which."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_whole
+from rbank_es.cli.output import flush, on_terminal, say, say_json, table
+from rbank_es.cli.texts import count
+from rbank_es.cli.write import read_bounded, utf8
+from rbank_es.errors import BadInput
+
+if TYPE_CHECKING:
+    from rbank_es.log import Erasure
+
+
+@command("erase", example="rbank-es erase notes --item 3f2a9c01b7de --dry-run\n"
+                          "rbank-es erase notes --text secret.txt --reason 'asked for by its author' --yes")  # fmt: skip
+@click.argument("bank")
+@click.option("--event", metavar="SEQ", type=click.IntRange(1), help="The texts of the event at this position.")
+@click.option("--item", metavar="ID", help="The words of this item.")
+@click.option("--run", metavar="ID", help="The texts of all events of this run.")
+@click.option("--text", metavar="FILE", help="What FILE holds (its last newline aside), wherever it stands.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be erased.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; recorded with the erasure.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def erase(
+    bank: str,
+    event: int | None,
+    item: str | None,
+    run: str | None,
+    text: str | None,
+    dry_run: bool,
+    reason: str,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Remove texts from every file of a bank: log, indexes and read models. This can't be undone.
+
+    Every other place that holds the same words is found, listed, and erased too. Ids, numbers and times stay, and so
+    do heads noted before: they still verify. Backups, forks and exports are not reached.
+    """
+    named: dict[str, Any] = {"event": event, "item": item, "run": run, "text": _words(text)}
+    if sum(value is not None for value in named.values()) != 1:
+        raise click.UsageError("name exactly one thing to erase: --event, --item, --run or --text.")
+    with open_whole(bank) as opened:
+        found = opened.erase(**named, reason=reason, dry_run=True)
+        if not as_json:
+            print_places(found)
+        if dry_run or not (found.places or found.texts):
+            _finish(opened.name, found, as_json)
+            return
+        _confirm(yes, as_json)
+        _finish(opened.name, opened.erase(**named, reason=reason), as_json)
+
+
+def _words(path: str | None) -> str | None:
+    if path is None:
+        return None
+    words = utf8(read_bounded(path), path)
+    words = words.removesuffix("\n").removesuffix("\r")
+    if not words:
+        raise BadInput(f"{path} is empty: there is nothing to look for")
+    return words
+
+
+def print_places(found: Erasure) -> None:
+    """Print every place that would be erased, and what would stay."""
+    rows = [
+        [place.seq, place.type, place.path, "named" if place.named else "holds the same words"]
+        for place in found.places
+    ]
+    table(["seq", "type", "field", "why"], rows, none="no event holds such a text")
+    if found.texts:
+        say(f"and {count(len(found.texts), 'text')} stored apart")
+    if found.short:
+        say(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
+    if found.facts:
+        where = ", ".join(f"{seq:,}" for seq in found.facts[:20])
+        say(f"stays: the same characters in ids or names, which are never erased (positions {where})")
+
+
+def _confirm(yes: bool, as_json: bool) -> None:
+    if yes:
+        return
+    if as_json or not on_terminal() or sys.stdin is None or not sys.stdin.isatty():
+        raise BadInput("nothing was erased: there is nobody to ask; add --yes, or look first with --dry-run")
+    flush()
+    if not click.confirm("Erase all of this for good?", default=False):
+        raise BadInput("nothing was erased")
+
+
+def _finish(bank: str, found: Erasure, as_json: bool) -> None:
+    if as_json:
+        facts: dict[str, Any] = msgspec.to_builtins(found)
+        appended = found.appended
+        say_json(
+            {"bank": bank}
+            | facts
+            | {"appended": {"first": appended.first, "last": appended.last} if appended else None}
+        )
+    elif found.appended:
+        say(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
+    elif found.dry_run:
+        say("nothing was erased")

@@ -1,0 +1,162 @@
+"""`log`: the events themselves. A table for people; for programs, the lines as they are stored."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from typing import TypeVar
+
+import click
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_at
+from rbank_es.cli.output import columns, flush, on_terminal, say, styled, write
+from rbank_es.cli.summaries import summary
+from rbank_es.cli.texts import cut, line, moment, padded
+from rbank_es.errors import BadEvent
+from rbank_es.events import Event, type_of
+from rbank_es.events.codec import TYPES
+
+Entry = TypeVar("Entry")
+NARROW_COLUMNS = 110
+SUMMARY_COLUMNS = 20
+
+
+class _RunOf(msgspec.Struct):
+    """The one field of a stored line that `--run` looks at."""
+
+    run: str | None = None
+
+
+_RUN_OF = msgspec.json.Decoder(_RunOf)
+
+
+def _types(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
+    if value is None:
+        return None
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    for name in names:
+        check_type(name)
+    if not names:
+        raise click.BadParameter("no types given; separate several by commas.", context, parameter)
+    return frozenset(names)
+
+
+def check_type(name: str) -> None:
+    """Raises `BadEvent`, with the nearest name, unless there is an event type of that name."""
+    if name not in TYPES:
+        import difflib
+
+        near = difflib.get_close_matches(name, TYPES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(TYPES)}"
+        raise BadEvent(f"unknown event type {name!r}; {hint}")
+
+
+@command("log", example="rbank-es log notes --type run_started,run_finished --tail 20\n"
+                        "rbank-es log notes@HEAD~100 --since 2026-01-31 --json | jq .run")  # fmt: skip
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.option("--type", "types", metavar="T,...", callback=_types, help="Only events of these types.")
+@click.option("--run", metavar="ID", help="Only events of this run.")
+@click.option("--since", metavar="POINT", help="Only events after this point.")
+@click.option("--tail", metavar="N", type=click.IntRange(1, limits.LOG_TAIL), help="Only the last N of them.")
+@click.option("--follow", is_flag=True, help="Go on as events are appended, by any process, until Ctrl-C.")
+def log(
+    bank: str,
+    types: frozenset[str] | None,
+    run: str | None,
+    since: str | None,
+    tail: int | None,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """List the events of a bank, oldest first.
+
+    On a terminal each event is one line: position, time (UTC), type, run, and what it says. With --json, or when the
+    output goes to a file or a program, events are printed as JSON Lines, byte for byte as they are stored.
+    """
+    opened, point = open_at(bank)
+    if follow and point is not None:
+        raise click.UsageError("--follow shows what is to come; leave out the point in time.")
+    with opened:
+        upto = opened.resolve(point)
+        after = opened.resolve(since) if since is not None else 0
+        reader = _Reader(opened, types, run, people=on_terminal() and not as_json)
+        reader.print(after, upto, tail)
+        if follow:
+            reader.follow(upto)
+
+
+class _Reader:
+    """Prints the events that fit, as a table for people or as stored lines."""
+
+    def __init__(self, bank: Bank, types: Collection[str] | None, run: str | None, *, people: bool) -> None:
+        self.bank, self.types, self.run, self.people = bank, types, run, people
+        self._layout: Layout | None = None
+
+    def print(self, after: int, upto: int, tail: int | None) -> None:
+        if tail is not None and self.types is None and self.run is None:
+            after = max(after, upto - tail)
+        if self.people:
+            for event in _last(self.bank.events(point=upto, after=after, types=self.types, run=self.run), tail):
+                self._say(event)
+        else:
+            for stored in _last(self._lines(after, upto), tail):
+                write(stored + b"\n")
+
+    def _lines(self, after: int, upto: int) -> Iterator[bytes]:
+        for stored in self.bank.log.lines(after=after, upto=upto, types=self.types):
+            if self.run is None or _RUN_OF.decode(stored).run == self.run:
+                yield stored
+
+    def follow(self, after: int) -> None:
+        flush()
+        try:
+            for event in self.bank.follow(after=after, types=self.types):
+                if self.run is None or getattr(event, "run", None) == self.run:
+                    self.print(event.seq - 1, event.seq, None)
+                    flush()
+        except KeyboardInterrupt:
+            return
+
+    def _say(self, event: Event) -> None:
+        if self._layout is None:
+            self._layout = Layout(self.bank.position)
+            say(self._layout.header())
+        say(self._layout.row(event))
+
+
+def _last(entries: Iterable[Entry], tail: int | None) -> Iterable[Entry]:
+    return entries if tail is None else deque(entries, maxlen=tail)
+
+
+class Layout:
+    """The columns of the table: as wide as a bank's positions and the terminal need and allow."""
+
+    def __init__(self, position: int, *, with_run: bool = True) -> None:
+        self.room = columns()
+        wide = self.room >= NARROW_COLUMNS
+        self.position = max(3, len(f"{position:,}"))
+        self.time = slice(0, 19) if wide else slice(5, 16)
+        self.type = max(map(len, TYPES))
+        self.run = (20 if wide else 12) if with_run else 0
+
+    def header(self) -> str:
+        """The titles of the columns."""
+        return styled(self._joined("seq", "time (UTC)", "type", "run", "what"), "bold")
+
+    def row(self, event: Event) -> str:
+        """One event, cut to the width of the terminal."""
+        run = line(getattr(event, "run", None) or "")
+        at = moment(event.at)[self.time]
+        return self._joined(f"{event.seq:,}", at, type_of(event), run, summary(event))
+
+    def _joined(self, position: str, time: str, type_: str, run: str, what: str) -> str:
+        time_width = self.time.stop - self.time.start
+        cells = [padded(position, self.position, right=True), padded(time, time_width), padded(type_, self.type)]
+        if self.run:
+            cells.append(padded(cut(run, self.run), self.run))
+        before = "  ".join(cells)
+        return f"{before}  {cut(what, max(SUMMARY_COLUMNS, self.room - len(before) - 2))}".rstrip()

@@ -1,0 +1,103 @@
+"""`replay`: the bank as it was, folded from the log and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+import msgspec
+
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_at, writable
+from rbank_es.cli.output import fields, heading, say, say_json, table
+from rbank_es.cli.progress import Progress
+from rbank_es.cli.texts import moment, size_text
+from rbank_es.items import Source
+from rbank_es.state import Standing, usage
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank, Replayed
+    from rbank_es.state import State
+
+STATES = get_args(Standing)
+
+
+@command("replay", example="rbank-es replay notes@2026-01-31T12:00\nrbank-es replay notes@120 --into then.sqlite")
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.option("--into", metavar="FILE", help="Also write the read models as they were then, as a SQLite file.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def replay(bank: str, into: str | None, force: bool, as_json: bool) -> None:
+    """Fold the log up to a point in time and print what the bank was then: items, runs, uses, wins, and digests.
+
+    The state digests hold no positions and no times, so two banks, or two replays, that know the same have the same
+    digests. No model is asked and nothing is written, save the file named by --into, which opens in any SQLite tool.
+    """
+    opened, point = open_at(bank)
+    target = writable(Path(into)) if into else None
+    with opened, Progress("replaying") as progress:
+        replayed = opened.replay(point, into=target, force=force, progress=progress)
+        facts = _facts(opened, replayed, target)
+    if as_json:
+        say_json(facts)
+    else:
+        _print(facts, replayed.state)
+
+
+def _facts(bank: Bank, replayed: Replayed, into: Path | None) -> dict[str, Any]:
+    state = replayed.state
+    used = usage(state)
+    entries = state.items.values()
+    return {
+        "bank": bank.name,
+        "id": bank.id,
+        "position": replayed.position,
+        "last": bank.position,
+        "at": replayed.at or None,
+        "items": {
+            "total": len(state.items),
+            "by_state": _counted(STATES, (entry.state for entry in entries)),
+            "by_source": _counted(get_args(Source), (entry.item.src for entry in entries)),
+        },
+        "runs": {"total": len(state.runs)} | _outcomes(state),
+        "uses": sum(uses for uses, _ in used.values()),
+        "wins": sum(wins for _, wins in used.values()),
+        "digests": msgspec.to_builtins(replayed.digests),
+        "into": {"path": str(into), "bytes": into.stat().st_size} if into else None,
+    }
+
+
+def _counted(names: tuple[str, ...], found: Any) -> dict[str, int]:
+    counts = Counter(found)
+    return {name: counts[name] for name in names}
+
+
+def _outcomes(state: State) -> dict[str, int]:
+    names = ("submitted", "forced_at_limit", "failed", "running")
+    return _counted(names, (run.outcome or "running" for run in state.runs.values()))
+
+
+def _print(facts: dict[str, Any], state: State) -> None:
+    when = f", {moment(facts['at'])} UTC" if facts["at"] else ""
+    say(f"bank {facts['bank']} at position {facts['position']:,} of {facts['last']:,}{when}")
+    heading("items by source and state")
+    print_items(state)
+    heading("runs")
+    fields({name.replace("_", " "): number for name, number in facts["runs"].items()})
+    heading("use of items in runs")
+    fields({"uses": facts["uses"], "wins": facts["wins"]})
+    heading("state digests (SHA-256)")
+    fields(facts["digests"])
+    if into := facts["into"]:
+        say(f"\nwrote {into['path']} ({size_text(into['bytes'])})")
+
+
+def print_items(state: State) -> None:
+    """Print how many items a state has, by source and by what became of them."""
+    counts = Counter((entry.item.src, entry.state) for entry in state.items.values())
+    sources = [src for src in get_args(Source) if any(counts[src, standing] for standing in STATES)]
+    rows: list[list[Any]] = [[src, *(counts[src, standing] for standing in STATES)] for src in sources]
+    if len(rows) > 1:
+        rows.append(["all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))])
+    table(["source", *STATES, "total"], [[*row, sum(row[1:])] for row in rows], none="no items yet")

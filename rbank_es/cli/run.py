@@ -1,0 +1,124 @@
+"""From a command line to an exit code: whatever goes wrong ends as one message, never as a traceback.
+
+0    done
+1    a check failed
+2    usage, or bad input
+3    corruption
+4    conflict
+70   a defect of rbank-es itself
+130  interrupted (Ctrl-C)
+141  whoever read standard output went away
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+USAGE = 2
+DEFECT = 70
+INTERRUPTED = 130
+READER_GONE = 141
+GARBAGE_THRESHOLD = 50_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command (default: the process's arguments) and return its exit code. Never raises."""
+    # What is made while importing lives until the end: looking for garbage there costs a tenth of the start-up.
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _invoke(given)
+        if sys.stdout is not None:
+            # Here a full disk or a closed pipe can still be told; when the interpreter ends they can't.
+            sys.stdout.flush()
+        gc.freeze()
+        return code
+    except BaseException as error:
+        return _end(error, debug="--debug" in given or os.environ.get("RBANK_DEBUG", "0") not in ("", "0"))
+
+
+def _invoke(arguments: list[str]) -> int:
+    from click.exceptions import Exit
+
+    from rbank_es.cli.app import application
+
+    try:
+        with application.make_context("rbank-es", arguments) as context:
+            application.invoke(context)
+    except Exit as stop:
+        return stop.exit_code
+    return 0
+
+
+def _end(error: BaseException, *, debug: bool) -> int:
+    """Say what went wrong, as far as anybody listens, and return the exit code."""
+    _discard_output()
+    code, message = _verdict(error)
+    if debug and message:
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    if message and sys.stderr is not None:
+        with_notes = "\n".join([message, *map(str, getattr(error, "__notes__", ()))])
+        _complain(with_notes)
+    return code
+
+
+def _complain(message: str) -> None:
+    from rbank_es.cli.texts import block
+
+    try:
+        print(f"rbank-es: {block(message)}", file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def _discard_output() -> None:
+    """Write out what is buffered; if nobody takes it, throw it away, or the interpreter would complain at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+
+
+def _verdict(error: BaseException) -> tuple[int, str]:
+    """Exit code and message of whatever ended a command; no message where there is nothing to say."""
+    if isinstance(error, BrokenPipeError):
+        return READER_GONE, ""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, ""
+    if isinstance(error, SystemExit):
+        return (error.code if isinstance(error.code, int) else USAGE), ""
+    return _explained(error) or (
+        DEFECT,
+        f"unexpected {type(error).__name__}: {error}. This is a defect; --debug shows where it happened.",
+    )
+
+
+def _explained(error: BaseException) -> tuple[int, str] | None:
+    import click
+
+    from rbank_es.errors import RBankError
+
+    if isinstance(error, RBankError):
+        return error.exit_code, str(error)
+    if isinstance(error, click.Abort):
+        return INTERRUPTED, ""
+    if isinstance(error, click.UsageError):
+        return USAGE, _usage(error.format_message(), error.ctx)
+    if isinstance(error, click.ClickException):
+        return USAGE, error.format_message()
+    if isinstance(error, OSError):
+        return USAGE, f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+    return None
+
+
+def _usage(message: str, context: object) -> str:
+    command = getattr(context, "command_path", "rbank-es")
+    return f"{message}{'' if message.endswith(('.', '?', '!')) else '.'} See: {command} --help"

@@ -1,0 +1,31 @@
+"""`schema`: the vocabulary, as JSON Schema."""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+
+from rbank_es.cli.app import command
+from rbank_es.cli.log import check_type
+from rbank_es.cli.output import on_terminal, say, say_json, table
+
+
+@command("schema", example="rbank-es schema run_started\nrbank-es schema --json > events.schema.json")
+@click.argument("type_", metavar="[TYPE]", required=False)
+def schema(type_: str | None, as_json: bool) -> None:
+    """Print the JSON Schema of one event type, or of all of them.
+
+    On a terminal and without TYPE, the types are listed instead, with a sentence about each. New events leave out
+    what the log's writer sets: seq, at, more, dur, crc and salt; id and v may be left out too.
+    """
+    from rbank_es.events.codec import TYPES, schema_of
+
+    if type_ is not None:
+        check_type(type_)
+    if type_ is not None or as_json or not on_terminal():
+        say_json(schema_of(type_))
+        return
+    rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in TYPES.items()]
+    table(["type", "what happened"], rows, flexible="what happened")
+    say("\nrbank-es schema TYPE prints one as JSON Schema, --json all of them")

@@ -1,0 +1,43 @@
+"""`search`: items by words, as of any point in time."""
+
+from __future__ import annotations
+
+import click
+
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_at
+from rbank_es.cli.output import Cell, say_json, table
+from rbank_es.projections.search import Found
+
+HITS = 6
+"""As many as the agent's own search tool returns."""
+
+
+@command("search", example='rbank-es search notes "how are labels queried?"\n'
+                           'rbank-es search notes@HEAD~50 "labels" -k 3 --polarity failure')  # fmt: skip
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.argument("query")
+@click.option("-k", "k", metavar="N", type=int, default=HITS, show_default=True, help="How many hits at most.")
+@click.option("--polarity", metavar="P", help="Only items that say what to do (success) or to avoid (failure).")
+@click.option("--domain", metavar="D", help="Only items about this ontology.")
+def search(bank: str, query: str, k: int, polarity: str | None, domain: str | None, as_json: bool) -> None:
+    """Find the active items that fit a query best, exactly as the bank would have ranked them at that point in time.
+
+    The query is plain words: quotes, OR, * and the like are searched, not obeyed. Scores are BM25's; lower is better.
+    """
+    opened, point = open_at(bank)
+    with opened:
+        position = opened.resolve(point)
+        found = opened.search(query, k, polarity=polarity, domain=domain, point=point)
+    if as_json:
+        say_json({"bank": opened.name, "position": position, "query": query, "hits": found})
+    else:
+        print_hits(found)
+
+
+def print_hits(found: list[Found]) -> None:
+    """Print hits, best first."""
+    rows: list[list[Cell]] = [[hit.rank, f"{hit.score:.3f}", hit.id, hit.src, hit.title, hit.desc] for hit in found]
+    table(
+        ["rank", "score", "item", "source", "title", "description"], rows, flexible="description", none="nothing found"
+    )

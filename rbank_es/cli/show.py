@@ -1,0 +1,279 @@
+"""`show`: everything about one item, run or event, as it was at a point in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_at
+from rbank_es.cli.log import Layout
+from rbank_es.cli.output import fields, heading, say, say_json, shown_cell, styled, table
+from rbank_es.cli.summaries import summary
+from rbank_es.cli.texts import block, moment
+from rbank_es.errors import BadInput, NotInBank
+from rbank_es.events import Event, type_of
+from rbank_es.events.codec import ENVELOPE
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
+
+KINDS = ("item", "run", "event")
+ITEM_TYPES = frozenset(
+    {
+        "context_built",
+        "decision_undone",
+        "items_linked",
+        "memories_consolidated",
+        "memories_extracted",
+        "memories_forgotten",
+        "memories_read",
+        "memories_restored",
+        "memories_retracted",
+        "memories_retrieved",
+        "memory_proposed",
+    }
+)
+"""Types of events that can name an item."""
+
+
+class Moment(NamedTuple):
+    """A bank at the position that is looked at."""
+
+    bank: Bank
+    view: View
+    position: int
+
+
+@command("show", example="rbank-es show notes 120\nrbank-es show notes@HEAD~50 item:3f2a9c01b7de")
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.argument("thing")
+def show(bank: str, thing: str, as_json: bool) -> None:
+    """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
+
+    An item comes with its words, its state, support, uses, wins, and its history: where it came from, what was
+    decided about it, which runs used it. A run comes with its task, verdicts, leakage and timeline. Where THING could
+    be two of them, write item:ID, run:ID or event:ID.
+    """
+    opened, point = open_at(bank)
+    with opened, opened.as_of(point) as view:
+        then = Moment(opened, view, view.position)
+        kind, name = _found(then, thing)
+        facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
+        if as_json:
+            say_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
+        else:
+            {"item": _print_item, "run": _print_run, "event": _print_event}[kind](facts)
+
+
+def _found(then: Moment, thing: str) -> tuple[str, str]:
+    """Kind and name of what is meant. Raises `NotInBank`, or `BadInput` where it could be several."""
+    prefix, _, rest = thing.partition(":")
+    wanted = (prefix,) if prefix in KINDS and rest else KINDS
+    name = rest if len(wanted) == 1 else thing
+    kinds = [kind for kind in wanted if _is_there(then, kind, name)]
+    if not kinds:
+        raise NotInBank(thing, then.position)
+    if len(kinds) > 1:
+        choices = " or ".join(f"{kind}:{name}" for kind in kinds)
+        raise BadInput(f"{name!r} is {' and '.join(map(_with_article, kinds))}; write {choices}")
+    return kinds[0], name
+
+
+def _with_article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _is_there(then: Moment, kind: str, name: str) -> bool:
+    if kind == "item":
+        return then.view.item(name) is not None
+    if kind == "run":
+        return then.view.run(name) is not None
+    return _position_of(then, name) is not None
+
+
+def _position_of(then: Moment, name: str) -> int | None:
+    """Position of the event with this id or at this position, if it is there already."""
+    seq = int(name) if name.isdecimal() and len(name) <= 18 else then.bank.log.seq_of_id(name.lower())
+    return seq if seq is not None and 1 <= seq <= then.position else None
+
+
+# ---------------------------------------------------------------- an item
+
+
+def item_facts(then: Moment, name: str) -> dict[str, Any]:
+    """An item's row, its words, and the events that name it, oldest first."""
+    row = then.view.item(name)
+    assert row is not None
+    tags = msgspec.json.decode(row["tags"]) if isinstance(row["tags"], str) and row["tags"] else []
+    runs = [
+        edge["target"] for edge in then.view.rows("lineage_edges", source_kind="item", source=name, relation="used_in")
+    ]
+    used_in = [_use(then.view, run) for run in runs]
+    history = [event for event in then.bank.events(point=then.position, types=ITEM_TYPES) if names_item(event, name)]
+    return {
+        "item": row | {"tags": tags},
+        "used_in": used_in,
+        "provenance": _provenance(then, history, name),
+        "history": history,
+    }
+
+
+def _use(view: View, run: str) -> dict[str, Any]:
+    row = view.run(run) or {}
+    return {"run": run, "task": row.get("task"), "outcome": row.get("outcome"), "success": row.get("success")}
+
+
+def names_item(event: Event, name: str) -> bool:
+    """Whether an event names an item: as a candidate, in a decision, as injected, found, read, linked or ended."""
+    return name in _items_named(event)
+
+
+def _items_named(event: Any) -> Iterator[str]:
+    for field in ("ids", "items", "ends", "revives"):
+        yield from getattr(event, field, ())
+    for field in ("source", "target"):
+        yield getattr(event, field, "")
+    for head in (*getattr(event, "heads", ()), *([event.head] if hasattr(event, "head") else ())):
+        yield head.id
+    yield from (hit.id for hit in getattr(event, "hits", ()))
+    for decision in getattr(event, "decisions", ()):
+        yield from (decision.item, *decision.targets)
+
+
+def _provenance(then: Moment, history: list[Event], name: str) -> list[dict[str, Any]]:
+    """From the runs that an item was drawn from, over their judgments and extractions, to the item."""
+    chain = []
+    for event in history:
+        if type_of(event) == "memories_extracted" and any(head.id == name for head in getattr(event, "heads", ())):
+            fields_of: Any = event
+            runs = [_use(then.view, run) for run in fields_of.runs]
+            chain.append({"extraction": event.id, "seq": event.seq, "kind": fields_of.kind,
+                          "extractor": fields_of.extractor, "judgment": fields_of.judgment, "runs": runs})  # fmt: skip
+    return chain
+
+
+def _print_item(facts: dict[str, Any]) -> None:
+    row = facts["item"]
+    say(styled(block(row["title"] or "[erased]"), "bold"))
+    plain = ("id", "state", "src", "polarity", "role", "scope", "domain", "support", "uses", "wins")
+    ended = {"ended": row["ended_seq"]} if row["ended_seq"] else {}
+    fields(
+        {name: row[name] for name in plain}
+        | {"tags": ", ".join(facts["item"]["tags"]), "born": row["born_seq"]}
+        | ended
+    )
+    if row["erased"]:
+        say("\nits text was erased")
+    for name in ("desc", "content"):
+        if row[name]:
+            heading({"desc": "description"}.get(name, name))
+            say(block(row[name]))
+    heading("where it comes from")
+    table(
+        ["seq", "extraction", "kind", "from run", "task", "verdict"],
+        [[step["seq"], step["extraction"], step["kind"], run.get("run"), run.get("task"), verdict(run.get("success"))]
+         for step in facts["provenance"] for run in step["runs"] or [{}]],
+        flexible="task",
+    )  # fmt: skip
+    heading("used in")
+    uses = [[run["run"], run["outcome"], verdict(run["success"]), run["task"]] for run in facts["used_in"]]
+    table(["run", "outcome", "verdict", "task"], uses, flexible="task", none="no run so far")
+    _print_timeline("history", facts["history"], with_run=True)
+
+
+def verdict(success: int | None) -> str | None:
+    """A standing verdict in a word; None where there is none."""
+    return None if success is None else "success" if success else "failure"
+
+
+def _print_timeline(title: str, events: list[Event], *, with_run: bool) -> None:
+    heading(title)
+    layout = Layout(events[-1].seq if events else 0, with_run=with_run)
+    say(layout.header())
+    for event in events:
+        say(layout.row(event))
+
+
+# ---------------------------------------------------------------- a run
+
+
+def run_facts(then: Moment, name: str) -> dict[str, Any]:
+    """A run's row, its judgments, its leakage in whole and by tool, its red flags, and all its events."""
+    timeline = list(then.bank.events(point=then.position, run=name))
+    leakage = then.view.rows("leakage_by_run", run=name)
+    return {
+        "run": then.view.run(name),
+        "judgments": [event for event in timeline if type_of(event) in ("run_judged", "judgment_overruled")],
+        "leakage": leakage[0] if leakage else None,
+        "leakage_by_tool": then.view.rows("leakage_by_run_and_tool", run=name),
+        "red_flags": then.view.rows("red_flags", run=name),
+        "timeline": timeline,
+    }
+
+
+def _print_run(facts: dict[str, Any]) -> None:
+    row = facts["run"]
+    say(styled(block(row["task"] or "[no task]"), "bold"))
+    texts = ("task", "answer", "sparql", "error")
+    plain = {
+        name: value for name, value in row.items() if name not in texts and name not in ("success", "score", "judge")
+    }
+    plain |= {"scripted": bool(row["scripted"]) or None}
+    fields(plain)
+    for name in texts[1:]:
+        if row[name]:
+            heading({"sparql": "SPARQL"}.get(name, name))
+            say(block(row[name]))
+    heading("verdicts")
+    table(
+        ["seq", "purpose", "verdict", "judge", "what was said"],
+        [[event.seq, event.purpose, verdict(event.success), event.judge, summary(event)] for event in facts["judgments"]],
+        flexible="what was said", none="not judged",
+    )  # fmt: skip
+    _print_leakage(facts)
+    _print_timeline("timeline", facts["timeline"], with_run=False)
+
+
+def _print_leakage(facts: dict[str, Any]) -> None:
+    heading("leakage")
+    shown = {name: value for name, value in (facts["leakage"] or {}).items() if name not in ("run", "started_seq")}
+    fields(shown)
+    if by_tool := facts["leakage_by_tool"]:
+        say()
+        names = [name for name in by_tool[0] if name != "run"]
+        table(names, [[row[name] for name in names] for row in by_tool])
+    for flag in facts["red_flags"]:
+        where = f" by {flag['tool']}" if flag["tool"] else ""
+        over = f"{shown_cell(flag['value'])} is over {shown_cell(flag['threshold'])}"
+        say(styled(f"red flag at {flag['seq']:,}: {flag['flag'].replace('_', ' ')}{where}, {over}", "red"))
+
+
+# ---------------------------------------------------------------- an event
+
+
+def _event_facts(then: Moment, name: str) -> dict[str, Any]:
+    seq = _position_of(then, name)
+    assert seq is not None
+    (event,) = then.bank.events(after=seq - 1, point=seq, resolve=True)
+    (stored,) = then.bank.log.lines(after=seq - 1, upto=seq)
+    return {"event": event, "stored": msgspec.Raw(stored)}
+
+
+def _print_event(facts: dict[str, Any]) -> None:
+    event: Event = facts["event"]
+    say(styled(f"{type_of(event)} at position {event.seq:,}", "bold"))
+    fields({"recorded": f"{moment(event.at)} UTC", "happened": moment(event.occurred_at), "id": event.id})
+    own = {name: getattr(event, name) for name in event.__struct_fields__ if name not in ENVELOPE and name != "salt"}
+    heading("what it says")
+    fields({name: _value(value) for name, value in own.items() if value not in (None, (), {}, "")})
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str | int | float | bool):
+        return value
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,161 @@
+"""`init` and `append`: what brings a bank into being, and what makes it grow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+import msgspec
+
+from rbank_es import limits
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_or_create, open_whole, whole_bank
+from rbank_es.cli.output import fields, say, say_json
+from rbank_es.cli.texts import count
+from rbank_es.errors import BadInput, LimitExceeded, RBankError
+from rbank_es.log import ANY, EMPTY, Expected
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.events import Event, PolicyChoice
+
+
+@command("init", example="rbank-es init notes\nrbank-es init ./banks/notes --policy policies.toml")
+@click.argument("bank")
+@click.option("--policy", metavar="FILE", help="Policies as TOML or JSON; the defaults, unless given.")
+def init(bank: str, policy: str | None, as_json: bool) -> None:
+    """Make a bank: a directory with an empty log, in which its birth and the policies in force are recorded first.
+
+    A policy decides what is retrieved, how new items are consolidated with old ones, and what is forgotten. It is
+    recorded whole, with its version, so that changing one later is an event like any other.
+    """
+    from rbank_es.bank import Bank
+
+    place = whole_bank(bank)
+    chosen = _policies(policy) if policy else None
+    with Bank.create(place, policies=chosen) as made:
+        in_force = {choice.kind: f"{choice.name}-{choice.version}" for choice in made.state().policies.values()}
+        facts = {"bank": made.name, "id": made.id, "path": str(made.path), "head": str(made.head())}
+    if as_json:
+        say_json(facts | {"policies": in_force})
+        return
+    say(f"made bank {facts['bank']} at {facts['path']}")
+    fields({"policies": ", ".join(f"{kind} {name}" for kind, name in in_force.items()), "head": facts["head"]})
+
+
+def _policies(path: str) -> tuple[PolicyChoice, ...]:
+    from rbank_es.policies import load_policies
+
+    return load_policies(utf8(read_bounded(path), path))
+
+
+def utf8(data: bytes, name: str) -> str:
+    """The text of bytes read from `name`. Raises `BadInput` where they are not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: not UTF-8 text (byte {error.start:,})") from None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Where one atomic group ended up."""
+
+    first: int
+    last: int
+    events: int
+    duplicate: bool
+
+
+def _expectation(context: click.Context, parameter: click.Parameter, value: str) -> int | Expected:
+    if value in ("any", "empty"):
+        return ANY if value == "any" else EMPTY
+    if value.isdecimal():
+        return int(value)
+    raise click.BadParameter(f"{value!r} is not a position, 'empty' or 'any'.", context, parameter)
+
+
+@command("append", example="rbank-es append notes events.jsonl --expect 12\nproducer | rbank-es append notes --create")
+@click.argument("bank")
+@click.argument("file", default="-")
+@click.option("--create", is_flag=True, help="Make the bank first if there is none.")
+@click.option("--expect", metavar="N|empty|any", default="any", callback=_expectation,
+              help="Append only if the log stands at position N, or is empty.")  # fmt: skip
+@click.option("--batch", metavar="N", type=click.IntRange(1, limits.GROUP_EVENTS),
+              help="Append in groups of N, each all or none; one group, unless given.")  # fmt: skip
+def append(bank: str, file: str, create: bool, expect: int | Expected, batch: int | None, as_json: bool) -> None:
+    """Append new events from FILE, or from standard input: one JSON object, or JSON Lines.
+
+    All of them become visible at once, or none does; when this returns they are on disk. Everything is checked
+    before anything is written. Leave out seq, at and crc: the log's writer sets them. Give each event an id (a UUID)
+    and the same command may be repeated after any failure: what is in the log already is not appended again.
+    """
+    place = whole_bank(bank)
+    events = _parsed(file)
+    into, is_new = open_or_create(place) if create else (open_whole(bank), False)
+    with into:
+        expected = into.position if is_new and expect is EMPTY else expect
+        groups = _append(into, events, expected, batch or len(events))
+        head = str(into.head(groups[-1].last))
+        _report(into.name, groups, head, is_new, as_json)
+
+
+def _parsed(file: str) -> list[Event]:
+    from rbank_es.events.intake import parse_events
+
+    if file == "-" and sys.stdin is not None and sys.stdin.isatty():
+        print("reading events from the terminal; end with Ctrl-D", file=sys.stderr)
+    events = parse_events(read_bounded(file))
+    if not events:
+        raise BadInput(f"no events in {'standard input' if file == '-' else file}: expected a JSON object a line")
+    return events
+
+
+def read_bounded(path: str) -> bytes:
+    """All of a file, or with `-` of standard input. Raises `LimitExceeded`, or OSError if it can't be read."""
+    if path != "-":
+        with Path(path).open("rb") as stream:
+            return _read(stream, path)
+    if sys.stdin is None:
+        raise BadInput("standard input is closed; name a file")
+    return _read(sys.stdin.buffer, "standard input")
+
+
+def _read(stream: BinaryIO, name: str) -> bytes:
+    data = stream.read(limits.IMPORT_FILE_BYTES + 1)
+    if len(data) > limits.IMPORT_FILE_BYTES:
+        raise LimitExceeded(f"{name} in bytes", len(data), limits.IMPORT_FILE_BYTES, "split it")
+    return data
+
+
+def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int) -> list[Group]:
+    groups: list[Group] = []
+    for start in range(0, len(events), size):
+        try:
+            done = bank.append(events[start : start + size], expected=expected)
+        except RBankError as error:
+            if groups:
+                error.add_note(f"The first {count(start, 'event')} are in the log, up to position {groups[-1].last:,}.")
+            raise
+        groups.append(Group(done.first, done.last, len(done.events), done.duplicate))
+        if expected is not ANY:
+            expected = done.last
+    return groups
+
+
+def _report(bank: str, groups: list[Group], head: str, created: bool, as_json: bool) -> None:
+    first, last = groups[0].first, groups[-1].last
+    new = sum(group.events for group in groups if not group.duplicate)
+    known = sum(group.events for group in groups if group.duplicate)
+    if as_json:
+        facts = {"bank": bank, "created": created, "first": first, "last": last, "appended": new, "known": known}
+        say_json(facts | {"duplicate": not new, "groups": len(groups), "head": head})
+        return
+    where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
+    if not new:
+        say(f"nothing appended to {bank}: {count(known, 'event')} stood there already, at {where}")
+    else:
+        also = f" ({known:,} more stood there already)" if known else ""
+        say(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
+    say(f"head {head}")
