@@ -11,7 +11,7 @@ PALETTE = {
     "rule": ("#dcdfdd", "#333a41"),
     "accent": ("#1f5f99", "#7db5ec"),
     "second": ("#7f8890", "#7d8791"),
-    "pale": ("#7fa6c9", "#47739c"),
+    "pale": ("#6d96bd", "#47739c"),
     "flag": ("#b3331f", "#ff927d"),
     "sand": ("#a67c2e", "#cfa65a"),
     "plum": ("#84578f", "#c196cc"),

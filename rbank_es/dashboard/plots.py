@@ -80,7 +80,7 @@ def bars_layout(names: Sequence[str], unit: str, *, row_px: int = 28, legend_px:
 
 def threshold(value: int) -> Figure:
     """A dashed line that is always in sight, so that staying under it can be seen too, with its number at its end."""
-    line = {"color": light("flag"), "width": 1.25, "dash": "dash"}
+    line = {"color": light("flag"), "width": 1.5, "dash": "dash"}
     place = {"xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value}
     note = {"xref": "paper", "x": 1, "xanchor": "left", "y": value, "yanchor": "middle", "showarrow": False}
     note |= {"text": f"{value:,}", "font": {"color": light("flag"), "size": 11}}

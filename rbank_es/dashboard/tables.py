@@ -30,7 +30,8 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Row], *, cut: 
         caption = f"{caption} {len(shown):,} of {len(rows):,} are shown{cut and ', ' + cut}."
     head = element("tr", *(element("th", c.heading, scope="col", class_=_kind(c)) for c in columns))
     body = (element("tr", *(_cell(column, row, first=column is columns[0]) for column in columns)) for row in shown)
-    made = element("table", element("caption", caption), element("thead", head), element("tbody", *body))
+    said = element("caption", element("span", caption))
+    made = element("table", said, element("thead", head), element("tbody", *body))
     return element("div", made, class_="table", role="region", tabindex="0", aria_label=caption.split(".")[0])
 
 

@@ -11,13 +11,13 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rbank_es.dashboard import PageFacts
+from rbank_es.dashboard import PageFacts, render
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -60,7 +60,13 @@ def run_row(i: int) -> dict[str, Any]:
         **{"run": f"run-{i + 1:03d}", "task": TASKS[i % 4], "ontology": "voyages", "endpoint": None, "executor": "rlm"},
         **{"model": "scripted", "mode": "auto", "scripted": 1, "rollout_group": None, "rollout_index": None},
         **{"iterations_max": 12, "started_seq": seq, "started_at": at(seq), "finished_seq": seq + 14},
-        **{"finished_at": at(seq + 14), "outcome": outcome, "iterations": 3 + i * 5 % 9, "lm_calls": 5, "tokens_in": 900},
+        **{
+            "finished_at": at(seq + 14),
+            "outcome": outcome,
+            "iterations": 3 + i * 5 % 9,
+            "lm_calls": 5,
+            "tokens_in": 900,
+        },
         **{"tokens_out": 120, "cost_usd": None, "duration_s": 41.5, "answer": "42", "sparql": None, "error": None},
         **{"success": None if i % 11 == 9 else int(outcome == "submitted"), "judge": "check", "score": None},
         **{"items_injected": 1 + i % 3, "tool_calls": 6, "steps": 4},
@@ -72,7 +78,11 @@ def leakage_row(i: int) -> dict[str, Any]:
     context = None if i % 9 == 8 else 1900 + 97 * (i * 5 % 13) + (2600 if i % 12 == 7 else 0)
     injected = 4 if i % 10 == 6 else 1 + i % 3
     return {
-        **{"run": f"run-{i + 1:03d}", "started_seq": 5 + 17 * i, "total_chars_returned": large + 900 + 113 * (i * 3 % 7)},
+        **{
+            "run": f"run-{i + 1:03d}",
+            "started_seq": 5 + 17 * i,
+            "total_chars_returned": large + 900 + 113 * (i * 3 % 7),
+        },
         **{"max_single_return": large, "large_returns": int(large > 1000), "stdout_chars": 300 + 71 * (i * 11 % 8)},
         **{"variables_n": 5, "variables_chars": 9000 + 1700 * (i * 5 % 7), "subcalls": i % 3},
         **{"memory_items_injected": injected, "context_size": context, "prompt_chars_max": 5200 + 310 * (i * 7 % 9)},
@@ -97,7 +107,12 @@ def flag_rows(leakage: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def tool_row(i: int, tool: str) -> dict[str, Any]:
     return {
-        **{"tool": tool, "calls": 61 - 8 * i, "errors": (3, 0, 1, 0, 0, 0)[i], "total_chars_returned": 24900 // (i + 1)},
+        **{
+            "tool": tool,
+            "calls": 61 - 8 * i,
+            "errors": (3, 0, 1, 0, 0, 0)[i],
+            "total_chars_returned": 24900 // (i + 1),
+        },
         **{"max_single_return": 2330 // (i + 1), "large_returns": (5, 1, 0, 0, 0, 0)[i], "truncated": i % 2},
     }
 
@@ -107,7 +122,15 @@ def item_row(i: int) -> dict[str, Any]:
     state = "active" if i % 6 else ("superseded", "forgotten", "merged", "retracted")[i // 6 % 4]
     title = TITLES[i % 8] + ("" if i < 8 else f" ({i // 8 + 1})")
     return {
-        **{"id": f"{i:012x}", "title": title, "desc": "", "content": "…", "src": src, "polarity": "success", "tags": "[]"},
+        **{
+            "id": f"{i:012x}",
+            "title": title,
+            "desc": "",
+            "content": "…",
+            "src": src,
+            "polarity": "success",
+            "tags": "[]",
+        },
         **{"role": None, "scope": "", "domain": "voyages", "state": state, "support": 1, "uses": 0, "wins": 0},
         **{"born_seq": 20 + 16 * i, "ended_seq": None, "extraction": None, "erased": 0},
     }
@@ -127,9 +150,23 @@ def health_row(i: int) -> dict[str, Any]:
     last = None if uses == 0 else 0.45 + 0.012 * i - 0.05 * (i % 3)
     before = 0.42 + 0.008 * i if uses >= 40 else None
     return {
-        **{"seq": 20 + 16 * i, "at": at(20 + 16 * i), "size": max(1, added - i // 6), "candidates": 1 + i, "added": added},
-        **{"skipped": i // 4, "duplicate_rate": (i // 4) / (1 + i), "novelty_rate": added / (1 + i), "win_rate_last": last},
-        **{"win_rate_before": before, "win_rate_drift": last - before if last is not None and before is not None else None},
+        **{
+            "seq": 20 + 16 * i,
+            "at": at(20 + 16 * i),
+            "size": max(1, added - i // 6),
+            "candidates": 1 + i,
+            "added": added,
+        },
+        **{
+            "skipped": i // 4,
+            "duplicate_rate": (i // 4) / (1 + i),
+            "novelty_rate": added / (1 + i),
+            "win_rate_last": last,
+        },
+        **{
+            "win_rate_before": before,
+            "win_rate_drift": last - before if last is not None and before is not None else None,
+        },
         "uses": uses,
     }
 
@@ -148,6 +185,11 @@ def bank_rows(runs: int = 24, items: int = 26, changes: int = 24) -> Rows:
     }
 
 
+def empty_rows() -> Rows:
+    """The views of a bank in which nothing has happened."""
+    return {name: [] for name in bank_rows(0, 0, 0)}
+
+
 FACTS = PageFacts(
     name="voyages",
     position=437,
@@ -159,7 +201,30 @@ FACTS = PageFacts(
 
 @pytest.fixture
 def rows() -> Rows:
+    """A bank of the size that a page is read at."""
     return bank_rows()
+
+
+@pytest.fixture
+def nothing() -> Rows:
+    return empty_rows()
+
+
+@pytest.fixture
+def many() -> Rows:
+    """A bank that is larger than a page."""
+    return bank_rows(runs=12_000, items=3_000, changes=5_000)
+
+
+@pytest.fixture
+def facts() -> PageFacts:
+    return FACTS
+
+
+@pytest.fixture
+def page() -> Callable[..., str]:
+    """Render rows as a page."""
+    return lambda rows, facts=FACTS: render(FakeView(rows), facts)
 
 
 class Chromium:
@@ -250,12 +315,12 @@ class Tab:
         while not self.seen("Page.loadEventFired"):
             assert time.monotonic() < until, "the page did not load"
             self.browser.events.append(self.browser.receive())
-        self.settle()
+        if scripts:
+            self.settle()
 
     def settle(self) -> None:
         """Let the page draw, and let a request that it may make show itself."""
-        if self.eval("document.readyState") == "complete":
-            self.eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 250)))")
+        self.eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 250)))")
 
     def scheme(self, *, dark: bool) -> None:
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
