@@ -133,11 +133,19 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
         return handler(event) if handler else ()
 
     @cached_property
+    def table_ddl(self) -> Mapping[str, str]:
+        """Every table and search index by name, with the statement that creates it."""
+        return {**{table.name: table.ddl for table in self.tables}, **self.virtual}
+
+    @cached_property
+    def index_ddl(self) -> Mapping[str, str]:
+        """Every index by name, with the statement that creates it."""
+        return {name: f"CREATE INDEX {name} ON {on}" for name, on in self.indexes.items()}
+
+    @cached_property
     def schema(self) -> Mapping[str, str]:
-        """Every table, index and search index by name, with the statement that creates it; views are apart."""
-        tables = {table.name: table.ddl for table in self.tables}
-        indexes = {name: f"CREATE INDEX {name} ON {on}" for name, on in self.indexes.items()}
-        return {**tables, **self.virtual, **indexes}
+        """Tables, search indexes and indexes. Views are apart: they hold no rows."""
+        return {**self.table_ddl, **self.index_ddl}
 
     @cached_property
     def digest(self) -> str:
@@ -191,15 +199,17 @@ class Batch:
         self._closes: dict[str, list[Row]] = {name: [] for name in self._open}
         self._bulky = frozenset(table.name for table in self._tables.values() if table.bulky)
         self.chars = 0
+        self.append = {name: self._rows[name].append for name in self._tables.keys() - self._bulky - self._open.keys()}
+        """For tables that are neither closed nor bulky, where most rows go: how to add one row, by table."""
 
     def add(self, change: Change, seq: int) -> None:
         """Take in one change of the event at `seq`."""
-        if type(change) is Insert and change.table not in self._open:
+        if isinstance(change, Insert) and change.table not in self._open:
             self._rows[change.table].append(change.row)
-            if change.table in self._bulky:
-                self.chars += sum(len(value) for value in change.row if type(value) is str)
-            return
-        self._add_to_closable(change, seq)
+        else:
+            self._add_to_closable(change, seq)
+        if change.table in self._bulky and not isinstance(change, Close):
+            self.chars += sum(len(value) for value in change.row if type(value) is str)
 
     def _add_to_closable(self, change: Change, seq: int) -> None:
         name = change.table
@@ -263,16 +273,19 @@ class Gatherer:
 
     def _gather(self, events: Iterable[Event]) -> tuple[int, int] | None:
         """Position and number of the events gathered; None if there were none."""
-        routes, add, count, seq = self._routes, self.batch.add, 0, 0
+        routes, append, batch, count, seq = self._routes, self.batch.append, self.batch, 0, 0
         for event in events:
             seq, count = event.seq, count + 1
             for projection, handler in routes.get(type(event), ()):
                 try:
                     for change in handler(event):
-                        add(change, seq)
+                        if type(change) is Insert and change.table in append:
+                            append[change.table](change.row)
+                        else:
+                            batch.add(change, seq)
                 except Exception as error:
                     raise _refused(projection, event, error) from error
-            if self.batch.chars > limits.PROJECTION_BATCH_CHARS:
+            if batch.chars > limits.PROJECTION_BATCH_CHARS:
                 break
         return (seq, count) if count else None
 
@@ -293,14 +306,8 @@ def settle(connection: sqlite3.Connection, projections: Iterable[Projection], af
             connection.execute(statement, span)
 
 
-def open_views(projections: Iterable[Projection]) -> dict[str, str]:
-    """All views by name, with their SQL."""
-    return {name: text for projection in projections for name, text in projection.views.items()}
-
-
 def _quoted(name: str) -> str:
     return f'"{name}"'
-
 
 
 def words_of(value: object) -> str | None:

@@ -34,52 +34,55 @@ def changed(event: Event) -> tuple[Insert]:
     return (Insert("moments", (event.at, event.seq)),)
 
 
+# One pass over everything that happened, in order, with running sums; joining the parts by position would look each
+# moment up in a list without an index. `last` and `before` belong to the latest use, and so to all rows up to the next.
 _HEALTH_OVER_TIME = f"""
-WITH sized AS (
-    SELECT from_seq AS seq, 1 AS size FROM item_states WHERE state = 'active'
-    UNION ALL
-    SELECT to_seq, -1 FROM item_states WHERE state = 'active' AND to_seq IS NOT NULL
-),
-happened AS (
-    SELECT from_seq AS seq, 0 AS size, 0 AS candidates, 0 AS added, 0 AS skipped, 0 AS repeated, 0 AS uses FROM moments
-    UNION ALL
-    SELECT seq, sum(size), 0, 0, 0, 0, 0 FROM sized GROUP BY seq
-    UNION ALL
-    SELECT from_seq, 0, count(*), sum(action = 'add'), sum(action = 'skip'), sum(action IN ('skip', 'merge')), 0
-    FROM decisions WHERE nth = 0 GROUP BY from_seq
-    UNION ALL
-    SELECT from_seq, 0, 0, 0, 0, 0, count(*) FROM uses GROUP BY from_seq
-),
-summed AS (
-    SELECT seq,
-        sum(sum(size)) OVER before AS size,
-        sum(sum(candidates)) OVER before AS candidates,
-        sum(sum(added)) OVER before AS added,
-        sum(sum(skipped)) OVER before AS skipped,
-        sum(sum(repeated)) OVER before AS repeated,
-        sum(sum(uses)) OVER before AS uses
-    FROM happened GROUP BY seq
-    WINDOW before AS (ORDER BY seq)
-),
-judged AS (
+WITH judged AS (
     SELECT u.from_seq AS seq, u.item, u.run, v.run IS NOT NULL AS won
     FROM uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL AND v.success
 ),
 rated AS (
-    SELECT row_number() OVER (ORDER BY seq, item, run) AS nth,
+    SELECT seq, row_number() OVER (ORDER BY seq, item, run) AS nth,
         avg(won) OVER (ORDER BY seq, item, run ROWS {WINDOW - 1} PRECEDING) AS last,
         avg(won) OVER (ORDER BY seq, item, run ROWS BETWEEN {2 * WINDOW - 1} PRECEDING AND {WINDOW} PRECEDING) AS before
     FROM judged
+),
+happened (seq, at, size, candidates, added, skipped, repeated, nth, last, before) AS (
+    SELECT from_seq, at, 0, 0, 0, 0, 0, NULL, NULL, NULL FROM moments
+    UNION ALL
+    SELECT from_seq, NULL, 1, 0, 0, 0, 0, NULL, NULL, NULL FROM item_states WHERE state = 'active'
+    UNION ALL
+    SELECT to_seq, NULL, -1, 0, 0, 0, 0, NULL, NULL, NULL FROM item_states WHERE state = 'active' AND to_seq IS NOT NULL
+    UNION ALL
+    SELECT from_seq, NULL, 0, 1, action = 'add', action = 'skip', action IN ('skip', 'merge'), NULL, NULL, NULL
+    FROM decisions WHERE nth = 0
+    UNION ALL
+    SELECT seq, NULL, 0, 0, 0, 0, 0, max(nth), last, before FROM rated GROUP BY seq
+),
+summed AS (
+    SELECT seq, max(at) AS at,
+        sum(sum(size)) OVER sofar AS size,
+        sum(sum(candidates)) OVER sofar AS candidates,
+        sum(sum(added)) OVER sofar AS added,
+        sum(sum(skipped)) OVER sofar AS skipped,
+        sum(sum(repeated)) OVER sofar AS repeated,
+        coalesce(max(max(nth)) OVER sofar, 0) AS uses,
+        max(last) AS last, max(before) AS before
+    FROM happened GROUP BY seq
+    WINDOW sofar AS (ORDER BY seq)
+),
+spread AS (
+    SELECT *, max(last) OVER (PARTITION BY uses) AS win_rate_last, max(before) OVER (PARTITION BY uses) AS win_rate_before
+    FROM summed
 )
-SELECT m.from_seq AS seq, m.at, s.size, s.candidates, s.added, s.skipped,
-    round(1.0 * s.repeated / nullif(s.candidates, 0), 4) AS duplicate_rate,
-    round(1.0 * s.added / nullif(s.candidates, 0), 4) AS novelty_rate,
-    round(r.last, 4) AS win_rate_last,
-    CASE WHEN s.uses >= {2 * WINDOW} THEN round(r.before, 4) END AS win_rate_before,
-    CASE WHEN s.uses >= {2 * WINDOW} THEN round(r.last - r.before, 4) END AS win_rate_drift,
-    s.uses
-FROM moments m JOIN summed s ON s.seq = m.from_seq LEFT JOIN rated r ON r.nth = s.uses
-ORDER BY m.from_seq
+SELECT seq, at, size, candidates, added, skipped,
+    round(1.0 * repeated / nullif(candidates, 0), 4) AS duplicate_rate,
+    round(1.0 * added / nullif(candidates, 0), 4) AS novelty_rate,
+    round(win_rate_last, 4) AS win_rate_last,
+    CASE WHEN uses >= {2 * WINDOW} THEN round(win_rate_before, 4) END AS win_rate_before,
+    CASE WHEN uses >= {2 * WINDOW} THEN round(win_rate_last - win_rate_before, 4) END AS win_rate_drift,
+    uses
+FROM spread WHERE at IS NOT NULL ORDER BY seq
 """
 
 HEALTH = Projection(

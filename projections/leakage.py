@@ -1,7 +1,7 @@
 """Leakage: how much of what should stay behind a handle reached the model's context, per run and per tool.
 
 All sizes are in characters. Red flags go up where one tool call returned more than 1,000, where more than 3 memory
-items were injected, and where a context was larger than 4,000.
+items were injected, and where a context was larger than 4,000. What was not recorded is NULL, not 0.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def stepped(event: StepTaken) -> tuple[Insert]:
 _MEASURES = f"""
     count(*) AS calls,
     sum(failed) AS errors,
-    coalesce(sum(chars), 0) AS total_chars_returned,
-    coalesce(max(chars), 0) AS max_single_return,
+    sum(chars) AS total_chars_returned,
+    max(chars) AS max_single_return,
     count(CASE WHEN chars > {limits.FLAG_RETURN_CHARS} THEN 1 END) AS large_returns,
     sum(truncated) AS truncated
 """
@@ -95,12 +95,12 @@ built AS (
 subcalls AS (SELECT run, sum(role = 'sub') AS n FROM lm_calls GROUP BY run),
 stepped AS (SELECT run, count(*) AS n FROM run_steps GROUP BY run)
 SELECT r.run, r.from_seq AS started_seq,
-    coalesce(t.total_chars_returned, 0) AS total_chars_returned,
-    coalesce(t.max_single_return, 0) AS max_single_return,
+    CASE WHEN t.run IS NULL THEN 0 ELSE t.total_chars_returned END AS total_chars_returned,
+    CASE WHEN t.run IS NULL THEN 0 ELSE t.max_single_return END AS max_single_return,
     coalesce(t.large_returns, 0) AS large_returns,
     z.stdout_chars, z.variables_n, z.variables_chars,
     coalesce(s.n, 0) AS subcalls,
-    coalesce(b.items, 0) AS memory_items_injected,
+    b.items AS memory_items_injected,
     b.chars AS context_size,
     z.prompt_chars_max,
     coalesce(e.iterations, p.n, 0) AS iterations,

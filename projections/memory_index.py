@@ -210,10 +210,7 @@ WHERE to_seq IS NULL AND from_seq <= :after
 AND item IN (SELECT item FROM item_states WHERE from_seq > :after AND from_seq <= :upto)
 """
 
-_TOUCHED = """
-    (SELECT DISTINCT item FROM item_states WHERE from_seq > :after AND from_seq <= :upto) t
-    CROSS JOIN item_births b ON b.item = t.item CROSS JOIN candidates c ON c.text = b.text
-"""
+_TOUCHED = """(SELECT DISTINCT item FROM item_states WHERE from_seq > :after AND from_seq <= :upto) t"""
 _WAS_ACTIVE = """EXISTS (
     SELECT 1 FROM item_states o
     WHERE o.item = t.item AND o.state = 'active' AND o.from_seq <= :after AND (o.to_seq IS NULL OR o.to_seq > :after)
@@ -223,15 +220,18 @@ _IS_ACTIVE = """EXISTS (
 )"""
 
 # Texts never change, so 'delete' is always given the words that were indexed; other words would corrupt the index.
+# In order of rowid: each step back makes FTS5 flush what it has gathered.
 _UNINDEX = f"""
 INSERT INTO items_fts (items_fts, rowid, title, "desc", content, tags)
-SELECT 'delete', c.text, c.title, c."desc", c.content, c.tags FROM {_TOUCHED}
-WHERE {_WAS_ACTIVE} AND NOT {_IS_ACTIVE}
+SELECT 'delete', text, title, "desc", content, tags FROM candidates WHERE text IN (
+    SELECT b.text FROM {_TOUCHED} CROSS JOIN item_births b ON b.item = t.item WHERE {_WAS_ACTIVE} AND NOT {_IS_ACTIVE}
+) ORDER BY text
 """
 _INDEX = f"""
 INSERT INTO items_fts (rowid, title, "desc", content, tags)
-SELECT c.text, c.title, c."desc", c.content, c.tags FROM {_TOUCHED}
-WHERE {_IS_ACTIVE} AND NOT {_WAS_ACTIVE}
+SELECT text, title, "desc", content, tags FROM candidates WHERE text IN (
+    SELECT b.text FROM {_TOUCHED} CROSS JOIN item_births b ON b.item = t.item WHERE {_IS_ACTIVE} AND NOT {_WAS_ACTIVE}
+) ORDER BY text
 """
 
 _ITEMS = """

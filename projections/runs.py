@@ -141,7 +141,7 @@ SELECT r.run, r.task, r.ontology, r.endpoint, r.executor, r.model, r.mode, r.scr
     CASE WHEN c.run IS NULL THEN e.cost_usd ELSE c.cost_usd END AS cost_usd,
     e.duration_s, e.answer_chars, e.error_code, e.answer, e.sparql, e.error,
     l.success, l.judge, s.success AS score,
-    coalesce(b.items_injected, 0) AS items_injected,
+    b.items_injected,
     coalesce(t.tool_calls, 0) AS tool_calls,
     coalesce(p.steps, 0) AS steps
 FROM run_starts r

@@ -1,0 +1,72 @@
+"""A log that is a list: what read models need of a log, without files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from zlib import crc32
+
+import msgspec
+
+from rbank_es.events import Event, Ref, type_of
+from rbank_es.events.base import Candidate, Text
+from rbank_es.items import ItemText
+
+
+class FakeLog:
+    """Events in a list. `texts` are what handles name; `epoch` is raised by hand; `synced` counts calls of `sync`."""
+
+    def __init__(self, events: Iterable[Event] = (), texts: Mapping[str, str] | None = None) -> None:
+        self.events = list(events)
+        self.texts = dict(texts or {})
+        self.epoch = 0
+        self.synced = 0
+        self.on_read: Callable[[Event], None] = lambda event: None
+        assert [event.seq for event in self.events] == list(range(1, len(self.events) + 1))
+
+    def upto(self, seq: int) -> FakeLog:
+        """The log as it was at a position."""
+        return FakeLog(self.events[:seq], self.texts)
+
+    def read(
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Collection[str] | None = None,
+        resolve: Collection[str] = (),
+    ) -> Iterator[Event]:
+        """Events in order of position."""
+        for event in self.events[after:upto]:
+            if types is None or type_of(event) in types:
+                self.on_read(event)
+                yield self._resolved(event) if type_of(event) in resolve else event
+
+    def _resolved(self, event: Event) -> Event:
+        changed: dict[str, object] = {}
+        for name in event.__struct_fields__:
+            value = getattr(event, name)
+            if isinstance(value, Ref):
+                changed[name] = self._text(value)
+            elif name == "candidates":
+                changed[name] = tuple(self._text(one) if isinstance(one, Ref) else one for one in value)
+        return msgspec.structs.replace(event, **changed) if changed else event
+
+    def _text(self, ref: Ref) -> Text | Candidate:
+        text = self.texts[ref.key]
+        return msgspec.json.decode(text, type=ItemText) if ref.dtype == "item" else text
+
+    def position(self) -> int:
+        """Position of the last event."""
+        return len(self.events)
+
+    def crc_at(self, seq: int) -> str | None:
+        """Checksum of the event at a position; None where there is none."""
+        return f"{crc32(msgspec.json.encode(self.events[seq - 1])):08x}" if 0 < seq <= len(self.events) else None
+
+    def erasures(self) -> int:
+        """The erasure epoch."""
+        return self.epoch
+
+    def sync(self) -> None:
+        """Count the call."""
+        self.synced += 1
