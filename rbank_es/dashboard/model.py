@@ -95,19 +95,33 @@ MEASURES = (
     Measure(column="iterations", title="Iterations", about="Steps until a run ended.", unit="steps"),
 )
 
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of red flag in plain words, and the column of a run's leakage that it watches."""
+
+    name: str
+    about: str
+    column: str
+
+
 FLAGS = {
-    "single_return": (
-        "Large single return",
-        "One tool call handed back more than 1,000 characters. All of them are in the prompt from then on; "
-        "a handle with a preview would have done.",
+    "single_return": Flag(
+        name="Large single return",
+        about=f"One tool call handed back more than {limits.FLAG_RETURN_CHARS:,} characters. All of them are in the "
+        "prompt from then on; a handle with a preview would have done.",
+        column="max_single_return",
     ),
-    "items_injected": (
-        "Many memory items injected",
-        "More than 3 memory items were put into the prompt. Each costs attention; the best few help more.",
+    "items_injected": Flag(
+        name="Many memory items injected",
+        about=f"More than {limits.FLAG_ITEMS_INJECTED} memory items were put into the prompt. Each costs attention; "
+        "the best few help more.",
+        column="memory_items_injected",
     ),
-    "context_size": (
-        "Large context",
-        "A run began with more than 4,000 characters of context. It carries payload that belongs behind a handle.",
+    "context_size": Flag(
+        name="Large context",
+        about=f"A run began with more than {limits.FLAG_CONTEXT_CHARS:,} characters of context. It carries payload "
+        "that belongs behind a handle.",
+        column="context_size",
     ),
 }
 
@@ -131,6 +145,17 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     def active(self) -> int:
         """How many items are active."""
         return sum(n for (_, state), n in self.items.items() if state == "active")
+
+    def flagged(self, kind: str) -> int | None:
+        """How often a kind of flag was raised; None where no run recorded what it watches."""
+        raised = sum(row["flag"] == kind for row in self.flags)
+        watched = any(row.get(FLAGS[kind].column) is not None for row in self.runs)
+        return raised if raised or watched else None
+
+    @property
+    def watched(self) -> bool:
+        """Whether the runs recorded anything that a flag could go up for."""
+        return any(self.flagged(kind) is not None for kind in FLAGS) or bool(self.flags)
 
     @property
     def empty(self) -> bool:

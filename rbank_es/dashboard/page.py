@@ -144,31 +144,36 @@ def _key(name: str, value: str, about: str, flagged: bool = False) -> Html:
 
 
 def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
-    judged = [row["success"] for row in picture.runs if row.get("success") is not None]
-    won = sum(map(bool, judged))
-    uses, wins = (sum(row[name] or 0 for row in picture.used) for name in ("uses", "wins"))
-    flagged = len({row["run"] for row in picture.flags})
-    watched = any(
-        row.get(measure.column) is not None for row in picture.runs for measure in model.MEASURES if measure.threshold
-    )
+    uses = sum(row["uses"] for row in picture.used)
     return [
         ("Runs", f"{len(picture.runs):,}", _outcomes(picture), False),
-        (
-            "Success rate",
-            words.percent(won / len(judged)) if judged else words.NOT_RECORDED,
-            f"{won:,} of {words.plural(len(judged), 'judged run')}" if judged else "no run was judged",
-            False,
-        ),
+        ("Success rate", *_success(picture), False),
         ("Active items", f"{picture.active:,}", f"of {picture.items.total():,} ever stored", False),
         ("Uses", f"{uses:,}", f"of {words.plural(len(picture.used), 'item')}", False),
-        ("Wins", f"{wins:,}", f"{words.percent(wins / uses)} of uses" if uses else "no item was used", False),
-        (
-            "Red flags",
-            f"{len(picture.flags):,}" if watched or picture.flags else words.NOT_RECORDED,
-            f"in {flagged:,} of {words.plural(len(picture.runs), 'run')}",
-            bool(picture.flags),
-        ),
+        ("Wins", *_wins(picture, uses), False),
+        ("Red flags", *_raised(picture), bool(picture.flags)),
     ]
+
+
+def _success(picture: Picture) -> tuple[str, str]:
+    judged = [bool(row["success"]) for row in picture.runs if row.get("success") is not None]
+    if not judged:
+        return words.NOT_RECORDED, "no run was judged"
+    return words.percent(sum(judged) / len(judged)), f"{sum(judged):,} of {words.plural(len(judged), 'judged run')}"
+
+
+def _wins(picture: Picture, uses: int) -> tuple[str, str]:
+    wins = sum(row["wins"] or 0 for row in picture.used)
+    if uses and not wins and all(row.get("success") is None for row in picture.runs):
+        return words.NOT_RECORDED, "no run was judged"
+    return f"{wins:,}", f"{words.percent(wins / uses)} of uses" if uses else "no item was used"
+
+
+def _raised(picture: Picture) -> tuple[str, str]:
+    if not picture.watched:
+        return words.NOT_RECORDED, "nothing that is watched"
+    runs = len({row["run"] for row in picture.flags})
+    return f"{len(picture.flags):,}", f"in {runs:,} of {words.plural(len(picture.runs), 'run')}"
 
 
 def _outcomes(picture: Picture) -> str:
@@ -186,8 +191,8 @@ def _leakage(picture: Picture, charts: dict[str, Chart]) -> Html:
     )
     runs = [_figure(charts[key]) for key in charts if key.startswith("run-")]
     shown = [
+        _thinned(len(picture.runs), "runs: each stands for a group of neighbours, at the largest value among them"),
         element("div", *runs, class_="charts"),
-        _thinned(len(picture.runs), "runs; each point stands for the largest of a group of neighbours"),
         tables.runs(picture),
     ]
     none = [element("p", "No run was recorded up to this point.", class_="nothing")]
@@ -216,12 +221,16 @@ def _tools(picture: Picture, charts: dict[str, Chart]) -> Html:
 
 
 def _flags(picture: Picture) -> Html:
-    counted = Counter(row["flag"] for row in picture.flags)
+    counted = {kind: picture.flagged(kind) for kind in model.FLAGS}
     kinds = (
-        element("div", element("dt", f"{name}: {counted[key]:,}"), element("dd", about))
-        for key, (name, about) in model.FLAGS.items()
+        element("div", element("dt", f"{flag.name}: {words.count(counted[kind])}"), element("dd", flag.about))
+        for kind, flag in model.FLAGS.items()
     )
-    none = "No run went over a threshold." if picture.runs else "No run was recorded, so nothing could be flagged."
+    none = (
+        "No run went over a threshold."
+        if picture.watched
+        else "Nothing that is watched was recorded, so no flag could go up."
+    )
     shown = tables.flags(picture) if picture.flags else element("p", none, class_="nothing")
     return element(
         "div", element("h2", "Red flags"), element("dl", *kinds, class_="flags"), shown, id="flags", class_="sub"
@@ -231,10 +240,10 @@ def _flags(picture: Picture) -> Html:
 def _bank(picture: Picture, charts: dict[str, Chart]) -> Html:
     course = [_figure(charts[key]) for key in charts if key.startswith("bank-")]
     if course:
-        thinned = _thinned(len(picture.health), "changes; each point is the last of a group of neighbours")
+        thinned = _thinned(len(picture.health), "changes: each is the last of a group of neighbours")
         shown = [
-            element("div", *course, class_="charts three"),
             thinned,
+            element("div", *course, class_="charts three"),
             _more("Every change in numbers", tables.health(picture)),
         ]
     else:

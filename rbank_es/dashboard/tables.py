@@ -144,7 +144,8 @@ def flags(picture: Picture) -> Html:
 
 def flag_name(row: Row) -> str:
     """A flag's name in plain words; one that this page doesn't know is named as it is."""
-    return model.FLAGS[row["flag"]][0] if row["flag"] in model.FLAGS else shorten(row["flag"], 60)
+    known = model.FLAGS.get(row["flag"])
+    return known.name if known else shorten(row["flag"], 60)
 
 
 def _flag_tool(row: Row) -> str:

@@ -117,13 +117,19 @@ def test_what_was_not_recorded_is_never_zero(page: Any, rows: Any) -> None:
     """A measure that no run has says so in place of a chart, and each of its cells does too."""
     for row in rows["leakage_by_run"]:
         row["stdout_chars"] = None
+        row["memory_items_injected"] = None
     for row in rows["runs"]:
         row["success"] = None
+    for row in rows["item_usage"]:
+        row["wins"] = 0
+    rows["red_flags"] = [row for row in rows["red_flags"] if row["flag"] != "items_injected"]
     made = page(rows)
     assert "chart-run-stdout-chars" not in figures(made)
     text = Seen(made).text
     assert "Not recorded in any of 24 runs." in text
-    assert "Success rate not recorded no run was judged" in text
+    for said in ("Success rate not recorded no run was judged", "Wins not recorded no run was judged"):
+        assert said in text
+    assert "Many memory items injected: not recorded" in text
     assert text.count("not recorded") > 24
 
 
