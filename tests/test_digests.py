@@ -99,6 +99,16 @@ def test_a_history_recorded_elsewhere_has_the_same_digests(log: list[Event]) -> 
     assert state_digests(fold(log)) == state_digests(fold(restamped(log)))
 
 
+@given(histories(erased=True).map(stamped))
+def test_the_order_in_which_a_state_is_kept_does_not_count(log: list[Event]) -> None:
+    """Another program may hold the same rows in another order."""
+    state = fold(log)
+    turned = {
+        name: dict(reversed(getattr(state, name).items())) for name in ("items", "uses", "runs", "verdicts", "policies")
+    }
+    assert state_digests(replace(state, **turned)) == state_digests(state)
+
+
 def content(state: State) -> dict[str, Any]:
     """What a state says, as plain values."""
     items = {id: (entry.item, entry.state, entry.support, entry.erased) for id, entry in state.items.items()}

@@ -152,6 +152,8 @@ def test_dedup_skips_a_near_duplicate_and_says_how_near() -> None:
         ("abcdefghij", "a b c d", True),
         ("abcdefghXY", "a b c d", True),  # ratio exactly 0.8
         ("abcdefgXYZ", "a b c d", False),  # 0.7
+        ("abcdefghijKLMNO", "a b c d", True),  # exactly 0.8, all of it due to length
+        ("abcdefghijKLMNOP", "a b c d", False),
         ("abcdefghij", "a b c", True),  # Jaccard exactly 3/4
         ("abcdefghij", "a b c e", False),  # 3/5
         ("abcdefghij", "D C B A a b", True),  # words are a set, in lower case
@@ -229,7 +231,7 @@ def test_never_forgets_nothing() -> None:
 def test_bounded_gives_up_the_least_worth_first() -> None:
     """Fewest wins, then fewest uses, then least support, then earliest born."""
     state = state_of(*(item(id) for id in "abcde"), c={"born_seq": 3, "support": 2})
-    used = {"a": {"r1": 1, "r2": 2}, "b": {"r1": 1, "r3": 3}}
+    used = {"a": {"r1": 1, "r2": 2, "r4": 4}, "b": {"r1": 1, "r3": 3}}
     won = Verdict(success=True, judge="j", judge_version="1", kind="lm", seq=9)
     state = State(items=state.items, uses=used, verdicts={("r3", "learning"): won})
     assert to_forget(Bounded(max_items=1), state) == ("d", "e", "c", "a")
