@@ -106,7 +106,7 @@ def put_in_place(path: Path) -> None:
     built = unfinished(path)
     _sync(built)
     _retire_journal(path)
-    os.replace(built, path)
+    built.replace(path)
     _sync(path.parent)
 
 

@@ -72,7 +72,8 @@ summed AS (
     WINDOW sofar AS (ORDER BY seq)
 ),
 spread AS (
-    SELECT *, max(last) OVER (PARTITION BY uses) AS win_rate_last, max(before) OVER (PARTITION BY uses) AS win_rate_before
+    SELECT *, max(last) OVER (PARTITION BY uses) AS win_rate_last,
+        max(before) OVER (PARTITION BY uses) AS win_rate_before
     FROM summed
 )
 SELECT seq, at, size, candidates, added, skipped,

@@ -8,38 +8,17 @@ fit the log is reported and means a rebuild, into a new file that takes the old 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from rbank_es.errors import BadInput, BadPoint, ProjectionError
-from rbank_es.projections import ALL, files, named
-from rbank_es.projections.engine import Gatherer, LogReader, OnBatch, Projection, json_of, settle
+from rbank_es.projections import ALL, building, checkpoints, files, named
+from rbank_es.projections.checkpoints import Checkpoint
+from rbank_es.projections.engine import LogReader, OnBatch, Projection
 from rbank_es.projections.view import View
-
-_CHECKPOINTS = """
-CREATE TABLE checkpoints (
-    projection TEXT PRIMARY KEY, position INTEGER NOT NULL, crc TEXT NOT NULL, erasures INTEGER NOT NULL,
-    version INTEGER NOT NULL, digest TEXT NOT NULL, objects TEXT NOT NULL
-)
-"""
-
-
-class Checkpoint(Struct, frozen=True, kw_only=True):
-    """How far a projection has got, and on which log.
-
-    `crc` is the checksum of the log's line at `position` ('' at 0), `erasures` the erasure epoch, `digest` names the
-    declaration that made the rows.
-    """
-
-    position: int
-    crc: str
-    erasures: int
-    version: int
-    digest: str
 
 
 class Applied(Struct, frozen=True, kw_only=True):
@@ -78,7 +57,7 @@ class ReadModels:
     def checkpoints(self) -> dict[str, Checkpoint]:
         """The checkpoint of each projection in the file; none where there is no sound file."""
         with suppress(sqlite3.Error), closing(files.connect(self.path, "ro")) as connection:
-            return _checkpoints(connection)
+            return checkpoints.read_all(connection)
         return {}
 
     def catch_up(
@@ -130,12 +109,13 @@ class ReadModels:
         if seq < 0 or (log is not None and seq > log.position()):
             raise BadPoint(str(seq), f"the log ends at position {log.position() if log else 0:,}")
         view = self._view_of_file(seq, log)
-        if view is None and log is None:
-            raise ProjectionError(
-                f"the read models in {self.path} are missing, broken or behind position {seq:,}; "
-                "run: rbank-es project BANK"
-            )
-        return view or _view_in_memory(log, seq)  # type: ignore[arg-type]
+        if view is not None:
+            return view
+        if log is not None:
+            return _view_in_memory(log, seq)
+        raise ProjectionError(
+            f"the read models in {self.path} are missing, broken or behind position {seq:,}; run: rbank-es project BANK"
+        )
 
     def _view_of_file(self, seq: int, log: LogReader | None) -> View | None:
         try:
@@ -143,8 +123,8 @@ class ReadModels:
         except sqlite3.Error:
             return None
         try:
-            points = _checkpoints(connection)
-            if not _doubts(connection, points, log):
+            points = checkpoints.read_all(connection)
+            if not checkpoints.doubts_of(connection, points, log):
                 if min(point.position for point in points.values()) >= seq:
                     return View(connection, seq)
                 if log is not None:
@@ -157,10 +137,10 @@ class ReadModels:
     def _as_it_is(self, log: LogReader, chosen: list[Projection], target: int) -> Applied | None:
         """The result if there is nothing to do; that is found out without the lock, and without writing."""
         with suppress(sqlite3.Error), closing(files.connect(self.path, "ro")) as connection:
-            points = _checkpoints(connection)
-            doubts = _doubts(connection, points, log)
+            points = checkpoints.read_all(connection)
+            doubts = checkpoints.doubts_of(connection, points, log)
             here = min(points[p.name].position for p in chosen) if not doubts else -1
-            if here >= target and _views(connection) == _declared_views():
+            if here >= target and building.views_in(connection) == building.declared_views():
                 return Applied(position=here)
         return None
 
@@ -238,7 +218,7 @@ class _Writer:
         try:
             # Opened for writing, so that SQLite plays back the journal of a writer that died.
             with closing(files.connect(self.path, "rw")) as connection:
-                return _doubts(connection, _checkpoints(connection), self.log)
+                return checkpoints.doubts_of(connection, checkpoints.read_all(connection), self.log)
         except sqlite3.DatabaseError as error:
             if not files.is_damage(error) and "no such" not in str(error):
                 raise
@@ -246,209 +226,38 @@ class _Writer:
 
     def _position(self) -> int:
         with closing(files.connect(self.path, "ro")) as connection:
-            points = _checkpoints(connection)
+            points = checkpoints.read_all(connection)
         return min(points[projection.name].position for projection in self.chosen)
 
     def _rebuild(self, rebuilt: Collection[str], doubts: Collection[str]) -> int:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
         kept = [p for p in ALL if p.name not in rebuilt and p.name not in doubts]
         fresh = [p for p in ALL if p not in kept]
-        building = files.unfinished(self.path)
+        new = files.unfinished(self.path)
         try:
-            with closing(files.connect(building, "rwc")) as connection:
+            with closing(files.connect(new, "rwc")) as connection:
                 files.tune_for_building(connection)
                 if kept:
                     with closing(files.connect(self.path, "ro")) as old:
                         old.backup(connection)
                 filled = [p for p in fresh if p.name in rebuilt]
-                events = build(connection, self.log, fresh, filled, self.target, self.epoch, self.on_batch)
+                events = building.build(connection, self.log, fresh, filled, self.target, self.epoch, self.on_batch)
             files.put_in_place(self.path)
         except BaseException:
             with suppress(OSError):
-                files.discard(building)
+                files.discard(new)
             raise
         return events
 
     def _advance(self) -> tuple[int, list[str]]:
         with closing(files.connect(self.path, "rw")) as connection:
-            if _views(connection) != _declared_views():
-                with _transaction(connection):
-                    _remake_views(connection)
-            before = _checkpoints(connection)
-            events = advance(connection, self.log, self.chosen, self.target, self.epoch, self.on_batch)
-            after = _checkpoints(connection)
+            if building.views_in(connection) != building.declared_views():
+                with building.transaction(connection):
+                    building.remake_views(connection)
+            before = checkpoints.read_all(connection)
+            events = building.advance(connection, self.log, self.chosen, self.target, self.epoch, self.on_batch)
+            after = checkpoints.read_all(connection)
         return events, [name for name, point in after.items() if point != before[name]]
-
-
-def build(
-    connection: sqlite3.Connection,
-    log: LogReader,
-    fresh: Collection[Projection],
-    filled: Collection[Projection],
-    upto: int,
-    epoch: int,
-    on_batch: OnBatch | None = None,
-) -> int:
-    """Make the tables of `fresh` projections anew and fill those in `filled`; returns the number of events read.
-
-    Rows first, then indexes, then all that is settled, in one transaction: each is quickest when done at once.
-    """
-    events = 0
-    with _transaction(connection):
-        _remake(connection, fresh, epoch)
-        gatherer = Gatherer(list(filled))
-        for reached, count in gatherer.batches(log, 0, upto):
-            gatherer.batch.write(connection)
-            events += count
-            if on_batch:
-                on_batch(reached, upto)
-        for projection in fresh:
-            _create(connection, projection.index_ddl)
-        for projection in filled:
-            _run(connection, projection.bulk_begin)
-        settle(connection, filled, 0, upto)
-        for projection in filled:
-            _run(connection, projection.bulk_end)
-        log.sync()
-        _check_in(connection, log, filled, upto, epoch)
-    return events
-
-
-def advance(
-    connection: sqlite3.Connection,
-    log: LogReader,
-    chosen: Iterable[Projection],
-    upto: int,
-    epoch: int,
-    on_batch: OnBatch | None = None,
-) -> int:
-    """Apply what lies between the checkpoints and `upto`, batch by batch; returns the number of events read."""
-    groups: dict[int, list[Projection]] = {}
-    points, events = _checkpoints(connection), 0
-    for projection in chosen:
-        groups.setdefault(points[projection.name].position, []).append(projection)
-    for start, group in sorted(groups.items()):
-        if start >= upto:
-            break
-        after, gatherer = start, Gatherer(group)
-        for reached, count in gatherer.batches(log, start, upto):
-            with _transaction(connection):
-                gatherer.batch.write(connection)
-                settle(connection, group, after, reached)
-                # Synced first: rows of events that a power cut takes back must not outlive them.
-                log.sync()
-                _check_in(connection, log, group, reached, epoch)
-            after, events = reached, events + count
-            if on_batch:
-                on_batch(reached, upto)
-    return events
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _run(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
-    for statement in statements:
-        connection.execute(statement)
-
-
-def _create(connection: sqlite3.Connection, schema: Mapping[str, str]) -> None:
-    _run(connection, schema.values())
-
-
-def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], epoch: int) -> None:
-    """Empty tables for the projections, at position 0; whatever an earlier version of them had is dropped."""
-    if "checkpoints" not in _objects(connection):
-        connection.execute(_CHECKPOINTS)
-    recorded = dict(connection.execute("SELECT projection, objects FROM checkpoints"))
-    for projection in projections:
-        old = msgspec.json.decode(recorded.get(projection.name, "[]"), type=list[str])
-        there = _objects(connection)
-        for name in (name for name in old if name in there):
-            connection.execute(f'DROP TABLE "{name}"')
-        _create(connection, projection.table_ddl)
-        connection.execute(
-            "INSERT OR REPLACE INTO checkpoints VALUES (?, 0, '', ?, ?, ?, ?)",
-            (projection.name, epoch, projection.version, projection.digest, json_of([*projection.table_ddl])),
-        )
-    _remake_views(connection)
-
-
-def _remake_views(connection: sqlite3.Connection) -> None:
-    for name in _views(connection):
-        connection.execute(f'DROP VIEW "{name}"')
-    _run(connection, _declared_views().values())
-
-
-def _declared_views() -> dict[str, str]:
-    views = {name: text for projection in ALL for name, text in projection.views.items()}
-    return {name: f"CREATE VIEW {name} AS {text}" for name, text in views.items()}
-
-
-def _objects(connection: sqlite3.Connection) -> dict[str, str]:
-    return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'view' AND sql IS NOT NULL"))
-
-
-def _views(connection: sqlite3.Connection) -> dict[str, str]:
-    return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'"))
-
-
-def _checkpoints(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
-    rows = connection.execute("SELECT projection, position, crc, erasures, version, digest FROM checkpoints")
-    return {
-        name: Checkpoint(position=position, crc=crc, erasures=erasures, version=version, digest=digest)
-        for name, position, crc, erasures, version, digest in rows
-    }
-
-
-def _check_in(
-    connection: sqlite3.Connection, log: LogReader, projections: Iterable[Projection], position: int, epoch: int
-) -> None:
-    crc = log.crc_at(position) if position else ""
-    if crc is None:
-        raise ProjectionError(f"the log has no line at position {position:,} any more; nothing of that batch was kept")
-    connection.executemany(
-        "UPDATE checkpoints SET position = ?, crc = ?, erasures = ? WHERE projection = ?",
-        [(position, crc, epoch, projection.name) for projection in projections],
-    )
-
-
-def _doubts(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: LogReader | None) -> dict[str, str]:
-    """Why the rows of a projection can't be used, by name; those without doubt are left out."""
-    there = _objects(connection)
-    found = {projection.name: _doubt(projection, points.get(projection.name), there, log) for projection in ALL}
-    return {name: reason for name, reason in found.items() if reason}
-
-
-def _doubt(
-    projection: Projection, point: Checkpoint | None, there: Mapping[str, str], log: LogReader | None
-) -> str | None:
-    if point is None:
-        return "not built before"
-    if point.version != projection.version:
-        return f"it was built by version {point.version}, this is version {projection.version}"
-    if point.digest != projection.digest or any(there.get(name) != ddl for name, ddl in projection.schema.items()):
-        return "its tables are not those of this release"
-    return _doubt_of_position(point, log) if log is not None else None
-
-
-def _doubt_of_position(point: Checkpoint, log: LogReader) -> str | None:
-    if point.erasures != log.erasures():
-        return f"texts were erased since (erasure epoch {point.erasures}, now {log.erasures()})"
-    if point.position > log.position():
-        return f"its checkpoint {point.position:,} is beyond the end of the log at {log.position():,}"
-    if point.position and log.crc_at(point.position) != point.crc:
-        return f"its checkpoint {point.position:,} is not on this log: another event stands there"
-    return None
 
 
 def _chosen(only: Collection[str] | None) -> list[Projection]:
@@ -469,7 +278,7 @@ def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoin
     try:
         with closing(connection):
             connection.backup(copy)
-        advance(copy, log, ALL, seq, log.erasures())
+        building.advance(copy, log, ALL, seq, log.erasures())
         return View(copy, seq)
     except BaseException:
         copy.close()
@@ -479,7 +288,7 @@ def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoin
 def _view_in_memory(log: LogReader, seq: int) -> View:
     connection = files.in_memory()
     try:
-        build(connection, log, ALL, ALL, seq, log.erasures())
+        building.build(connection, log, ALL, ALL, seq, log.erasures())
         return View(connection, seq)
     except BaseException:
         connection.close()
