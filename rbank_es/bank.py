@@ -206,10 +206,10 @@ class Bank:
 
     def state(self, point: str | int | None = None, *, progress: Progress | None = None) -> State:
         """The state at a point, folded from the log alone."""
-        from rbank_es.state import RELEVANT, fold
+        from rbank_es.state import RELEVANT, RESOLVED, fold
 
         upto = self.resolve(point)
-        events = self.log.read(upto=upto, types=RELEVANT, resolve=RELEVANT)
+        events = self.log.read(upto=upto, types=RELEVANT, resolve=RESOLVED)
         return fold(_counted(events, upto, progress), position=upto)
 
     def replay(
