@@ -75,6 +75,18 @@ ITEM_CONTENT_CHARS = 2_000
 IMPORT_FILE_BYTES = 256 * MIB
 """One file given to `import`."""
 
+IMPORT_CANDIDATES = 100
+"""Imported items of one extraction: with their words inline, they stay well below the limit of a line."""
+
+IMPORT_BATCH_BYTES = 16 * MIB
+"""What an import appends at once: half of a group, which leaves room for its decisions."""
+
+IMPORT_LOOKUPS = 8
+"""Ids of an import that are looked up one by one; for more, the log is read once."""
+
+IMPORT_TRIES = 20
+"""How often an import plans anew when other writers were faster."""
+
 LOG_TAIL = 1_000_000
 """The largest `--tail`."""
 

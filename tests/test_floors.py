@@ -30,8 +30,8 @@ FLOORS = {
     "rbank_es.places": (3, "bank"),
     "rbank_es.points": (3, "bank"),
     "rbank_es.retrievals": (3, "bank"),
-    "rbank_es.exporters": (3.5, "exporters"),  # they take a bank and give it back
-    "rbank_es.importers": (3.5, "importers"),
+    "rbank_es.exporters": (3.5, "transfer"),  # they take a bank and give it back
+    "rbank_es.importers": (3.5, "transfer"),
     "rbank_es.testing": (3.5, "testing"),
     "rbank_es.tools": (4, "tools"),
     "rbank_es.context": (5, "context"),

@@ -1,0 +1,331 @@
+"""Exporters: a bank as it was at a point, in forms that others read, and that `import` takes back.
+
+    items           the active items as a JSON list; ids, words and facts come back as they are
+    trajectories    JSON Lines, one file per run; an imported run comes back under its id, with its keys and values
+    reasoningbank   JSON Lines, one per run, with the active items that were drawn from it
+    events          JSON Lines: the log as it stands, with texts in place of handles
+    prov            the lineage in W3C PROV-O, as Turtle
+
+What was erased: `items` and `reasoningbank` leave out items without words, `trajectories` leaves out the keys, `events`
+keeps the erased marks. A form tells what it has words for: trajectories and reasoningbank leave out memory that was
+searched, contexts and scoring; reasoningbank leaves out items that no run brought. In `events`, the checksum of a line
+is the one that it has in the log: where texts stand in place of handles, it doesn't fit the line any more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import chain
+from typing import Any, Literal, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, NotInBank
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    LmCalled,
+    MemoriesExtracted,
+    RunFinished,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+)
+from rbank_es.events.codec import TYPES, encode_body
+from rbank_es.importers.base import recorded_time, utc_text
+from rbank_es.importers.memory_text import write_memories
+from rbank_es.importers.trajectories import error_code_of
+from rbank_es.importers.trajectory_form import (
+    ANSWERED,
+    BROKEN,
+    CALL,
+    CALL_TIMESTAMP,
+    CALLED,
+    COMPLETED,
+    LM_USAGE,
+    ONLY,
+    RESERVED,
+    STARTED,
+    STEPPED,
+    TIMESTAMP,
+    data_of,
+    in_order,
+)
+from rbank_es.items import Item, polarity_of
+from rbank_es.state import State
+
+ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]
+FORMS: tuple[str, ...] = get_args(ExportForm)
+
+SUFFIXES = {
+    "items": ".json",
+    "trajectories": ".jsonl",
+    "reasoningbank": ".jsonl",
+    "events": ".jsonl",
+    "prov": ".ttl",
+}
+"""How the name of a file of each form ends."""
+
+Point = str | int | None
+_OF_RUNS = ("run_started", "context_built", "tool_called", "step_taken", "lm_called", "run_finished")
+_REF = b'{"is":"ref",'
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def export(
+    bank: Bank, point: Point, form: str, *, run: str | None = None, every_state: bool = False
+) -> Iterator[bytes]:
+    """The bank at a point in one form, in pieces to be written one after the other.
+
+    `run` narrows trajectories and reasoningbank to one run; trajectories of several runs are several files, so they
+    need it (or `export_files`). `every_state` adds the ended items to `items`, each with its `state`; such a list
+    can't be imported. Raises `BadInput` for an unknown form, `BadPoint`, `NotInBank`; and as reading the log does.
+    """
+    if form not in FORMS:
+        raise BadInput(f"no form {form!r} to export; there are: {', '.join(FORMS)}")
+    upto = bank.resolve(point)
+    if form == "items":
+        return _items(bank.state(upto), every_state)
+    if form == "events":
+        return _events(bank, upto)
+    if form == "prov":
+        return _provenance(bank, upto)
+    if form == "reasoningbank":
+        return _reasoningbank(bank, upto, run)
+    return _one_trajectory(bank, upto, run)
+
+
+def export_files(
+    bank: Bank, point: Point, form: str, *, every_state: bool = False
+) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """The bank at a point as files: the name of each, without a directory, and its pieces.
+
+    Trajectories are one file per run, all other forms one file with the bank's name. Raises as `export` does.
+    """
+    if form == "trajectories":
+        for run, events in _by_run(bank, bank.resolve(point), None):
+            yield file_name(run) + SUFFIXES[form], _trajectory(events)
+    else:
+        pieces = export(bank, point, form, every_state=every_state)
+        yield file_name(bank.name) + SUFFIXES[form], pieces
+
+
+def file_name(name: str) -> str:
+    """A run's or bank's name as a file name: itself where it can be one, else made fit, with a digest to tell apart."""
+    fit = _UNFIT.sub("-", name)[:200].lstrip(".")
+    return fit if fit == name else f"{fit}-{sha256(name.encode()).hexdigest()[:8]}"
+
+
+# ---------------------------------------------------------------- items
+
+
+def _items(state: State, every_state: bool) -> Iterator[bytes]:
+    separator = b"[\n"
+    for entry in state.items.values():
+        if entry.erased or (entry.state != "active" and not every_state):
+            continue
+        yield separator + msgspec.json.encode(item_fields(entry.item) | ({"state": entry.state} if every_state else {}))
+        separator = b",\n"
+    yield b"\n]\n" if separator == b",\n" else b"[]\n"
+
+
+def item_fields(item: Item) -> dict[str, Any]:
+    """An item as item JSON has it; what follows from the rest is left out."""
+    fields: dict[str, Any] = {name: getattr(item, name) for name in ("id", "title", "desc", "content", "src", "tags")}
+    if item.polarity != polarity_of(item.src):
+        fields["polarity"] = item.polarity
+    return fields | {name: value for name in ("role", "scope", "domain") if (value := getattr(item, name))}
+
+
+# ---------------------------------------------------------------- events
+
+
+def _events(bank: Bank, upto: int) -> Iterator[bytes]:
+    stored, resolved = bank.log.lines(upto=upto), bank.log.read(upto=upto, resolve=TYPES.keys())
+    for line, event in zip(stored, resolved, strict=True):
+        yield (line if _REF not in line else _with_texts(line, event)) + b"\n"
+
+
+def _with_texts(line: bytes, event: Event) -> bytes:
+    """The line with its texts in place of their handles; all else byte for byte."""
+    salt: Any = getattr(event, "salt", "")
+    head, tail = line.index(b',"v":'), line.rindex(b',"more":')
+    envelope = line[:head] + f',"v":{event.v}'.encode()
+    if event.occurred_at:
+        envelope += f',"occurred_at":"{event.occurred_at}"'.encode()
+    return envelope + encode_body(event, salt) + line[tail:]
+
+
+def _provenance(bank: Bank, upto: int) -> Iterator[bytes]:
+    from rbank_es.projections.lineage import provenance
+
+    with bank.as_of(upto) as view:
+        yield provenance(view).encode()
+
+
+# ---------------------------------------------------------------- runs
+
+
+def _by_run(
+    bank: Bank, upto: int, only: str | None, types: Collection[str] = _OF_RUNS
+) -> Iterator[tuple[str, list[Any]]]:
+    """The events of each run that began, as soon as its last one was read; texts in place of handles."""
+    last: dict[str, int] = {}
+    began: set[str] = set()
+    for event in bank.log.read(upto=upto, types=types):
+        run: str | None = getattr(event, "run", None)
+        if run is not None and only in (None, run):
+            last[run] = event.seq
+            began |= {run} if isinstance(event, RunStarted) else set()
+    waiting: dict[str, list[Any]] = {}
+    for event in bank.log.read(upto=upto, types=types, resolve=types):
+        run = getattr(event, "run", None)
+        if run in began:
+            waiting.setdefault(run, []).append(event)
+            if event.seq == last[run]:
+                yield run, waiting.pop(run)
+
+
+def _extra(event: Any) -> dict[str, Any]:
+    return msgspec.json.decode(event.extra) if isinstance(event.extra, str) else {}
+
+
+def _one_trajectory(bank: Bank, upto: int, run: str | None) -> Iterator[bytes]:
+    if run is None:
+        runs = {getattr(event, "run", "") for event in bank.log.read(upto=upto, types=("run_started",))}
+        if len(runs) != 1:
+            raise BadInput(
+                f"{bank.name} has {len(runs):,} runs, and a trajectory file holds one: name one, or a folder"
+            )
+    found = [_trajectory(events) for _, events in _by_run(bank, upto, run)]
+    if not found:
+        raise NotInBank(str(run), upto)
+    return chain.from_iterable(found)
+
+
+def _trajectory(events: list[Any]) -> Iterator[bytes]:
+    """The lines of a run, as its recorder would have written them."""
+    size = next((event.chars for event in events if isinstance(event, ContextBuilt)), None)
+    calls = [event for event in events if isinstance(event, LmCalled)]
+    start = next(event for event in events if isinstance(event, RunStarted))
+    yield _line(start, "run_start", data_of(STARTED, start) | ({} if size is None else {"context_size": size}))
+    for event in events:
+        if isinstance(event, ToolCalled):
+            yield from _called(event)
+        elif isinstance(event, StepTaken):
+            yield _line(event, "iteration", data_of(STEPPED, event))
+        elif isinstance(event, RunFinished):
+            yield _finished(_with_totals(event, calls))
+
+
+def _line(event: Any, kind: str, data: dict[str, Any], *, timestamp: str | None = None) -> bytes:
+    """A line: what the fields tell, over it what `extra` kept, in the recorders' order and spacing."""
+    extra = _extra(event)
+    kept = {key: value for key, value in extra.items() if key not in RESERVED}
+    time = timestamp or extra.get(TIMESTAMP) or recorded_time(event.occurred_at or event.at)
+    fields = {"timestamp": time, "event_type": kind, "data": in_order(kind, data | kept)}
+    return json.dumps(fields).encode() + b"\n"
+
+
+def _called(event: ToolCalled) -> Iterator[bytes]:
+    extra = _extra(event)
+    if extra.get(ONLY) != "tool_result":
+        data = data_of(CALLED, event) | extra.get(CALL, {})
+        bare = replace(event, extra=None)
+        lone = extra.get(ONLY) == "tool_call"
+        yield _line(bare, "tool_call", data, timestamp=extra.get(TIMESTAMP) if lone else _call_time(event, extra))
+    if extra.get(ONLY) != "tool_call":
+        data = data_of(ANSWERED, event)
+        preview = event.result if isinstance(event.result, str) else None
+        if "error" in data and data.get("error_code") == error_code_of(preview):
+            del data["error_code"]
+        yield _line(event, "tool_result", data)
+
+
+def _call_time(event: ToolCalled, extra: dict[str, Any]) -> str | None:
+    if CALL_TIMESTAMP in extra:
+        return str(extra[CALL_TIMESTAMP])
+    if event.duration_s is None:
+        return None
+    end = datetime.fromisoformat(event.occurred_at or event.at)
+    return recorded_time(utc_text(end - timedelta(seconds=event.duration_s)))
+
+
+def _finished(event: RunFinished) -> bytes:
+    if event.outcome == "failed":
+        return _line(event, "run_error", data_of(BROKEN, event))
+    data = {"converged": event.outcome == "submitted"} | data_of(COMPLETED, event)
+    extra = _extra(event)
+    kept = extra.get("lm_usage", {})
+    usage = data_of(LM_USAGE, event) | kept if isinstance(kept, dict) else kept
+    if usage or "lm_usage" in extra:
+        extra["lm_usage"] = in_order("lm_usage", usage) if isinstance(usage, dict) else usage
+    return _line(replace(event, extra=json.dumps(extra)), "run_complete", data)
+
+
+def _with_totals(event: RunFinished, calls: list[LmCalled]) -> RunFinished:
+    """The end of a run with the totals of its recorded calls, where there are any."""
+    if not calls:
+        return event
+
+    def total(name: str) -> Any:
+        values = [value for call in calls if (value := getattr(call, name)) is not None]
+        return sum(values) if values else None
+
+    sums = {name: total(name) for name in ("tokens_in", "tokens_out", "cost_usd")}
+    return replace(event, lm_calls=len(calls), **sums)
+
+
+# ---------------------------------------------------------------- ReasoningBank
+
+
+def _reasoningbank(bank: Bank, upto: int, only: str | None) -> Iterator[bytes]:
+    state = bank.state(upto)
+    drawn = _items_by_run(bank, upto, state)
+    found = False
+    for run, events in _by_run(bank, upto, only, ("run_started", "step_taken")):
+        found = True
+        verdict = state.verdicts.get((run, "learning"))
+        status = None if verdict is None else "success" if verdict.success else "fail"
+        yield json.dumps(_memory_fields(run, events, drawn.get(run, []), status), ensure_ascii=False).encode() + b"\n"
+    if only is not None and not found:
+        raise NotInBank(only, upto)
+
+
+def _memory_fields(run: str, events: list[Any], items: list[Item], status: str | None) -> dict[str, Any]:
+    start = next(event for event in events if isinstance(event, RunStarted))
+    steps = [event for event in events if isinstance(event, StepTaken)]
+    extra = _extra(start)
+    fields: dict[str, Any] = extra if "task_id" in extra else {"task_id": run}
+    fields["query"] = start.task if isinstance(start.task, str) else ""
+    if steps:
+        fields["think_list"] = [_word(step.reasoning) for step in steps]
+        fields["action_list"] = [_word(step.code) for step in steps]
+    if status is not None:
+        fields["status"] = status
+    return fields | {"memory_items": list(write_memories(items))}
+
+
+def _word(text: Any) -> str | None:
+    return text if isinstance(text, str) else None
+
+
+def _items_by_run(bank: Bank, upto: int, state: State) -> dict[str, list[Item]]:
+    """The active items that each run brought or supported under their own id, in the order of their extraction."""
+    runs: dict[str, str] = {}
+    for event in bank.log.read(upto=upto, types=("memories_extracted",)):
+        if isinstance(event, MemoriesExtracted) and event.runs:
+            runs[event.id] = event.runs[0]
+    drawn: dict[str, list[Item]] = {}
+    for (extraction, index), candidate in state.candidates.items():
+        entry = state.items.get(candidate.item.id)
+        landed = (candidate.item.id, extraction, index) in state.landings
+        if entry is not None and entry.state == "active" and landed and not candidate.erased and extraction in runs:
+            drawn.setdefault(runs[extraction], []).append(candidate.item)
+    return drawn

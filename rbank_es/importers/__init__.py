@@ -1,0 +1,17 @@
+"""Importers: what other tools recorded, as events of a bank.
+
+    items           a JSON list of items
+    trajectory      JSON Lines of one recorded run
+    reasoningbank   JSON Lines of ReasoningBank memories, in its three forms
+    events          JSON Lines of another bank's events, as `export --format events` writes them
+
+`parse` is pure: from a file's bytes to units of events whose ids follow from the source. `plan` is pure: it decides
+about candidates in a given state. `import_paths` reads, checks, plans and appends.
+"""
+
+from rbank_es.importers.base import Form, Parsed, Unit
+from rbank_es.importers.parsing import parse
+from rbank_es.importers.planning import plan
+from rbank_es.importers.running import FileImport, ImportReport, files_in, import_paths
+
+__all__ = ["FileImport", "Form", "ImportReport", "Parsed", "Unit", "files_in", "import_paths", "parse", "plan"]

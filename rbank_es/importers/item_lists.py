@@ -1,0 +1,97 @@
+"""Item JSON: a list of `{id, title, desc, content, src, tags}`, optionally with polarity, role, scope and domain.
+
+Ids are kept, texts are kept whole. A missing id follows from title and content, a missing polarity from the source.
+Neighbours of one source become one extraction of that kind; `principle` and `episode` count as given by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import groupby
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadImport
+from rbank_es.events import MemoriesExtracted
+from rbank_es.importers.base import Parsed, Unit, decode, derived_id
+from rbank_es.items import Item, Name, Polarity, Source
+
+EXTRACTOR = "item-import-1"
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An item as it stands in a file. `state` is what an export of all items writes; only active ones come back."""
+
+    title: str
+    desc: str = ""
+    content: str = ""
+    id: Annotated[Name, msgspec.Meta(min_length=1)] | None = None
+    src: Source = "seed"
+    tags: tuple[str, ...] = ()
+    polarity: Polarity | None = None
+    role: Name | None = None
+    scope: Literal["", "general", "exception"] = ""
+    domain: Name | None = None
+    state: str = "active"
+
+    @property
+    def item(self) -> Item:
+        """The item that it describes."""
+        return Item.make(
+            self.title,
+            self.content,
+            self.src,
+            desc=self.desc,
+            polarity=self.polarity,
+            tags=self.tags,
+            role=self.role,
+            scope=self.scope,
+            domain=self.domain,
+            id=self.id,
+        )
+
+
+def parse_items(path: str, data: bytes) -> Parsed:
+    """The extractions of an item list. Raises `BadImport`, naming the entry (from 1)."""
+    entries = decode(path, data)
+    if not isinstance(entries, list):
+        raise BadImport(path, f"expected a list of items, got {type(entries).__name__}")
+    items = [_item(path, number, entry) for number, entry in enumerate(entries, 1)]
+    source = sha256(data).digest()
+    return Parsed(path=path, form="items", units=tuple(_units(source, items)), decided=False)
+
+
+def _item(path: str, number: int, fields: Any) -> Item:
+    try:
+        entry = msgspec.convert(fields, type=Entry)
+    except msgspec.ValidationError as error:
+        raise BadImport(path, f"entry {number}: {error}") from None
+    if not entry.title.strip() and not entry.content.strip():
+        raise BadImport(path, f"entry {number}: title and content are both empty")
+    if entry.state != "active":
+        raise BadImport(path, f"entry {number}: {entry.id} is {entry.state}; only active items can be imported")
+    return entry.item
+
+
+def _units(source: bytes, items: list[Item]) -> Iterator[Unit]:
+    number = 0
+    for _, neighbours in groupby(items, key=lambda item: item.src):
+        alike = list(neighbours)
+        for start in range(0, len(alike), limits.IMPORT_CANDIDATES):
+            chunk = alike[start : start + limits.IMPORT_CANDIDATES]
+            yield Unit((_extraction(derived_id(source, number), chunk),))
+            number += len(chunk)
+
+
+def _extraction(event_id: str, items: list[Item]) -> MemoriesExtracted:
+    src = items[0].src
+    return MemoriesExtracted(
+        id=event_id,
+        kind="manual" if src == "principle" or src == "episode" else src,
+        extractor=EXTRACTOR,
+        heads=tuple(item.head for item in items),
+        candidates=tuple(item.text for item in items),
+    )

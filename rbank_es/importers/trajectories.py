@@ -1,0 +1,244 @@
+"""Trajectories: JSON Lines of one recorded run, `{"timestamp", "event_type", "data"}` each.
+
+    run_start                 run_started, and context_built where the size of the context is told
+    tool_call + tool_result   one tool_called, at the time of the result; it lasted from the one to the other
+    iteration                 step_taken, where it stands in the file, after the end of the run too
+    run_complete, run_error   run_finished: submitted or forced_at_limit by `converged`; failed
+
+A result belongs to the latest call of the same tool that has none yet. A call without a result and a result without a
+call become a `tool_called` each, and `extra` says which of the two it is. What has no field is kept in `extra`; what
+is not told is left unset. A text that may be cut is listed in `previews`. Times without a zone are taken to be UTC.
+
+The run's id is the file's stem and a short digest. That digest, and the ids of the events, follow from the lines as
+canonical JSON, in any order: the same run written with other spacing, or exported from a bank, is still the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rbank_es.errors import BadImport
+from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.events.base import Count
+from rbank_es.importers.base import (
+    Line,
+    Parsed,
+    Unit,
+    canonical,
+    derived_id,
+    json_lines,
+    name_of,
+    recorded_time,
+    utc_time,
+)
+from rbank_es.importers.trajectory_form import (
+    ANSWERED,
+    BROKEN,
+    CALL,
+    CALL_TIMESTAMP,
+    CALLED,
+    COMPLETED,
+    LM_USAGE,
+    ONLY,
+    RESERVED,
+    STARTED,
+    STEPPED,
+    TIMESTAMP,
+    BadField,
+    Part,
+    fields_of,
+    previews_of,
+)
+
+KEYS = frozenset({"timestamp", "event_type", "data"})
+KINDS = ("run_start", "tool_call", "tool_result", "iteration", "run_complete", "run_error")
+FAILED = "error"
+"""Code of a tool's error where neither the line nor its preview names the exception."""
+
+_EXCEPTION = re.compile(r"['\"]exception_type['\"]: ['\"](\w{1,200})['\"]")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One line, checked: what it is, its data, and its time as it stands there and in UTC."""
+
+    line: int
+    kind: str
+    data: dict[str, Any]
+    timestamp: str
+    time: str
+
+
+def parse_trajectory(path: str, data: bytes) -> Parsed:
+    """The events of a recorded run, as one unit. Raises `BadImport` naming the line."""
+    lines = list(json_lines(path, data))
+    digest = sha256("\n".join(sorted(canonical(line.fields) for line in lines)).encode()).digest()
+    records = [_record(path, line) for line in lines]
+    _check_start(path, records)
+    reader = _Reader(path, name_of(Path(path).stem, digest), digest)
+    return Parsed(path=path, form="trajectory", units=(Unit(tuple(reader.events(records))),))
+
+
+def _record(path: str, line: Line) -> Record:
+    unknown = sorted(line.fields.keys() - KEYS)
+    missing = sorted(KEYS - line.fields.keys())
+    if unknown or missing:
+        what = f"unknown key {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
+        raise BadImport(path, f"{what}; a line has timestamp, event_type and data", line=line.number)
+    kind, data, timestamp = line.fields["event_type"], line.fields["data"], line.fields["timestamp"]
+    if kind not in KINDS:
+        raise BadImport(path, f"unknown event_type {kind!r}; there are: {', '.join(KINDS)}", line=line.number)
+    if not isinstance(data, dict) or not isinstance(timestamp, str):
+        raise BadImport(path, "data must be an object and timestamp a string", line=line.number)
+    if taken := sorted(RESERVED & data.keys()):
+        raise BadImport(path, f"data may not have a key {taken[0]!r}", line=line.number)
+    try:
+        return Record(line.number, kind, data, timestamp, utc_time(timestamp))
+    except ValueError as error:
+        raise BadImport(path, f"timestamp: {error}", line=line.number) from None
+
+
+def _check_start(path: str, records: Sequence[Record]) -> None:
+    starts = [record.line for record in records if record.kind == "run_start"]
+    if not starts or records[0].kind != "run_start":
+        raise BadImport(path, "a trajectory begins with run_start", line=records[0].line if records else None)
+    if len(starts) > 1:
+        raise BadImport(path, "a second run_start; a file holds one run", line=starts[1])
+
+
+def _pairs(records: Sequence[Record]) -> dict[int, Record]:
+    """The call of each result that has one, by the result's line."""
+    open_calls: dict[str, list[Record]] = {}
+    pairs: dict[int, Record] = {}
+    for record in records:
+        tool = str(record.data.get("tool"))
+        if record.kind == "tool_call":
+            open_calls.setdefault(tool, []).append(record)
+        elif record.kind == "tool_result" and open_calls.get(tool):
+            pairs[record.line] = open_calls[tool].pop()
+    return pairs
+
+
+class _Reader:
+    """Turns the records of one run into events."""
+
+    def __init__(self, path: str, run: str, digest: bytes) -> None:
+        self._path, self._run, self._digest = path, run, digest
+
+    def events(self, records: Sequence[Record]) -> Iterator[Event]:
+        pairs = _pairs(records)
+        answered = {call.line for call in pairs.values()}
+        for record in records:
+            if record.kind == "run_start":
+                yield from self._started(record)
+            elif record.kind == "tool_result":
+                yield self._called(record, pairs.get(record.line), record)
+            elif record.kind == "tool_call" and record.line not in answered:
+                yield self._called(record, record, None)
+            elif record.kind == "iteration":
+                yield self._stepped(record)
+            elif record.kind in ("run_complete", "run_error"):
+                yield self._finished(record)
+
+    def _started(self, record: Record) -> Iterator[Event]:
+        fields, extra = self._fields(STARTED, record, record.data)
+        size = extra.get("context_size")
+        if size is not None:
+            size = self._count(record, "context_size", extra.pop("context_size"))
+        yield RunStarted(**self._common(record, extra), **fields)
+        if size is not None:
+            yield ContextBuilt(**self._common(record, {}, part=1), chars=size)
+
+    def _called(self, record: Record, call: Record | None, result: Record | None) -> ToolCalled:
+        fields: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        if result is not None:
+            fields, extra = self._answered(result)
+        if call is not None:
+            asked, rest = self._fields(CALLED, call, call.data)
+            fields |= asked
+            extra |= {CALL: rest} if rest else {}
+        if call is None or result is None:
+            extra[ONLY] = record.kind
+        elif call.time <= result.time:
+            fields["duration_s"] = _seconds_between(call.time, result.time)
+            extra |= {CALL_TIMESTAMP: call.timestamp} if recorded_time(call.time) != call.timestamp else {}
+        else:
+            extra[CALL_TIMESTAMP] = call.timestamp
+        self._need(record, fields, "tool", "tool")
+        return ToolCalled(**self._common(record, extra), **fields)
+
+    def _answered(self, result: Record) -> tuple[dict[str, Any], dict[str, Any]]:
+        fields, extra = self._fields(ANSWERED, result, result.data)
+        if fields.get("error") is not None and "error_code" not in fields:
+            fields["error_code"] = error_code_of(fields.get("result"))
+        return fields | {"previews": previews_of(ANSWERED, fields, result.data)}, extra
+
+    def _stepped(self, record: Record) -> StepTaken:
+        fields, extra = self._fields(STEPPED, record, record.data)
+        self._need(record, fields, "index", "iteration")
+        previews = previews_of(STEPPED, fields, record.data)
+        return StepTaken(**self._common(record, extra), **fields, previews=previews)
+
+    def _finished(self, record: Record) -> RunFinished:
+        if record.kind == "run_error":
+            fields, extra = self._fields(BROKEN, record, record.data)
+            return RunFinished(**self._common(record, extra), **fields, outcome="failed")
+        data = dict(record.data)
+        converged, usage = data.pop("converged", None), data.get("lm_usage")
+        if not isinstance(converged, bool):
+            raise BadImport(self._path, "'converged' must be true or false", line=record.line)
+        fields, extra = self._fields(COMPLETED, record, data)
+        if isinstance(usage, dict):
+            totals, rest = self._fields(LM_USAGE, record, usage)
+            fields, extra = fields | totals, {key: value for key, value in extra.items() if key != "lm_usage"}
+            extra |= {"lm_usage": rest} if rest or not totals else {}
+        return RunFinished(
+            **self._common(record, extra),
+            **fields,
+            outcome="submitted" if converged else "forced_at_limit",
+            previews=previews_of(COMPLETED, fields, data),
+        )
+
+    def _common(self, record: Record, extra: dict[str, Any], part: int = 0) -> dict[str, Any]:
+        """The fields that every event of the run has."""
+        if record.timestamp != recorded_time(record.time) and not part:
+            extra = extra | {TIMESTAMP: record.timestamp}
+        return {
+            "id": derived_id(self._digest, record.line, part),
+            "occurred_at": record.time,
+            "run": self._run,
+            "extra": msgspec.json.encode(extra).decode() if extra else None,
+        }
+
+    def _fields(self, part: Part, record: Record, data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        try:
+            return fields_of(part, data)
+        except BadField as error:
+            raise BadImport(self._path, f"{record.kind}: {error}", line=record.line) from None
+
+    def _need(self, record: Record, fields: dict[str, Any], field: str, key: str) -> None:
+        if field not in fields:
+            raise BadImport(self._path, f"{record.kind}: {key!r} is missing", line=record.line)
+
+    def _count(self, record: Record, key: str, value: Any) -> int:
+        try:
+            return msgspec.convert(value, type=Count)
+        except msgspec.ValidationError as error:
+            raise BadImport(self._path, f"{record.kind}: {key!r}: {error}", line=record.line) from None
+
+
+def error_code_of(preview: str | None) -> str:
+    """The exception that a failed tool's answer names, as recorders write it, else just `error`."""
+    found = _EXCEPTION.search(preview or "")
+    return found[1] if found else FAILED
+
+
+def _seconds_between(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
