@@ -249,10 +249,13 @@ def reading(measure: Measure, runs: Sequence[Row]) -> str:
     if not recorded:
         return f"Not recorded in {'the only run' if len(runs) == 1 else f'any of {len(runs):,} runs'}."
     top, run = max(recorded, key=lambda pair: pair[0])
-    parts = [f"Most {words.count(top)} in {shorten(run['run'], 40)}", f"latest {words.count(recorded[-1][0])}"]
+    parts = ["None in any run"]
+    if top:
+        parts = [f"Most {words.count(top)} in {shorten(run['run'], 40)}", f"latest {words.count(recorded[-1][0])}"]
     if measure.threshold is not None:
         over = sum(value > measure.threshold for value, _ in recorded)
-        parts.append(f"over {measure.threshold:,} in {over:,} of {words.plural(len(recorded), 'run')}")
+        often = f"over {measure.threshold:,} in {over:,} of {words.plural(len(recorded), 'run')}"
+        parts.append(often if over else f"never over {measure.threshold:,}")
     if len(recorded) < len(runs):
         parts.append(f"not recorded in {words.plural(len(runs) - len(recorded), 'run')}")
     return "; ".join(parts) + "."

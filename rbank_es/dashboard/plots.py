@@ -72,10 +72,10 @@ def bar(lengths: Sequence[Any], hover: Sequence[str], colour: str, **look: Any) 
 
 def bars_layout(names: Sequence[str], unit: str, *, row_px: int = 28, legend_px: int = 0) -> Figure:
     """The layout of named bars; `legend_px` is the room that a legend above them needs."""
-    room = {"margin": {"l": 8, "r": 16, "t": 8 + legend_px, "b": 8}, "showlegend": bool(legend_px)}
+    room = {"margin": {"l": 8, "r": 16, "t": 8 + legend_px, "b": 44}, "showlegend": bool(legend_px)}
     rows = axis(tickvals=list(range(len(names))), ticktext=list(names), range=[len(names) - 0.4, -0.6], showgrid=False)
     lengths = axis(title=unit, zero=True, tickformat="~s" if unit == "characters" else ",d")
-    return layout(xaxis=lengths, yaxis=rows, height=62 + legend_px + row_px * len(names), **room)
+    return layout(xaxis=lengths, yaxis=rows, height=64 + legend_px + row_px * len(names), **room)
 
 
 def threshold(value: int) -> Figure:

@@ -113,6 +113,16 @@ def test_thresholds_are_drawn(page: Any, rows: Any, column: str, value: int) -> 
     assert layout["yaxis"]["range"][1] > value
 
 
+def test_a_chart_says_in_words_what_it_shows(page: Any, rows: Any) -> None:
+    """The largest and where, the latest, how often it was over its threshold, and what is missing."""
+    for row in rows["leakage_by_run"]:
+        row.update(memory_items_injected=0, max_single_return=9)
+    text = Seen(page(rows)).text
+    assert "Most 5,373 in run-008; latest 2,967; over 4,000 in 2 of 22 runs; not recorded in 2 runs." in text
+    assert "Most 9 in run-001; latest 9; never over 1,000." in text
+    assert "None in any run; never over 3." in text
+
+
 def test_what_was_not_recorded_is_never_zero(page: Any, rows: Any) -> None:
     """A measure that no run has says so in place of a chart, and each of its cells does too."""
     for row in rows["leakage_by_run"]:
