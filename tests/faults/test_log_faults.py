@@ -1,0 +1,585 @@
+"""The file log when the machine is not its friend: torn writes, full disks, failed syncs, power cuts, damage."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.errors import (
+    BankNotFound,
+    CheckFailed,
+    LogBusy,
+    LogCorruption,
+    LogFailed,
+    LogUnavailable,
+    RBankError,
+    UnknownEvent,
+)
+from rbank_es.events import Event, NoteLogged
+from rbank_es.events.codec import TYPES
+from rbank_es.log import EMPTY, FileLog, Head
+from rbank_es.log import lines as line_format
+from rbank_es.testing import at_once, event_id, note, run
+from tests.faults.disk import Disk, broken, calls_of, dying, no_space
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", 1_500)
+
+
+@pytest.fixture
+def short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "INLINE_TEXT_BYTES", 40)
+
+
+def create(place: Path, **options: Any) -> FileLog:
+    return FileLog.create(place, unsafe_no_sync=True, **options)
+
+
+def active(place: Path) -> Path:
+    return max(place.glob("*.jsonl"))
+
+
+def texts_in(log: FileLog) -> list[str]:
+    return [str(event.note) for event in log.read(resolve=TYPES) if isinstance(event, NoteLogged)]
+
+
+def no_hint(place: Path) -> None:
+    (place / "derived" / "hint").unlink(missing_ok=True)
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def files_of(place: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(place)): path.read_bytes() for path in place.glob("*") if path.is_file()}
+
+
+class TestTornTail:
+    """A group that was cut off anywhere: nobody sees it, the next writer removes it, nothing else goes."""
+
+    def test_cut_at_every_byte_of_three_groups(self, tmp_path: Path, short_texts: None) -> None:
+        """Wherever a write stopped, the whole groups before that point are there, and no part of another."""
+        place, groups = tmp_path / "bank", [["b"], ["c", "long text " * 6, "d"], ["e " * 30, "f"]]
+        with create(place) as log:
+            log.append([note("a")])
+            ends = [active(place).stat().st_size]
+            for group in groups:
+                log.append([note(text) for text in group])
+                ends.append(active(place).stat().st_size)
+        whole, path = active(place).read_bytes(), active(place)
+        for cut in range(ends[0], ends[-1] + 1):
+            no_hint(place)
+            path.write_bytes(whole[:cut])
+            count = sum(end <= cut for end in ends) - 1
+            expected = ["a"] + [text for group in groups[:count] for text in group]
+            with FileLog.open(place, unsafe_no_sync=True) as log:
+                assert texts_in(log) == expected
+                seen = log.verify()
+                assert (seen.torn is None) == (cut in ends) and seen.events == len(expected) == log.position()
+                assert path.stat().st_size == cut, "a reader changed the log"
+                assert log.append([note("next")], expected=len(expected)).last == len(expected) + 1
+                assert texts_in(log) == [*expected, "next"] and log.verify().torn is None
+
+    def test_second_healer_finds_nothing(self, tmp_path: Path) -> None:
+        """Two writers meet one torn tail: one cuts it off, both append."""
+        log = create(tmp_path / "bank")
+        log.append([note("a")])
+        with active(tmp_path / "bank").open("ab") as file:
+            file.write(b'{"type":"note_logged","seq":2,"at":"20')
+        first, second = (FileLog.open(tmp_path / "bank") for _ in range(2))
+        assert first.position() == second.position() == 1
+        assert first.append([note("b")]).last == 2
+        assert second.append([note("c")]).last == 3
+        assert texts_in(log) == ["a", "b", "c"] and log.verify().torn is None
+
+    def test_reader_and_verify_report_but_do_not_heal(self, tmp_path: Path) -> None:
+        """`verify` says where the remains are and how many bytes; only a writer cuts them off."""
+        log = create(tmp_path / "bank")
+        log.append([note("a")])
+        end = active(log.directory).stat().st_size
+        with active(log.directory).open("ab") as file:
+            file.write(b"x" * 100)
+        torn = log.verify().torn
+        assert torn is not None and (torn.byte_offset, torn.size_bytes) == (end, 100)
+        assert active(log.directory).stat().st_size == end + 100
+
+    def test_torn_bytes_are_kept_nowhere(self, tmp_path: Path) -> None:
+        """What an interrupted append left is gone after the next, so that erasure need not look for it elsewhere."""
+        log = create(tmp_path / "bank")
+        log.append([note("a")])
+        with active(log.directory).open("ab") as file:
+            file.write(b'{"type":"text","id":"' + b"0" * 64 + b'","salt":"x","text":"a torn secret')
+        log.append([note("b")])
+        assert not any(b"a torn secret" in path.read_bytes() for path in log.directory.rglob("*") if path.is_file())
+
+    def test_whole_text_lines_of_a_torn_group_go_too(self, tmp_path: Path, short_texts: None) -> None:
+        """A reader that met a torn group's texts finds the texts that were written in their place later."""
+        place = tmp_path / "bank"
+        log = create(place)
+        log.append([note("first long text " * 10)])
+        size = active(place).stat().st_size
+        log.append([note("second long text " * 10)])
+        data = active(place).read_bytes()
+        cut = data.index(b"\n", size) + 1
+        os.truncate(active(place), cut + 20)
+        no_hint(place)
+        reader, writer = FileLog.open(place), FileLog.open(place)
+        assert texts_in(reader) == ["first long text " * 10]
+        writer.append([note("third, and shorter, text " * 4)])
+        assert texts_in(reader)[1:] == ["third, and shorter, text " * 4]
+
+    def test_id_of_a_torn_event_is_not_known(self, tmp_path: Path) -> None:
+        """The id of an event whose group isn't whole: no position for readers, no duplicate for writers."""
+        place = tmp_path / "bank"
+        log = create(place)
+        log.append([note("a", 1)])
+        log.append([note("b", 2), note("c", 3)])
+        data = active(place).read_bytes()
+        active(place).write_bytes(data[: data.rstrip(b"\n").rindex(b"\n") + 1])
+        no_hint(place)
+        again = FileLog.open(place)
+        assert again.position() == 1 and again.seq_of_id(event_id(2)) is None
+        assert not again.append([note("b", 2), note("c", 3)]).duplicate
+        assert again.seq_of_id(event_id(3)) == 3
+
+
+class TestDamage:
+    """Bytes that changed: raised wherever something vouches for them, never guessed, never skipped."""
+
+    def vouched(self, place: Path) -> FileLog:
+        log = FileLog.create(place)
+        for text in "abcd":
+            log.append([note(text * 20)])
+        return log
+
+    def test_in_the_active_segment_with_a_later_group_that_vouches(self, tmp_path: Path) -> None:
+        """Damage before a position that a later line knows to be on disk is corruption: raised, not healed."""
+        log = self.vouched(tmp_path / "bank")
+        path = active(log.directory)
+        flip(path, path.read_bytes().index(b"bbbb"))
+        before = path.read_bytes()
+        fresh = FileLog.open(log.directory)
+        for use in (lambda: list(fresh.read()), fresh.verify, fresh.position, lambda: fresh.append([note("x")])):
+            with pytest.raises(LogCorruption) as caught:
+                use()
+            assert caught.value.segment == path.name and caught.value.byte_offset > 0
+        assert path.read_bytes() == before
+        assert [event.seq for event in fresh.read(upto=1)] == [1]
+
+    def test_in_the_last_group_is_an_interrupted_append(self, tmp_path: Path) -> None:
+        """Damage that nothing vouches for can't be told from an interrupted append: cut off, and reported."""
+        log = self.vouched(tmp_path / "bank")
+        path = active(log.directory)
+        flip(path, path.read_bytes().index(b"dddd"))
+        fresh = FileLog.open(log.directory)
+        assert fresh.verify().torn is not None and len(list(fresh.read())) == 3
+        assert fresh.append([note("e")]).last == 4
+
+    def test_a_noted_head_tells_that_a_group_was_cut_off(self, tmp_path: Path) -> None:
+        """What can't be told from the bytes alone is told by a head noted elsewhere."""
+        log = self.vouched(tmp_path / "bank")
+        noted = log.head()
+        path = active(log.directory)
+        data = path.read_bytes()
+        path.write_bytes(data[: data.rstrip(b"\n").rindex(b"\n") + 1])
+        with pytest.raises(CheckFailed):
+            FileLog.open(log.directory).verify([noted])
+
+    @pytest.mark.parametrize("closed", [True, False])
+    def test_events_before_damage_can_be_read(self, tmp_path: Path, closed: bool, monkeypatch: Any) -> None:
+        """Reading up to a position before the damage works; reading on yields what is sound, then raises."""
+        log = self.vouched(tmp_path / "bank")
+        path = active(log.directory)
+        if closed:
+            monkeypatch.setattr(limits, "SEGMENT_BYTES", 100)
+            log.append([note("next segment")])
+        flip(path, path.read_bytes().index(b"cccc"))
+        fresh, seen = FileLog.open(log.directory), list[int]()
+        assert [event.seq for event in fresh.read(upto=2)] == [1, 2]
+        with pytest.raises(LogCorruption) as caught:
+            seen.extend(event.seq for event in fresh.read())
+        assert caught.value.segment == path.name
+        line = path.read_bytes()[caught.value.byte_offset :].partition(b"\n")[0]
+        assert b'"seq":3,' in line
+
+    def test_retry_that_meets_damage_says_so_at_once(self, tmp_path: Path) -> None:
+        """A writer that finds damage while it holds the lock raises it, and doesn't wait for itself."""
+        place = tmp_path / "bank"
+        with self.vouched(place) as log:
+            log.append([note("e", 5)])
+            log.append([note("f", 6)])
+        flip(active(place), active(place).read_bytes().index(b"aaaa"))
+        fresh = FileLog.open(place)
+        with pytest.raises(LogCorruption):
+            fresh.append([note("e", 5)])
+
+    def test_missing_segments(self, tmp_path: Path, small_segments: None) -> None:
+        """A first or middle segment that is gone is noticed by readers, writers of retries, and `verify`."""
+        log = create(tmp_path / "bank")
+        for number in range(30):
+            log.append([note(f"note {number} " * 10, number)])
+        noted, segments = log.head(), sorted(log.directory.glob("*.jsonl"))
+        assert len(segments) > 4
+        for victim in (segments[0], segments[2]):
+            copy = Path(shutil.copytree(log.directory, tmp_path / victim.stem))
+            (copy / victim.name).unlink()
+            for use in (lambda log: list(log.read()), lambda log: log.verify()):
+                with pytest.raises(LogCorruption):
+                    use(FileLog.open(copy))
+        copy = Path(shutil.copytree(log.directory, tmp_path / "last"))
+        (copy / segments[-1].name).unlink()
+        with pytest.raises(CheckFailed):
+            FileLog.open(copy).verify([noted])
+
+    @pytest.mark.parametrize("which", [0, 2, -1])
+    def test_foreign_segment(self, tmp_path: Path, small_segments: None, which: int) -> None:
+        """A segment of another bank is refused by name, and never written to."""
+        logs = [create(tmp_path / name) for name in ("one", "two")]
+        for log in logs:
+            for number in range(30):
+                log.append([note(f"note {number:02d} " * 10, number)])
+            log.close()
+        mine, theirs = (sorted(log.directory.glob("*.jsonl")) for log in logs)
+        assert [path.name for path in mine] == [path.name for path in theirs]
+        shutil.copy(theirs[which], mine[which])
+        before = files_of(logs[0].directory)
+        uses: tuple[Callable[[FileLog], object], ...] = (
+            lambda log: list(log.read()),
+            lambda log: log.verify(),
+            lambda log: log.append([note("x")]) and list(log.read()),
+        )
+        for use in uses[: 3 if which else 2]:
+            with pytest.raises(LogCorruption):
+                use(FileLog.open(logs[0].directory))
+        assert which != -1 or files_of(logs[0].directory) == before
+
+    def test_log_of_a_newer_format(self, tmp_path: Path) -> None:
+        """A segment of a format from the future says so, instead of passing for damage."""
+        log = create(tmp_path / "bank")
+        log.append([note("a")])
+        path = active(log.directory)
+        first, rest = path.read_bytes().split(b"\n", 1)
+        body = first[: -line_format.CRC_TAIL].replace(b'"format":1', b'"format":2,"new":true')
+        path.write_bytes(line_format.close_line(body, line_format.seed_of(log.bank_id)) + rest)
+        with pytest.raises(UnknownEvent, match="newer release"):
+            list(FileLog.open(log.directory).read())
+
+    def test_empty_or_strange_files(self, tmp_path: Path) -> None:
+        """A segment that is empty, or no segment, is damage; other files in the directory are left alone."""
+        with pytest.raises(BankNotFound):
+            FileLog.open(tmp_path)
+        log = create(tmp_path / "bank")
+        log.append([note("a")])
+        (log.directory / "notes.txt").write_text("mine")
+        (log.directory / "00000000000000000009.jsonl.tmp").write_text("left over")
+        (log.directory / "00000000000000000001.tmp").write_text("left over")
+        assert texts_in(FileLog.open(log.directory)) == ["a"]
+        log.append([note("b")])
+        assert (log.directory / "notes.txt").read_text() == "mine"
+        active(log.directory).write_bytes(b"")
+        with pytest.raises(LogCorruption):
+            FileLog.open(log.directory)
+
+
+class TestDerived:
+    """Indexes and hints may be wrong or gone at any time."""
+
+    JUNK = (b"", b"rbankid1", b"x" * 500, b"\0" * 36, b"rbankid1" + b"\xff" * 100)
+
+    @pytest.mark.parametrize("junk", [None, *JUNK])
+    def test_id_index(self, tmp_path: Path, small_segments: None, junk: bytes | None) -> None:
+        """Whatever an id index holds, every id is found at its position, and no other."""
+        log = create(tmp_path / "bank")
+        for number in range(30):
+            log.append([note(f"note {number} " * 10, number)])
+        assert log.seq_of_id(event_id(0)) == 1
+        indexes = sorted((log.directory / "derived").glob("*.ids"))
+        assert indexes
+        for index in indexes:
+            if junk is None:
+                index.unlink()
+            else:
+                index.write_bytes(junk)
+        fresh = FileLog.open(log.directory)
+        assert [fresh.seq_of_id(event_id(number)) for number in range(31)] == [*range(1, 31), None]
+        assert FileLog.open(log.directory).append([note("note 3 " * 10, 3)]).duplicate
+
+    def test_id_index_of_another_segment(self, tmp_path: Path, small_segments: None) -> None:
+        """An index that was made for another segment, or is damaged in one bit, is not believed."""
+        log = create(tmp_path / "bank")
+        for number in range(30):
+            log.append([note(f"note {number:02d} " * 10, number)])
+        log.seq_of_id(event_id(99))
+        indexes = sorted((log.directory / "derived").glob("*.ids"))
+        shutil.copy(indexes[1], indexes[0])
+        flip(indexes[2], 60)
+        fresh = FileLog.open(log.directory)
+        assert [fresh.seq_of_id(event_id(number)) for number in range(30)] == list(range(1, 31))
+
+    def test_damaged_closed_segment_is_not_indexed(self, tmp_path: Path, small_segments: None) -> None:
+        """An index is made from sound lines only: a damaged id raises instead of being forgotten."""
+        log = create(tmp_path / "bank")
+        for number in range(30):
+            log.append([note(f"note {number} " * 10, number)])
+        path = min(log.directory.glob("*.jsonl"))
+        for name in (log.directory / "derived").glob("*.ids"):
+            name.unlink()
+        for bit in (0, 6):
+            clean = path.read_bytes()
+            flip(path, clean.index(event_id(1).encode()) + 30, bit)
+            with pytest.raises(LogCorruption):
+                FileLog.open(log.directory).append([note("note 1 " * 10, 1)])
+            path.write_bytes(clean)
+
+    @pytest.mark.parametrize("junk", [*JUNK, b"{}\n00000000", b"[" * 10_000])
+    def test_hint(self, tmp_path: Path, junk: bytes) -> None:
+        """A hint that is damaged is not believed."""
+        place = tmp_path / "bank"
+        with create(place) as log:
+            log.append([note("a")])
+        (place / "derived" / "hint").write_bytes(junk)
+        with FileLog.open(place) as log:
+            assert log.position() == 1 and log.append([note("b")]).last == 2
+
+    def test_hint_for_another_file(self, tmp_path: Path) -> None:
+        """A sound hint for other bytes under the same name and inode, as a backup put back leaves it, cuts nothing."""
+        place = tmp_path / "bank"
+        with create(place) as log:
+            log.append([note("a" * 100)])
+        others = [Path(shutil.copytree(place, tmp_path / name)) for name in ("one", "two")]
+        for other, texts in zip(others, (["c" * 10] * 9, ["d" * 30, "d" * 40]), strict=True):
+            with FileLog.open(other) as log:
+                log.append([note(text) for text in texts])
+        with FileLog.open(place) as log:
+            log.append([note("b" * 20)])
+        hint = (place / "derived" / "hint").read_bytes()
+        for other in others:
+            active(place).write_bytes(active(other).read_bytes())
+            (place / "derived" / "hint").write_bytes(hint)
+            with FileLog.open(place) as log:
+                before = texts_in(log)
+                assert log.position() == len(before)
+                log.append([note("next")])
+            assert texts_in(FileLog.open(place)) == [*before, "next"]
+
+    def test_hint_of_an_earlier_boot(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After a reboot the whole active segment is checked again."""
+        place = tmp_path / "bank"
+        with FileLog.create(place) as log:
+            for text in "abc":
+                log.append([note(text * 20)])
+        flip(active(place), active(place).read_bytes().index(b"aaaa"))
+        monkeypatch.setattr("rbank_es.log.system.boot_id", lambda: "another boot")
+        with pytest.raises(LogCorruption):
+            FileLog.open(place).append([note("d")])
+
+    def test_folder_may_be_deleted(self, tmp_path: Path, small_segments: None) -> None:
+        """Without the folder of derived files, everything works, erasure included."""
+        log = create(tmp_path / "bank")
+        for number in range(10):
+            log.append([note(f"note {number} " * 10, number)])
+        shutil.rmtree(log.directory / "derived")
+        fresh = FileLog.open(log.directory)
+        assert fresh.seq_of_id(event_id(3)) == 4 and fresh.append([note("b")]).last == 11
+        fresh.close()
+        shutil.rmtree(log.directory / "derived", ignore_errors=True)
+        from rbank_es.log import Erasing
+
+        assert fresh.erase(Erasing(events=frozenset({1}))).places
+
+
+class TestFullDisk:
+    """No space, short writes, signals in the middle of a write."""
+
+    @pytest.mark.parametrize("part", [0.0, 0.3, 0.99])
+    def test_no_space(self, tmp_path: Path, part: float) -> None:
+        """A write that fails part way is taken back: the log is as it was, byte for byte, and goes on later."""
+        disk = Disk()
+        log = FileLog.create(tmp_path / "bank", calls=disk)
+        log.append([note("a")])
+        before, disk.part = files_of(log.directory), part
+        disk.fail = lambda name, number: no_space() if name == "write" else None
+        with pytest.raises(LogUnavailable, match="No space left"):
+            log.append([note("b " * 2_000), note("c")])
+        assert files_of(log.directory) == before
+        disk.fail = lambda name, number: None
+        assert log.append([note("d")]).last == 2 and texts_in(FileLog.open(log.directory)) == ["a", "d"]
+
+    def test_no_space_and_the_truncation_fails_too(self, tmp_path: Path) -> None:
+        """Then the group is incomplete: nobody sees it, and the next writer cuts it off."""
+        disk = Disk()
+        log = FileLog.create(tmp_path / "bank", calls=disk)
+        log.append([note("a")])
+        size = active(log.directory).stat().st_size
+        disk.fail = lambda name, number: no_space() if name in ("write", "truncate") else None
+        with pytest.raises(LogUnavailable):
+            log.append([note("b"), note("c")])
+        assert active(log.directory).stat().st_size > size and log.position() == 1
+        assert FileLog.open(log.directory).append([note("d")]).last == 2
+        disk.fail = lambda name, number: None
+        assert log.append([note("e")]).last == 3 and log.verify().torn is None
+
+    def test_no_space_for_a_new_segment(self, tmp_path: Path, small_segments: None) -> None:
+        """Where the next segment can't be begun, the append is refused; the next writer begins it."""
+        for victim in range(1, 12):
+            disk = Disk()
+            place = tmp_path / str(victim)
+            log = FileLog.create(place, calls=disk)
+            log.append([note("x" * 1_000)])
+            begun = len(disk.calls)
+            disk.fail = lambda name, number, at=begun + victim: no_space() if number >= at else None  # type: ignore[misc]
+            try:
+                log.append([note("y" * 1_000)])
+            except LogUnavailable:
+                assert len(list(FileLog.open(place).read())) == 1
+            except LogFailed:
+                disk.fail = lambda name, number: None
+                log.verify()
+            disk.fail = lambda name, number: None
+            last = log.append([note("z")]).last
+            assert last == log.position() in (2, 3) and log.verify().events == last
+
+    def test_short_writes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A system that writes fewer bytes than asked is asked again."""
+        log = create(tmp_path / "bank")
+        write = os.write
+        monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
+        log.append([note("a" * 100), note("b" * 100)])
+        monkeypatch.undo()
+        assert texts_in(FileLog.open(log.directory)) == ["a" * 100, "b" * 100]
+
+    @pytest.mark.parametrize("after", [0, 100, 10**6])
+    def test_interrupted_in_mid_write(self, tmp_path: Path, after: int) -> None:
+        """Ctrl-C in a write leaves a log that goes on, in the same process and in others, with nothing twice."""
+
+        class Interrupted(Disk):
+            armed = False
+
+            def write(self, fd: int, data: bytes) -> None:
+                os.write(fd, data[:after] if self.armed else data)
+                if self.armed:
+                    raise KeyboardInterrupt
+
+        disk = Interrupted()
+        log = FileLog.create(tmp_path / "bank", calls=disk)
+        log.append([note("a", 1)])
+        reader = FileLog.open(log.directory)
+        disk.armed = True
+        with pytest.raises(KeyboardInterrupt):
+            log.append([note("b", 2), note("c", 3)])
+        disk.armed = False
+        seen = len(list(reader.read()))
+        assert seen in (1, 3)
+        assert log.append([note("b", 2), note("c", 3)]).last == 3
+        assert FileLog.open(log.directory).append([note("d", 4)]).last == 4
+        assert texts_in(log) == texts_in(reader) == ["a", "b", "c", "d"]
+
+    def test_what_a_reader_saw_is_not_taken_back(self, tmp_path: Path) -> None:
+        """A group that was written whole stays, even if its writer was interrupted right then."""
+
+        class Interrupted(Disk):
+            def write(self, fd: int, data: bytes) -> None:
+                super().write(fd, data)
+                if reader:
+                    seen.extend(texts_in(reader[0]))
+                    raise KeyboardInterrupt
+
+        reader, seen = list[FileLog](), list[str]()
+        log = FileLog.create(tmp_path / "bank", calls=Interrupted())
+        log.append([note("a")])
+        reader.append(FileLog.open(log.directory))
+        with pytest.raises(KeyboardInterrupt):
+            log.append([note("b")])
+        assert seen == ["a", "b"] == texts_in(FileLog.open(log.directory))
+
+
+class TestFailedSync:
+    """After one failed sync nobody may trust the next."""
+
+    def failed(self, place: Path) -> tuple[FileLog, Disk]:
+        disk = Disk()
+        log = FileLog.create(place, calls=disk)
+        log.append([note("a")])
+        disk.fail = lambda name, number: broken() if name == "sync_data" else None
+        with pytest.raises(LogFailed):
+            log.append([note("b")])
+        disk.fail = lambda name, number: None
+        return log, disk
+
+    def test_all_writers_stop(self, tmp_path: Path) -> None:
+        """The writer that saw it, others of its process, and other processes are refused; readers are not."""
+        log, _ = self.failed(tmp_path / "bank")
+        for writer in (log, FileLog.open(log.directory)):
+            with pytest.raises(LogFailed, match="verify"):
+                writer.append([note("c")])
+        program = "import sys; from pathlib import Path; from rbank_es.log import FileLog; from rbank_es.testing import note"
+        program += "; FileLog.open(Path(sys.argv[1])).append([note('x')])"
+        done = subprocess.run([sys.executable, "-c", program, str(log.directory)], capture_output=True, text=True)
+        assert "LogFailed" in done.stderr
+        assert texts_in(FileLog.open(log.directory))[0] == "a"
+
+    def test_verify_opens_the_log_again(self, tmp_path: Path) -> None:
+        """A sound log is open to writers again after `verify`, which says so; a second `verify` has nothing to say."""
+        log, _ = self.failed(tmp_path / "bank")
+        fresh = FileLog.open(log.directory)
+        assert fresh.verify().cleared and not fresh.verify().cleared
+        assert log.append([note("c")]).last == 3 and fresh.append([note("d")]).last == 4
+
+    def test_verify_of_a_damaged_log_does_not(self, tmp_path: Path) -> None:
+        """Where `verify` finds damage, writers stay out."""
+        log, _ = self.failed(tmp_path / "bank")
+        flip(active(log.directory), 30)
+        with pytest.raises(LogCorruption):
+            FileLog.open(log.directory).verify()
+        assert (log.directory / "FAILED").exists()
+
+    def test_pages_that_a_failed_sync_dropped(self, tmp_path: Path) -> None:
+        """Linux counts pages as clean after a failed sync: `verify` writes them anew before it lets writers in."""
+        log, disk = self.failed(tmp_path / "bank")
+        assert FileLog.open(log.directory, calls=disk).verify().cleared
+        acknowledged = log.append([note("c")]).last
+        disk.survivors(log.directory, tmp_path / "after", None)
+        after = FileLog.open(tmp_path / "after")
+        assert after.verify().events >= acknowledged and texts_in(after)[0] == "a"
+
+    def test_failed_sync_of_a_retry(self, tmp_path: Path) -> None:
+        """A retry that is answered from the log is synced before it is acknowledged; if that fails, it is not."""
+        disk = Disk()
+        FileLog.create(tmp_path / "bank", unsafe_no_sync=True).append([note("a", 1)])
+        log = FileLog.open(tmp_path / "bank", calls=disk)
+        assert log.append([note("a", 1)]).duplicate and disk.calls == ["sync_data"]
+        disk.fail = lambda name, number: broken() if name == "sync_data" else None
+        with pytest.raises(LogFailed):
+            log.append([note("a", 1)])
+
+    def test_failed_sync_at_a_roll(self, tmp_path: Path, small_segments: None) -> None:
+        """A segment whose last sync failed is not followed by another."""
+        disk = Disk()
+        log = FileLog.create(tmp_path / "bank", calls=disk)
+        log.append([note("x" * 1_000)])
+        disk.fail = lambda name, number: broken() if name == "sync_data" else None
+        with pytest.raises(LogFailed):
+            log.append([note("y" * 1_000)])
+        assert len(list(log.directory.glob("*.jsonl"))) == 1
+        disk.fail = lambda name, number: None
+        fresh = FileLog.open(log.directory, calls=disk)
+        seen = fresh.verify()
+        assert seen.cleared and seen.torn is None
+        assert fresh.append([note("z")]).last == seen.events + 1 and fresh.verify().events == seen.events + 1
