@@ -91,25 +91,25 @@ class Commands(click.Group):
 
 
 class Command(click.Command):
-    """One command: explained in a paragraph, with an example, and with the options that all have."""
+    """One command: explained in a paragraph, with examples, and with the options that all have."""
 
-    def __init__(self, *args: Any, example: str, **attributes: Any) -> None:
+    def __init__(self, *args: Any, examples: tuple[str, ...], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self.example = example
+        self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The example, line by line as it was written."""
-        with formatter.section("Example"):
-            for line in self.example.splitlines():
+        """The examples, as they were written."""
+        with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
+            for line in self.examples:
                 formatter.write(f"  {line}\n")
 
 
-def command(name: str, *, example: str) -> Callable[[Function], click.Command]:
+def command(name: str, *examples: str) -> Callable[[Function], click.Command]:
     """Make a function a command with `--json` (its argument `as_json`) and `--debug`; its docstring is the help."""
 
     def wrap(function: Function) -> click.Command:
         function = debug_option(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
-        return click.command(name, cls=Command, example=example)(function)
+        return click.command(name, cls=Command, examples=examples)(function)
 
     return wrap
 

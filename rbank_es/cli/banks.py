@@ -50,3 +50,10 @@ def writable(path: Path) -> Path:
     if not path.parent.is_dir():
         raise BadInput(f"{path.parent} is not a directory, so {path.name} can't be written there")
     return path
+
+
+def outside(bank: Bank, path: Path) -> Path:
+    """A path that is not among the bank's own files. Raises `BadInput`: there it would be in the way, or be swept."""
+    if path.resolve().is_relative_to(bank.path.resolve()):
+        raise BadInput(f"{path} is inside the bank's own directory; choose a place outside of it")
+    return path

@@ -35,7 +35,7 @@ QUERIES = 12
 """How many of the recorded queries are tried, to show one whose answer changed with time."""
 
 
-@command("demo", example="rbank-es demo\nrbank-es demo --bank notes -o tour.html")
+@command("demo", "rbank-es demo", "rbank-es demo --bank notes -o tour.html")
 @click.option("--bank", metavar="BANK", help="Another bank than the sample that comes with the source.")
 @click.option("-o", "output", metavar="FILE.html", default="./rbank-demo.html", show_default=True, help="The page.")
 def demo(bank: str | None, output: str, as_json: bool) -> None:
@@ -115,8 +115,11 @@ def _telling_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Fou
 
 def _queries(bank: Bank) -> list[str]:
     """The queries recorded last, newest first; a plain word where there are none."""
-    asked = (event.query for event in bank.events(types={"memories_retrieved"}, resolve=True)
-             if isinstance(event, MemoriesRetrieved))  # fmt: skip
+    asked = (
+        event.query
+        for event in bank.events(types={"memories_retrieved"}, resolve=True)
+        if isinstance(event, MemoriesRetrieved)
+    )
     distinct = list(dict.fromkeys(query for query in asked if isinstance(query, str) and query))
     return distinct[: -QUERIES - 1 : -1] or ["query"]
 
@@ -172,7 +175,8 @@ def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
     uses, wins = sum(uses for uses, _ in used), sum(wins for _, wins in used)
     heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {moment(replayed.at)} UTC")
     _command(f"rbank-es replay {name}@{replayed.position}")
-    say(f"{count(len(state.runs), 'run')} so far; items were used {uses:,} times, {wins:,} times in a run that succeeded")
+    runs = count(len(state.runs), "run")
+    say(f"{runs} so far; items were used {uses:,} times, {wins:,} of them in runs that succeeded")
     print_items(state)
     say(f"digest of this state: {replayed.digests.all[:16]}… (the same at every replay, on every machine)")
     say()

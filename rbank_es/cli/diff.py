@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from rbank_es.state import State
 
 COUNTS = ("state", "support", "uses", "wins")
+TEXTS = ("title", "desc", "content")
 
 
-@command("diff", example="rbank-es diff notes@120 notes@HEAD\nrbank-es diff notes@2026-01-31 ./copies/notes")
+@command("diff", "rbank-es diff notes@120 notes@HEAD", "rbank-es diff notes@2026-01-31 ./copies/notes")
 @click.argument("before", metavar="BANK@A")
 @click.argument("after", metavar="BANK@B")
 def diff(before: str, after: str, as_json: bool) -> None:
@@ -48,13 +49,13 @@ def print_diff(found: Diff) -> None:
     if found.changed:
         heading(f"items changed: {len(found.changed):,}")
         rows = [[item.id, item.title, _changes(item.changes)] for item in found.changed]
-        table(["item", "title", "change"], rows, flexible="title")
+        table(["item", "title", "change"], rows, flexible=["title"])
     if found.runs:
         heading(f"runs: {len(found.runs):,}")
-        table(["run", "change"], [[run.run, _changes(run.changes)] for run in found.runs], flexible="change")
+        table(["run", "change"], [[run.run, _changes(run.changes)] for run in found.runs], flexible=["change"])
     if found.policies:
         heading(f"policies: {len(found.policies):,}")
-        table(["policy", "change"], [[change.what, _arrow(change)] for change in found.policies], flexible="change")
+        table(["policy", "change"], [[change.what, _arrow(change)] for change in found.policies], flexible=["change"])
 
 
 def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:
@@ -65,11 +66,19 @@ def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:
     for item in items:
         facts = {change.what: getattr(change, side) for change in item.changes}
         rows.append([item.id, *(facts.get(name, 0) for name in COUNTS), item.title])
-    table(["item", *COUNTS, "title"], rows, flexible="title")
+    table(["item", *COUNTS, "title"], rows, flexible=["title"])
 
 
 def _changes(changes: tuple[Change, ...]) -> str:
-    return ", ".join(f"{change.what} {_arrow(change)}" for change in changes)
+    """All changes of one thing on one line; of something new or gone only what it is or was."""
+    for word, side, other in (("new", "after", "before"), ("gone", "before", "after")):
+        if all(getattr(change, other) is None for change in changes):
+            return f"{word}: {', '.join(f'{change.what} {_shown(getattr(change, side))}' for change in changes)}"
+    return ", ".join(_changed(change) for change in changes)
+
+
+def _changed(change: Change) -> str:
+    return f"{change.what} changed" if change.what in TEXTS else f"{change.what} {_arrow(change)}"
 
 
 def _arrow(change: Change) -> str:

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from rbank_es.log import Erasure
 
 
-@command("erase", example="rbank-es erase notes --item 3f2a9c01b7de --dry-run\n"
-                          "rbank-es erase notes --text secret.txt --reason 'asked for by its author' --yes")  # fmt: skip
+@command(
+    "erase",
+    "rbank-es erase notes --item 3f2a9c01b7de --dry-run",
+    "rbank-es erase notes --text secret.txt --reason 'asked for by its author' --yes",
+)
 @click.argument("bank")
 @click.option("--event", metavar="SEQ", type=click.IntRange(1), help="The texts of the event at this position.")
 @click.option("--item", metavar="ID", help="The words of this item.")

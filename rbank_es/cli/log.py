@@ -55,8 +55,11 @@ def check_type(name: str) -> None:
         raise BadEvent(f"unknown event type {name!r}; {hint}")
 
 
-@command("log", example="rbank-es log notes --type run_started,run_finished --tail 20\n"
-                        "rbank-es log notes@HEAD~100 --since 2026-01-31 --json | jq .run")  # fmt: skip
+@command(
+    "log",
+    "rbank-es log notes --type run_started,run_finished --tail 20",
+    "rbank-es log notes@HEAD~100 --since 2026-01-31 --json | jq .run",
+)
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("--type", "types", metavar="T,...", callback=_types, help="Only events of these types.")
 @click.option("--run", metavar="ID", help="Only events of this run.")

@@ -15,6 +15,12 @@ import msgspec
 
 from rbank_es.cli import texts
 
+GAP = 2
+"""Blanks between two columns of a table."""
+
+FLEXIBLE_COLUMNS = 12
+"""What a column that gives way keeps."""
+
 Cell = str | int | float | bool | None
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -88,12 +94,14 @@ def shown_cell(value: Cell) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.3f}".rstrip("0").rstrip(".")
+        return f"{value:,.6g}"
     return value
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, flexible: str = "", none: str = "none") -> None:
-    """Print a table; numbers stand to the right. `flexible` names the column that gives way on a narrow terminal.
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, flexible: Sequence[str] = (), none: str = "none"
+) -> None:
+    """Print a table; numbers stand to the right. `flexible` names columns that give way on a narrow terminal, in order.
 
     With no rows, `none` is printed instead.
     """
@@ -110,28 +118,48 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, flexible: s
 
 
 def _plain_table(headers: Sequence[str], cells: list[list[str]], right: list[bool]) -> None:
-    widths = [max(texts.width(row[at]) for row in [list(headers), *cells]) for at in range(len(headers))]
+    widths = _natural_widths([list(headers), *cells])
     for row in [list(headers), *cells]:
         padded = (texts.padded(cell, widths[at], right=right[at]) for at, cell in enumerate(row))
         say("  ".join(padded).rstrip())
 
 
-def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool], flexible: str) -> None:
+def _natural_widths(rows: list[list[str]]) -> list[int]:
+    return [max(map(texts.width, column)) for column in zip(*rows, strict=True)]
+
+
+def _fitted_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequence[str], room: int) -> list[int]:
+    """Widths that fit into the room, as far as that can be: flexible columns give way, then headers are wrapped."""
+    widths = _natural_widths([list(headers), *cells])
+    least = [max(map(texts.width, header.split())) for header in headers]
+    firm = [max(pair) for pair in zip(least, _natural_widths(cells), strict=True)]
+    giving = [headers.index(name) for name in flexible]
+    floors = dict(enumerate(firm)) | dict.fromkeys(giving, FLEXIBLE_COLUMNS)
+    excess = sum(widths) + GAP * (len(widths) - 1) - room
+    for at in dict.fromkeys([*giving, *floors]):
+        given = min(max(0, excess), max(0, widths[at] - floors[at]))
+        widths[at] -= given
+        excess -= given
+    return widths
+
+
+def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool], flexible: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    for at, header in enumerate(headers):
-        gives_way = header == flexible or not flexible
-        grid.add_column(
-            header,
-            justify="right" if right[at] else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=None if gives_way else max(texts.width(row[at]) for row in [list(headers), *cells]),
-        )
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    widths = _fitted_widths(headers, cells, flexible, columns())
+    for header, width, is_number in zip(headers, widths, right, strict=True):
+        grid.add_column(header, width=width, justify="right" if is_number else "left", vertical="bottom")
     for row in cells:
-        grid.add_row(*map(Text, row))
-    sys.stdout.flush()
-    Console(file=sys.stdout, highlight=False, no_color=not in_colour()).print(grid)
+        # Cut here: rich takes width from every column alike.
+        grid.add_row(*(Text(texts.cut(cell, width)) for cell, width in zip(row, widths, strict=True)))
+    flush()
+    console = Console(
+        file=sys.stdout,
+        highlight=False,
+        no_color=not in_colour(),
+        width=max(columns(), sum(widths) + GAP * len(widths)),
+    )
+    console.print(grid)

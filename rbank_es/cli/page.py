@@ -10,7 +10,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.app import command
-from rbank_es.cli.banks import open_at, writable
+from rbank_es.cli.banks import open_at, outside, writable
 from rbank_es.cli.output import say, say_json
 from rbank_es.cli.texts import size_text
 from rbank_es.events import BankCreated
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rbank_es.dashboard import Written
 
 
-@command("dashboard", example="rbank-es dashboard notes -o notes.html\nrbank-es dashboard notes@HEAD~100 -o then.html")
+@command("dashboard", "rbank-es dashboard notes -o notes.html", "rbank-es dashboard notes@HEAD~100 -o then.html")
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("-o", "output", metavar="FILE.html", required=True, help="Where to write the page.")
 def dashboard(bank: str, output: str, as_json: bool) -> None:
@@ -29,7 +29,7 @@ def dashboard(bank: str, output: str, as_json: bool) -> None:
     """
     opened, point = open_at(bank)
     with opened:
-        written = write_dashboard(opened, point, writable(Path(output)))
+        written = write_dashboard(opened, point, outside(opened, writable(Path(output))))
     if as_json:
         say_json(msgspec.to_builtins(written))
     else:

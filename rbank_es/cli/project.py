@@ -31,7 +31,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     return names
 
 
-@command("project", example="rbank-es project notes --watch\nrbank-es project notes --only usage,leakage --rebuild")
+@command("project", "rbank-es project notes --watch", "rbank-es project notes --only usage,leakage --rebuild")
 @click.argument("bank")
 @click.option("--only", metavar="A,B", callback=_names, help="Only these read models.")
 @click.option("--rebuild", is_flag=True, help="Make them anew from the whole log.")
@@ -139,4 +139,4 @@ def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
         return
     say(f"{bank.name}: log at position {last:,}")
     shown = ("name", "version", "position", "behind", "about")
-    table(shown, [[row[name] for name in shown] for row in rows], flexible="about")
+    table(shown, [[row[name] for name in shown] for row in rows], flexible=["about"])

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from rbank_es.cli.app import command
-from rbank_es.cli.banks import open_at, writable
+from rbank_es.cli.banks import open_at, outside, writable
 from rbank_es.cli.output import fields, heading, say, say_json, table
 from rbank_es.cli.progress import Progress
 from rbank_es.cli.texts import moment, size_text
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STATES = get_args(Standing)
 
 
-@command("replay", example="rbank-es replay notes@2026-01-31T12:00\nrbank-es replay notes@120 --into then.sqlite")
+@command("replay", "rbank-es replay notes@2026-01-31T12:00", "rbank-es replay notes@120 --into then.sqlite")
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("--into", metavar="FILE", help="Also write the read models as they were then, as a SQLite file.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
@@ -35,7 +35,7 @@ def replay(bank: str, into: str | None, force: bool, as_json: bool) -> None:
     digests. No model is asked and nothing is written, save the file named by --into, which opens in any SQLite tool.
     """
     opened, point = open_at(bank)
-    target = writable(Path(into)) if into else None
+    target = outside(opened, writable(Path(into))) if into else None
     with opened, Progress("replaying") as progress:
         replayed = opened.replay(point, into=target, force=force, progress=progress)
         facts = _facts(opened, replayed, target)

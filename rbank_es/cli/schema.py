@@ -11,7 +11,7 @@ from rbank_es.cli.log import check_type
 from rbank_es.cli.output import on_terminal, say, say_json, table
 
 
-@command("schema", example="rbank-es schema run_started\nrbank-es schema --json > events.schema.json")
+@command("schema", "rbank-es schema run_started", "rbank-es schema --json > events.schema.json")
 @click.argument("type_", metavar="[TYPE]", required=False)
 def schema(type_: str | None, as_json: bool) -> None:
     """Print the JSON Schema of one event type, or of all of them.
@@ -27,5 +27,5 @@ def schema(type_: str | None, as_json: bool) -> None:
         say_json(schema_of(type_))
         return
     rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in TYPES.items()]
-    table(["type", "what happened"], rows, flexible="what happened")
+    table(["type", "what happened"], rows, flexible=["what happened"])
     say("\nrbank-es schema TYPE prints one as JSON Schema, --json all of them")

@@ -13,8 +13,11 @@ HITS = 6
 """As many as the agent's own search tool returns."""
 
 
-@command("search", example='rbank-es search notes "how are labels queried?"\n'
-                           'rbank-es search notes@HEAD~50 "labels" -k 3 --polarity failure')  # fmt: skip
+@command(
+    "search",
+    'rbank-es search notes "how are labels queried?"',
+    'rbank-es search notes@HEAD~50 "labels" -k 3 --polarity failure',
+)
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("query")
 @click.option("-k", "k", metavar="N", type=int, default=HITS, show_default=True, help="How many hits at most.")
@@ -37,7 +40,10 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
 
 def print_hits(found: list[Found]) -> None:
     """Print hits, best first."""
-    rows: list[list[Cell]] = [[hit.rank, f"{hit.score:.3f}", hit.id, hit.src, hit.title, hit.desc] for hit in found]
+    rows: list[list[Cell]] = [[hit.rank, f"{hit.score:.4g}", hit.id, hit.src, hit.title, hit.desc] for hit in found]
     table(
-        ["rank", "score", "item", "source", "title", "description"], rows, flexible="description", none="nothing found"
+        ["rank", "score", "item", "source", "title", "description"],
+        rows,
+        flexible=["description", "title"],
+        none="nothing found",
     )

@@ -12,11 +12,11 @@ from rbank_es.bank import Bank
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_at
 from rbank_es.cli.log import Layout
-from rbank_es.cli.output import fields, heading, say, say_json, shown_cell, styled, table
+from rbank_es.cli.output import Cell, fields, heading, say, say_json, shown_cell, styled, table
 from rbank_es.cli.summaries import summary
 from rbank_es.cli.texts import block, moment
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import Event, type_of
+from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
 
 if TYPE_CHECKING:
@@ -41,6 +41,17 @@ ITEM_TYPES = frozenset(
 """Types of events that can name an item."""
 
 
+WORDS = {
+    "desc": "description",
+    "src": "source",
+    "cost_usd": "cost in USD",
+    "started_seq": "started at position",
+    "finished_seq": "finished at position",
+    "duration_s": "duration in s",
+}
+"""Names of columns that don't speak for themselves."""
+
+
 class Moment(NamedTuple):
     """A bank at the position that is looked at."""
 
@@ -49,7 +60,7 @@ class Moment(NamedTuple):
     position: int
 
 
-@command("show", example="rbank-es show notes 120\nrbank-es show notes@HEAD~50 item:3f2a9c01b7de")
+@command("show", "rbank-es show notes 120", "rbank-es show notes@HEAD~50 item:3f2a9c01b7de")
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("thing")
 def show(bank: str, thing: str, as_json: bool) -> None:
@@ -146,14 +157,13 @@ def _items_named(event: Any) -> Iterator[str]:
 
 
 def _provenance(then: Moment, history: list[Event], name: str) -> list[dict[str, Any]]:
-    """From the runs that an item was drawn from, over their judgments and extractions, to the item."""
+    """Each extraction that brought the item, with the runs that it was drawn from and what became of those."""
     chain = []
     for event in history:
-        if type_of(event) == "memories_extracted" and any(head.id == name for head in getattr(event, "heads", ())):
-            fields_of: Any = event
-            runs = [_use(then.view, run) for run in fields_of.runs]
-            chain.append({"extraction": event.id, "seq": event.seq, "kind": fields_of.kind,
-                          "extractor": fields_of.extractor, "judgment": fields_of.judgment, "runs": runs})  # fmt: skip
+        if isinstance(event, MemoriesExtracted) and any(head.id == name for head in event.heads):
+            origin = {"kind": event.kind, "extractor": event.extractor, "judgment": event.judgment}
+            runs = [_use(then.view, run) for run in event.runs]
+            chain.append({"extraction": event.id, "seq": event.seq} | origin | {"runs": runs})
     return chain
 
 
@@ -161,29 +171,29 @@ def _print_item(facts: dict[str, Any]) -> None:
     row = facts["item"]
     say(styled(block(row["title"] or "[erased]"), "bold"))
     plain = ("id", "state", "src", "polarity", "role", "scope", "domain", "support", "uses", "wins")
-    ended = {"ended": row["ended_seq"]} if row["ended_seq"] else {}
-    fields(
-        {name: row[name] for name in plain}
-        | {"tags": ", ".join(facts["item"]["tags"]), "born": row["born_seq"]}
-        | ended
-    )
+    named = {name: row[name] for name in plain} | {"tags": ", ".join(row["tags"])}
+    fields(_readable(named | {"born at": row["born_seq"], "ended at": row["ended_seq"]}))
     if row["erased"]:
         say("\nits text was erased")
     for name in ("desc", "content"):
         if row[name]:
-            heading({"desc": "description"}.get(name, name))
+            heading(WORDS.get(name, name))
             say(block(row[name]))
     heading("where it comes from")
-    table(
-        ["seq", "extraction", "kind", "from run", "task", "verdict"],
-        [[step["seq"], step["extraction"], step["kind"], run.get("run"), run.get("task"), verdict(run.get("success"))]
-         for step in facts["provenance"] for run in step["runs"] or [{}]],
-        flexible="task",
-    )  # fmt: skip
+    origins: list[list[Cell]] = []
+    for step in facts["provenance"]:
+        for run in step["runs"] or [{}]:
+            names = (run.get("run"), run.get("task"), verdict(run.get("success")))
+            origins.append([step["seq"], step["extraction"], step["kind"], *names])
+    table(["seq", "extraction", "kind", "from run", "task", "verdict"], origins, flexible=["task", "from run"])
     heading("used in")
     uses = [[run["run"], run["outcome"], verdict(run["success"]), run["task"]] for run in facts["used_in"]]
-    table(["run", "outcome", "verdict", "task"], uses, flexible="task", none="no run so far")
+    table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
     _print_timeline("history", facts["history"], with_run=True)
+
+
+def _readable(values: dict[str, Any]) -> dict[str, Any]:
+    return {WORDS.get(name, name).replace("_", " "): value for name, value in values.items()}
 
 
 def verdict(success: int | None) -> str | None:
@@ -219,22 +229,19 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
     say(styled(block(row["task"] or "[no task]"), "bold"))
-    texts = ("task", "answer", "sparql", "error")
-    plain = {
-        name: value for name, value in row.items() if name not in texts and name not in ("success", "score", "judge")
-    }
-    plain |= {"scripted": bool(row["scripted"]) or None}
-    fields(plain)
-    for name in texts[1:]:
+    told = ("task", "answer", "sparql", "error", "success", "score", "judge")
+    times = {name: moment(row[name]) for name in ("started_at", "finished_at")}
+    plain = {name: value for name, value in (row | times).items() if name not in told}
+    fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
+    for name in ("answer", "sparql", "error"):
         if row[name]:
-            heading({"sparql": "SPARQL"}.get(name, name))
+            heading(name)
             say(block(row[name]))
     heading("verdicts")
-    table(
-        ["seq", "purpose", "verdict", "judge", "what was said"],
-        [[event.seq, event.purpose, verdict(event.success), event.judge, summary(event)] for event in facts["judgments"]],
-        flexible="what was said", none="not judged",
-    )  # fmt: skip
+    rows: list[list[Cell]] = []
+    for event in facts["judgments"]:
+        rows.append([event.seq, event.purpose, verdict(event.success), event.judge, summary(event)])
+    table(["seq", "purpose", "verdict", "judge", "what was said"], rows, flexible=["what was said"], none="not judged")
     _print_leakage(facts)
     _print_timeline("timeline", facts["timeline"], with_run=False)
 
@@ -242,11 +249,11 @@ def _print_run(facts: dict[str, Any]) -> None:
 def _print_leakage(facts: dict[str, Any]) -> None:
     heading("leakage")
     shown = {name: value for name, value in (facts["leakage"] or {}).items() if name not in ("run", "started_seq")}
-    fields(shown)
+    fields(_readable(shown))
     if by_tool := facts["leakage_by_tool"]:
         say()
         names = [name for name in by_tool[0] if name != "run"]
-        table(names, [[row[name] for name in names] for row in by_tool])
+        table([name.replace("_", " ") for name in names], [[row[name] for name in names] for row in by_tool])
     for flag in facts["red_flags"]:
         where = f" by {flag['tool']}" if flag["tool"] else ""
         over = f"{shown_cell(flag['value'])} is over {shown_cell(flag['threshold'])}"
@@ -276,4 +283,6 @@ def _print_event(facts: dict[str, Any]) -> None:
 def _value(value: Any) -> Any:
     if isinstance(value, str | int | float | bool):
         return value
+    if isinstance(value, tuple) and all(isinstance(entry, str) for entry in value):
+        return ", ".join(value)
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

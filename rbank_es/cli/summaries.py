@@ -57,7 +57,8 @@ def _ontology(event: ev.OntologyRegistered) -> str:
 
 
 def _run_started(event: ev.RunStarted) -> str:
-    how = _parts(event.ontology, event.executor, event.model, "scripted" if event.scripted else None)
+    named = (event.ontology, event.executor, event.model, "scripted" if event.scripted else None)
+    how = _parts(*dict.fromkeys(named))
     return f"{said(event.task)} ({how})" if how else said(event.task)
 
 
@@ -112,7 +113,7 @@ def _overruled(event: ev.JudgmentOverruled) -> str:
 
 
 def _extracted(event: ev.MemoriesExtracted) -> str:
-    source = f" of {_names(event.runs, 'run')}" if event.runs else ""
+    source = f" of {', '.join(event.runs[:NAMED])}{ELLIPSIS if len(event.runs) > NAMED else ''}" if event.runs else ""
     facts = f"{count(len(event.heads), 'candidate')} from {event.kind}{source}"
     titles = "; ".join(titled(candidate) for candidate in event.candidates[:NAMED])
     return _with(facts, titles or event.reason)

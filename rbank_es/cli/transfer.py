@@ -2,57 +2,135 @@
 
 from __future__ import annotations
 
-import sys
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from rbank_es.cli.app import command
-from rbank_es.cli.banks import open_at, open_or_create, open_whole, whole_bank
-from rbank_es.cli.output import say, say_json
+from rbank_es.cli.banks import open_at, open_or_create, open_whole, outside, whole_bank, writable
+from rbank_es.cli.output import Cell, say, say_json, table, write
 from rbank_es.cli.progress import Progress
+from rbank_es.cli.texts import count, size_text
 
-FORMATS = ("items", "trajectories", "reasoningbank", "events", "prov")
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.importers import ImportReport
+
+FORMS = ("items", "trajectories", "reasoningbank", "events", "prov")
 
 
-@command("import", example="rbank-es import notes items.json trajectories/*.jsonl --create")
+@command("import", "rbank-es import notes items.json trajectories/ --create")
 @click.argument("bank")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--create", is_flag=True, help="Make the bank first if there is none.")
 def import_files(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> None:
-    """Take in files of any of these forms, told apart by what they hold; folders are searched.
+    """Take in files, told apart by what they hold; of a folder, all .json and .jsonl files in it.
 
     Items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events as
     written by export. The time that a file records becomes occurred_at. Importing the same file twice adds nothing.
     """
     from rbank_es.importers import import_paths
 
-    place = whole_bank(bank)
-    into, _ = open_or_create(place) if create else (open_whole(bank), False)
+    into, created = _bank_for(bank, paths) if create else (open_whole(bank), False)
     with into, Progress("importing") as progress:
-        report = import_paths(into, [Path(path) for path in paths], progress=progress)
-        head = str(into.head())
-    facts: dict[str, Any] = msgspec.to_builtins(report)
+        report = import_paths(into, paths, progress)
+        facts = {"bank": into.name, "created": created, "appended": report.appended, "head": str(into.head())}
     if as_json:
-        say_json({"bank": into.name, "head": head} | facts)
+        say_json(facts | msgspec.to_builtins(report))
+    else:
+        _print_report(facts, report)
 
 
-@command("export", example="rbank-es export notes --format items -o items.json\n"
-                           "rbank-es export notes@HEAD~50 --format events > events.jsonl")  # fmt: skip
+def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
+    """The bank, made if need be; but first the files are read, for a broken one should not leave an empty bank."""
+    from rbank_es.importers.running import files_in, read_file
+
+    place = whole_bank(bank)
+    for path in files_in(paths):
+        read_file(path)
+    return open_or_create(place)
+
+
+def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
+    columns = ("form", "runs", "items_added", "items_skipped", "appended", "left_out")
+    headers = ["file", "form", "runs", "items added", "items skipped", "events", "left out", ""]
+    rows: list[list[Cell]] = []
+    for file in report.files:
+        known = "was there already" if file.groups and file.groups_known == file.groups else None
+        rows.append([file.path, *(getattr(file, name) for name in columns), known])
+    table(headers, rows, flexible=["file"])
+    made = "made and " if facts["created"] else ""
+    say(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")
+    say(f"head {facts['head']}")
+
+
+@command(
+    "export",
+    "rbank-es export notes --format items -o items.json",
+    "rbank-es export notes@HEAD~50 --format events > events.jsonl",
+    "rbank-es export notes --format trajectories -o trajectories/",
+)
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.option("--format", "format_", metavar="F", type=click.Choice(FORMATS), required=True, help=", ".join(FORMATS))
-@click.option("-o", "output", metavar="FILE|DIR", help="Where to write; standard output, unless given.")
-def export_bank(bank: str, format_: str, output: str | None, as_json: bool) -> None:
-    """Write a bank as it was at a point in time, in a form that others read.
+@click.option("--format", "form", metavar="F", type=click.Choice(FORMS), required=True, help=", ".join(FORMS))
+@click.option("-o", "output", metavar="FILE|DIR", default="-", help="Where to write; standard output, unless given.")
+def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
+    """Write a bank as it was at a point in time, in a form that others read and that import takes back.
 
-    items: the active items, as a JSON list. trajectories: one JSON Lines file per run, into a folder. reasoningbank:
-    JSON Lines, one line per run. events: everything, as JSON Lines that append takes. prov: W3C PROV-O, as Turtle.
+    items: the active items, as a JSON list. trajectories: JSON Lines, one file per run. reasoningbank: JSON Lines,
+    one line per run. events: the whole log, as JSON Lines. prov: where each item comes from and which runs used it,
+    as W3C PROV-O in Turtle (it can't be imported). With --json, what is printed is a report of the files written.
     """
     from rbank_es.exporters import export
 
     opened, point = open_at(bank)
-    with opened, Progress("exporting") as progress:
-        export(opened, format_, output or sys.stdout.buffer, point=point, progress=progress)
-    say("")
+    with opened:
+        if output == "-":
+            if as_json:
+                raise click.UsageError("--json reports on files that were written; name one with -o.")
+            for piece in export(opened, point, form):
+                write(piece)
+            return
+        written = [_save(path, pieces) for path, pieces in _files(opened, point, form, output)]
+    if as_json:
+        say_json({"bank": opened.name, "format": form, "files": written})
+    else:
+        total = size_text(sum(file.size_bytes for file in written))
+        say(
+        what = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
+        say(f"wrote {what} ({total})")
+        )
+
+
+class _Written(msgspec.Struct, frozen=True):
+    path: str
+    size_bytes: int
+
+
+def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tuple[Path, Iterator[bytes]]]:
+    """What is to be written where: one file, or all files of this form into a folder."""
+    from rbank_es.exporters import export, export_files
+
+    path = Path(output)
+    if not (path.is_dir() or output.endswith("/") or form == "trajectories" and not path.suffix):
+        yield outside(bank, writable(path)), export(bank, point, form)
+        return
+    outside(bank, path).mkdir(parents=True, exist_ok=True)
+    for name, pieces in export_files(bank, point, form):
+        yield path / name, pieces
+
+
+def _save(path: Path, pieces: Iterable[bytes]) -> _Written:
+    """Write a file whole, or leave what is there as it was."""
+    draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
+    try:
+        with draft.open("wb") as stream:
+            stream.writelines(pieces)
+        size_bytes = draft.stat().st_size
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return _Written(str(path), size_bytes)

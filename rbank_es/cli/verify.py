@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_whole
-from rbank_es.cli.output import fields, say, say_json
+from rbank_es.cli.output import Cell, fields, heading, say, say_json, table
 from rbank_es.cli.progress import Progress
+from rbank_es.cli.texts import count
+from rbank_es.errors import CheckFailed
 from rbank_es.log import Head
 
 if TYPE_CHECKING:
     from rbank_es.bank import Verified
+    from rbank_es.retrievals import RetrievalCheck
 
 
-@command("verify", example="rbank-es verify notes --retrievals\nrbank-es verify notes --head 120:9f86d081884c7d65...")
+@command("verify", "rbank-es verify notes --retrievals", "rbank-es verify notes --head 120:9f86d081884c7d65...")
 @click.argument("bank")
 @click.option("--retrievals", is_flag=True, help="Also search again for every recorded retrieval, as of then.")
 @click.option("--head", "heads", metavar="N:HEX", multiple=True, help="A head noted earlier; may be given repeatedly.")
@@ -31,24 +34,39 @@ def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -
     with open_whole(bank) as opened, Progress("verifying") as progress:
         seen = opened.verify(noted=noted, retrievals=retrievals, progress=progress)
         name = opened.name
+    different = seen.retrievals.different if seen.retrievals else ()
     if as_json:
-        say_json({"bank": name, "ok": True, "head": str(seen.log.head)} | _facts(seen))
+        facts = msgspec.to_builtins(seen)
+        say_json({"bank": name, "ok": not different} | facts | {"head": str(seen.log.head)})
     else:
         _print(name, seen)
-
-
-def _facts(seen: Verified) -> dict[str, Any]:
-    facts: dict[str, Any] = msgspec.to_builtins(seen)
-    return facts
+    if different:
+        raise CheckFailed(f"{count(len(different), 'retrieval')} did not find again what was recorded")
 
 
 def _print(name: str, seen: Verified) -> None:
     log = seen.log
-    say(f"{name} is sound: every byte of its log was checked")
-    facts = {
+    say(f"the log of {name} is sound: every byte was checked")
+    sizes = {
         "events": log.events,
         "segments": log.segments,
         "texts stored apart": log.texts,
         "texts erased": log.erased,
     }
-    fields(facts | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
+    fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
+    if log.torn:
+        size = count(log.torn.size_bytes, "byte")
+        say(f"an append was interrupted: its {size} at the end are not read, and the next append cuts them off")
+    if log.cleared:
+        say("writers had been stopped after a failed sync; the log is sound and open to them again")
+    if seen.retrievals:
+        _print_retrievals(seen.retrievals)
+
+
+def _print_retrievals(check: RetrievalCheck) -> None:
+    heading("retrievals")
+    found = {"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None}
+    fields(found | {"found something else": len(check.different) or None})
+    if check.different:
+        rows: list[list[Cell]] = [[each.seq, " ".join(each.recorded), " ".join(each.found)] for each in check.different]
+        table(["seq", "recorded", "found again"], rows, flexible=["found again", "recorded"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rbank_es.events import Event, PolicyChoice
 
 
-@command("init", example="rbank-es init notes\nrbank-es init ./banks/notes --policy policies.toml")
+@command("init", "rbank-es init notes", "rbank-es init ./banks/notes --policy policies.toml")
 @click.argument("bank")
 @click.option("--policy", metavar="FILE", help="Policies as TOML or JSON; the defaults, unless given.")
 def init(bank: str, policy: str | None, as_json: bool) -> None:
@@ -76,14 +76,23 @@ def _expectation(context: click.Context, parameter: click.Parameter, value: str)
     raise click.BadParameter(f"{value!r} is not a position, 'empty' or 'any'.", context, parameter)
 
 
-@command("append", example="rbank-es append notes events.jsonl --expect 12\nproducer | rbank-es append notes --create")
+@command("append", "rbank-es append notes events.jsonl --expect 12", "producer | rbank-es append notes --create")
 @click.argument("bank")
 @click.argument("file", default="-")
 @click.option("--create", is_flag=True, help="Make the bank first if there is none.")
-@click.option("--expect", metavar="N|empty|any", default="any", callback=_expectation,
-              help="Append only if the log stands at position N, or is empty.")  # fmt: skip
-@click.option("--batch", metavar="N", type=click.IntRange(1, limits.GROUP_EVENTS),
-              help="Append in groups of N, each all or none; one group, unless given.")  # fmt: skip
+@click.option(
+    "--expect",
+    metavar="N|empty|any",
+    default="any",
+    callback=_expectation,
+    help="Append only if the log stands at position N, or is empty.",
+)
+@click.option(
+    "--batch",
+    metavar="N",
+    type=click.IntRange(1, limits.GROUP_EVENTS),
+    help="Append in groups of N, each all or none; one group, unless given.",
+)
 def append(bank: str, file: str, create: bool, expect: int | Expected, batch: int | None, as_json: bool) -> None:
     """Append new events from FILE, or from standard input: one JSON object, or JSON Lines.
 
