@@ -100,7 +100,7 @@ def _found_again(
         return None
     if event.k < 1:
         return []
-    models.catch_up(log, upto=event.seq - 1, only=("memory_index",))
+    models.catch_up(log, upto=event.seq - 1)
     with models.live() as view:
         return view.search(
             event.query, event.k, polarity=event.polarity, domain=event.domain, role=event.role, policy=policy
