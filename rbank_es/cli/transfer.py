@@ -99,10 +99,8 @@ def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
         say_json({"bank": opened.name, "format": form, "files": written})
     else:
         total = size_text(sum(file.size_bytes for file in written))
-        say(
         what = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
         say(f"wrote {what} ({total})")
-        )
 
 
 class _Written(msgspec.Struct, frozen=True):
