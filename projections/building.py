@@ -122,7 +122,7 @@ def remake_views(connection: sqlite3.Connection) -> None:
 def declared_views() -> dict[str, str]:
     """All views of this release by name, with the statements that create them."""
     views = {name: text for projection in ALL for name, text in projection.views.items()}
-    return {name: f"CREATE VIEW {name} AS {text}" for name, text in views.items()}
+    return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in views.items()}
 
 
 def views_in(connection: sqlite3.Connection) -> dict[str, str]:

@@ -1,8 +1,11 @@
-"""A log that is a list: what read models need of a log, without files."""
+"""A log that is a list, which is what read models need of a log; and what a file of read models holds, to compare."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from zlib import crc32
 
 import msgspec
@@ -10,6 +13,8 @@ import msgspec
 from rbank_es.events import Event, Ref, type_of
 from rbank_es.events.base import Candidate, Text
 from rbank_es.items import ItemText
+from rbank_es.projections import ALL, VIEWS
+from rbank_es.projections.view import View
 
 
 class FakeLog:
@@ -70,3 +75,15 @@ class FakeLog:
     def sync(self) -> None:
         """Count the call."""
         self.synced += 1
+
+
+def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table of a file of read models, in order; the search index apart, which only `search` tells."""
+    with closing(sqlite3.connect(path)) as connection:
+        tables = [table.name for projection in ALL for table in projection.tables]
+        return {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for name in tables}
+
+
+def shown(view: View) -> dict[str, list[str]]:
+    """All rows of all named views, in order."""
+    return {name: sorted(repr(row) for row in view.rows(name)) for name in VIEWS} | {"usage": [repr(view.usage())]}

@@ -1,0 +1,224 @@
+"""Laws of the read models, over histories that make sense and histories that don't."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.events import Event
+from rbank_es.policies.retrieval import RetrievalPolicy
+from rbank_es.projections import ALL
+from rbank_es.projections.read_models import ReadModels, rebuild
+from rbank_es.projections.view import View
+from rbank_es.state import State, fold, usage, wins
+from tests.fakes import FakeLog, dump, shown
+from tests.strategies import DOMAINS, WORDS, histories, stamped
+
+logs = histories(min_size=5, max_size=40, erased=True).map(stamped)
+memories = histories(
+    min_size=8, max_size=30, chapters=("learned", "learned", "learned", "consolidated", "ended"), erased=True
+).map(stamped)
+cuts = st.lists(st.integers(0, 80), max_size=4)
+law = settings(max_examples=40, deadline=None)
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "projections.sqlite"
+
+
+def bounds(events: Sequence[Event], chosen: Sequence[int]) -> list[int]:
+    return sorted({min(cut, len(events)) for cut in chosen} | {len(events)})
+
+
+def assert_equals_state(view: View, state: State) -> None:
+    """Everything that the views and the fold both know is the same."""
+    assert view.usage() == usage(state)
+    items = {row["id"]: row for row in view.rows("items")}
+    assert items == {id: items[id] | item_row(state, id) for id in state.items}
+    runs = {row["run"]: row for row in view.rows("runs")}
+    assert runs == {run: runs[run] | run_row(state, run) for run in state.runs}
+
+
+def item_row(state: State, id: str) -> dict[str, Any]:
+    entry = state.items[id]
+    item = entry.item
+    return {
+        "id": id,
+        "title": item.title,
+        "desc": item.desc,
+        "content": item.content,
+        "src": item.src,
+        "polarity": item.polarity,
+        "role": item.role,
+        "scope": item.scope,
+        "domain": item.domain,
+        "state": entry.state,
+        "support": entry.support,
+        "uses": len(state.uses.get(id, ())),
+        "wins": wins(state, id),
+        "born_seq": entry.born_seq,
+        "ended_seq": entry.ended_seq,
+        "extraction": entry.extraction,
+        "erased": entry.erased,
+    }
+
+
+def run_row(state: State, id: str) -> dict[str, Any]:
+    run = state.runs[id]
+    learning, scoring = state.verdicts.get((id, "learning")), state.verdicts.get((id, "scoring"))
+    return {name: getattr(run, name) for name in run.__struct_fields__} | {
+        "success": learning.success if learning else None,
+        "judge": learning.judge if learning else None,
+        "score": scoring.success if scoring else None,
+        "steps": len(state.ledgers[id].steps),
+    }
+
+
+@law
+@given(logs, cuts, st.integers(1, 7))
+def test_live_equals_rebuild_equals_fold(log: list[Event], chosen: list[int], size: int) -> None:
+    """However the log is cut into calls and batches, the rows are those of a rebuild and say what the fold says."""
+    with place() as path, patch.object(limits, "PROJECTION_BATCH_EVENTS", size):
+        models, fake = ReadModels.open(path), FakeLog(log)
+        for cut in bounds(log, chosen):
+            models.catch_up(fake, upto=cut)
+        other = path.with_name("rebuilt.sqlite")
+        rebuild(other, fake)
+        assert dump(path) == dump(other)
+        with models.live() as view:
+            assert_equals_state(view, fold(log))
+
+
+@law
+@given(logs)
+def test_every_prefix_equals_the_fold_of_that_prefix(log: list[Event]) -> None:
+    """A file that holds the whole log answers as of every position what the fold of that prefix says."""
+    with place() as path:
+        models = ReadModels.open(path)
+        models.catch_up(FakeLog(log))
+        for cut in range(len(log) + 1):
+            with models.as_of(cut) as view:
+                assert_equals_state(view, fold(log[:cut]))
+
+
+@law
+@given(logs, cuts)
+def test_as_of_equals_a_replay_up_to_there(log: list[Event], chosen: list[int]) -> None:
+    """Every named view shows, as of a position, what it shows in a file that was replayed to that position."""
+    with place() as path:
+        models, replayed = ReadModels.open(path), path.with_name("replayed.sqlite")
+        models.catch_up(FakeLog(log))
+        for cut in bounds(log, chosen):
+            rebuild(replayed, FakeLog(log), upto=cut)
+            with models.as_of(cut) as then, ReadModels.open(replayed).live() as now:
+                assert now.position == cut
+                assert shown(then) == shown(now)
+
+
+def plain(path: Path) -> dict[str, list[str]]:
+    """What somebody sees who opens the file with any SQLite tool."""
+    views = [view for projection in ALL for view in projection.views]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        return {name: sorted(repr(dict(row)) for row in connection.execute(f"SELECT * FROM {name}")) for name in views}
+
+
+@law
+@given(logs)
+def test_the_views_in_the_file_show_the_present(log: list[Event]) -> None:
+    """The plain SQL views equal what a `View` at the newest position reads."""
+    with place() as path:
+        models = ReadModels.open(path)
+        models.catch_up(FakeLog(log))
+        with models.live() as view:
+            seen = shown(view)
+        del seen["usage"]
+        assert plain(path) == seen
+
+
+@law
+@given(logs, cuts)
+def test_nothing_is_overwritten_but_an_open_end(log: list[Event], chosen: list[int]) -> None:
+    """A row once written stays, its key and values with it; at most its `to_seq`, if it was NULL, is set."""
+    with place() as path:
+        models, fake = ReadModels.open(path), FakeLog(log)
+        before: dict[str, list[tuple[object, ...]]] = {}
+        for cut in bounds(log, chosen):
+            models.catch_up(fake, upto=cut)
+            after = dump(path)
+            for name, rows in before.items():
+                now = {row[:-1]: row[-1] for row in after[name]}
+                for *values, end in rows:
+                    assert tuple(values) in now, name
+                    assert end in (None, now[tuple(values)]), name
+            before = after
+
+
+queries = st.lists(st.sampled_from((*WORDS, "café", "OR", '"', "sparql", "σίσυφος")), min_size=1, max_size=4).map(" ".join)
+policies = st.builds(
+    RetrievalPolicy,
+    weights=st.sampled_from(((1.0, 1.0, 1.0, 1.0), (4.0, 2.0, 1.0, 0.5), (0.0, 1.0, 0.0, 1.0))),
+    stop_words=st.sampled_from(("english-1", "none")),
+)
+filters = st.fixed_dictionaries(
+    {},
+    optional={
+        "polarity": st.sampled_from(("success", "failure")),
+        "domain": st.sampled_from(DOMAINS),
+        "role": st.just("planner"),
+    },
+)
+
+
+@law
+@given(memories, cuts, st.lists(queries, min_size=1, max_size=4), policies, filters, st.integers(1, 6))
+def test_ranking_as_of_equals_ranking_replayed(
+    log: list[Event],
+    chosen: list[int],
+    asked: list[str],
+    policy: RetrievalPolicy,
+    filters: dict[str, str],
+    k: int,
+) -> None:
+    """Ids, order and exact scores, live and as of, whether the index was grown, rebuilt or made for the view."""
+    with place() as path, patch.object(limits, "PROJECTION_BATCH_EVENTS", 3):
+        models, replayed = ReadModels.open(path), path.with_name("replayed.sqlite")
+        for cut in bounds(log, chosen):
+            models.catch_up(FakeLog(log), upto=cut)
+        for cut in bounds(log, chosen):
+            rebuild(replayed, FakeLog(log), upto=cut)
+            with models.as_of(cut) as then, ReadModels.open(replayed).live() as now:
+                for query in asked:
+                    found = then.search(query, k, policy=policy, **filters)
+                    assert found == now.search(query, k, policy=policy, **filters)
+                    assert found == sorted(found, key=lambda hit: (hit.score, hit.id))
+
+
+@law
+@given(memories, queries, policies, filters)
+def test_filters_narrow_and_change_no_score(
+    log: list[Event], query: str, policy: RetrievalPolicy, filters: dict[str, str]
+) -> None:
+    """What a filtered search finds is what an unfiltered one finds, less what doesn't fit."""
+    with place() as path:
+        models = ReadModels.open(path)
+        models.catch_up(FakeLog(log))
+        with models.live() as view:
+            every = view.search(query, limits.SEARCH_HITS, policy=policy)
+            some = view.search(query, limits.SEARCH_HITS, policy=policy, **filters)
+            items = {row["id"]: row for row in view.rows("items")}
+        fitting = [hit for hit in every if all(items[hit.id][name] == value for name, value in filters.items())]
+        assert [(hit.id, hit.score) for hit in some] == [(hit.id, hit.score) for hit in fitting]
+        assert all(items[hit.id]["state"] == "active" for hit in every)
+        assert not {hit.src for hit in every} & {"principle", "episode"}
