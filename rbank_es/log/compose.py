@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -62,13 +63,15 @@ def prepare(events: Sequence[Event], ids: Sequence[str], salts: Sequence[str]) -
     for event, event_id, salt in zip(events, ids, salts, strict=True):
         try:
             body = encode_body(event, salt)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise BadEvent(f"{type_of(event)} can't be encoded: {error}") from None
         marker = body.find(lines.SALT)
         if marker >= 0 and not body.startswith(salt.encode(), marker + len(lines.SALT) + 1):
             raise BadEvent(f"{type_of(event)}: no setting may be named 'salt'", path="$")
         if lines.ERASED in body:
             _refuse_marks(event)
+        if b":null" in body:
+            _refuse_nothing(event)
         prepared.append(Prepared(event, event.id or event_id, salt, body, len(body) > limits.INLINE_TEXT_BYTES))
     return prepared
 
@@ -78,6 +81,14 @@ def _refuse_marks(event: Event) -> None:
         value = getattr(event, name)
         if any(isinstance(part, Erased) for part in (value if isinstance(value, tuple) else (value,))):
             raise BadEvent("an erased mark can't be appended; leave the text out", path=f"$.{name}")
+
+
+def _refuse_nothing(event: Event) -> None:
+    """A number that JSON can't hold would be written as null, and read as not known."""
+    for name in facts_of(type(event)):
+        value = getattr(event, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadEvent(f"{value} is not a number that can be kept", path=f"$.{name}")
 
 
 def compose(prepared: Sequence[Prepared], now: Circumstances) -> Group:
@@ -110,6 +121,14 @@ def compose(prepared: Sequence[Prepared], now: Circumstances) -> Group:
     if len(data) > limits.GROUP_BYTES:
         raise LimitExceeded("bytes of one append", len(data), limits.GROUP_BYTES, "split it (append --batch N)")
     return Group(data, tuple(events), texts)
+
+
+def as_read(item: Prepared) -> Event:
+    """The event as a reader would get it, all texts in place; its position and time are not set."""
+    head = f'{_HEADS[type(item.event)]}0,"at":"","id":"{item.id}{_TAILS[type(item.event)]}'
+    if item.event.occurred_at:
+        head += f',"occurred_at":"{item.event.occurred_at}"'
+    return _checked(head.encode() + item.body + b"}", item.event)
 
 
 def _checked(line: bytes, event: Event) -> Event:

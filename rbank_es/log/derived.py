@@ -10,12 +10,14 @@ import os
 import struct
 import uuid
 from bisect import bisect_left
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
 import msgspec
 
+from rbank_es.errors import LogCorruption
 from rbank_es.log import lines
 from rbank_es.log.reader import opened
 from rbank_es.log.segments import Segment, blocks
@@ -37,6 +39,7 @@ class Hint(msgspec.Struct, frozen=True):
     at: str
     durable: int
     digest: str
+    crc: str
     boot: str
 
 
@@ -74,7 +77,10 @@ class IdIndex:
 
     def find(self, event_id: str) -> int | None:
         """Position of the event with this id, if it is in the segment."""
-        key = uuid.UUID(event_id).bytes
+        try:
+            key = uuid.UUID(event_id).bytes
+        except ValueError:
+            return None
         index = bisect_left(self, key)
         if index == self._count or self[index] != key:
             return None
@@ -82,16 +88,19 @@ class IdIndex:
         return int.from_bytes(self._data[start : start + 8], "big")
 
 
-def id_index(folder: Path, segment: Segment) -> IdIndex:
-    """The id index of a closed segment, from disk if a sound one is there, else made anew (and kept if possible)."""
+def id_index(folder: Path, segment: Segment, seed: int) -> IdIndex:
+    """The id index of a closed segment, from disk if a sound one is there, else made anew (and kept if possible).
+
+    Raises `LogCorruption` if it must be made and a line is damaged.
+    """
     path = folder / f"{segment.first:020d}.ids"
     status = segment.path.stat()
-    with suppress(OSError, ValueError), opened(path) as fd:
+    with suppress(OSError, ValueError, struct.error), opened(path) as fd:
         data = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         magic, inode, size, count, checksum = _HEADER.unpack_from(data)
         if (magic, inode, size) == (_MAGIC, status.st_ino, status.st_size) and crc32(data[_HEADER.size :]) == checksum:
             return IdIndex(data, count)
-    records = b"".join(sorted(_records(segment)))
+    records = b"".join(sorted(_records(segment, seed)))
     header = _HEADER.pack(_MAGIC, status.st_ino, status.st_size, len(records) // _RECORD, crc32(records))
     with suppress(OSError):
         scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -100,14 +109,14 @@ def id_index(folder: Path, segment: Segment) -> IdIndex:
     return IdIndex(header + records, len(records) // _RECORD)
 
 
-def _records(segment: Segment) -> list[bytes]:
+def _records(segment: Segment, seed: int) -> Iterator[bytes]:
     with opened(segment.path) as fd:
-        return [
-            uuid.UUID(event_id).bytes + seq.to_bytes(8, "big")
-            for _, complete in blocks(fd, 0)
-            for event_id, seq in map(id_and_seq, complete)
-            if event_id
-        ]
+        for base, complete in blocks(fd, 0):
+            if not all(lines.is_intact(line, seed) for line in complete[1 if base == 0 else 0 :]):
+                raise LogCorruption(segment.name, 0, base, "a line behind this byte is damaged, so its id is not known")
+            for event_id, seq in map(id_and_seq, complete):
+                if event_id:
+                    yield uuid.UUID(event_id).bytes + seq.to_bytes(8, "big")
 
 
 def id_and_seq(line: bytes) -> tuple[str, int]:

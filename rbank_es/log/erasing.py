@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -59,9 +60,12 @@ class Job(msgspec.Struct, frozen=True):
         return cls(tuple(msgspec.Raw(msgspec.json.encode(event)) for event in events))
 
     @classmethod
-    def read(cls, path: Path) -> Job:
-        """The job that a marker holds."""
-        return msgspec.json.decode(path.read_bytes(), type=cls)
+    def read(cls, path: Path) -> Job | None:
+        """The job that a marker holds; None if there is no marker any more."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except FileNotFoundError:
+            return None
 
     def events(self) -> list[ContentErased]:
         """The events that record the erasure."""
@@ -274,7 +278,9 @@ def _rewrite_line(
 def clear(folder: Path, keep: str, calls: System) -> None:
     """Remove all derived files: they may hold what was erased, and are made anew when wanted."""
     for path in folder.iterdir():
-        if path.name != keep:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != keep:
             path.unlink(missing_ok=True)
     calls.sync_directory(folder)
 

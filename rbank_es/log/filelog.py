@@ -144,7 +144,8 @@ class FileLog:
 
     def seq_of_id(self, event_id: str) -> int | None:
         """See `EventLog.seq_of_id`."""
-        return self._writer.ids.seq_of(event_id)
+        seq = self._writer.ids.seq_of(event_id)
+        return seq if seq is not None and seq <= self.position() else None
 
     def text(self, ref: Ref) -> str | None:
         """See `EventLog.text`."""

@@ -8,7 +8,9 @@ from pathlib import Path
 from rbank_es.log import derived, lines, system, verifying
 from rbank_es.log.protocol import Head
 from rbank_es.log.reader import Reader, Tail, opened
-from rbank_es.log.segments import Segment, list_segments, read_opened, segment_of
+from rbank_es.log.segments import Segment, last_line, list_segments, read_opened, segment_of
+
+CRC_CHARS = 8
 
 
 class Heads:
@@ -26,8 +28,7 @@ class Heads:
         self._seen: Tail | None = None
         self.durable = 0
         self.last_at = ""
-        self._digest: verifying.Digest | None = None
-        self._digest_of: tuple[str, int] | None = None
+        self._noted: tuple[str, int, verifying.Digest] | None = None
 
     def look(self) -> Tail:
         """Where the whole groups end now; takes no lock and changes nothing, the writer's knowledge included."""
@@ -48,14 +49,14 @@ class Heads:
         known, status = self.tail, segment.path.stat()
         same = known is not None and (known.segment, known.inode) == (segment, status.st_ino)
         start = (known.offset, known.seq) if known is not None and same else self.hinted(segment, status)
-        return self._reader.tail(segment, start, locked=True), same
+        return self._reader.tail(segment, start), same
 
     def hinted(self, segment: Segment, status: os.stat_result) -> tuple[int, int] | None:
         """The mark that the last writer left for this segment, if it fits the file as it is."""
         hint = derived.read_hint(self.folder, system.boot_id())
         if hint is None or (hint.segment, hint.inode) != (segment.name, status.st_ino):
             return None
-        if hint.offset > status.st_size:
+        if hint.offset > status.st_size or self._crc_before(segment, hint.offset) != hint.crc:
             return None
         if hint.digest:
             self.note_digest((hint.offset, hint.seq, bytes.fromhex(hint.digest)), segment, status.st_ino)
@@ -63,9 +64,18 @@ class Heads:
         self.durable = max(self.durable, hint.durable)
         return hint.offset, hint.seq
 
+    def _crc_before(self, segment: Segment, offset: int) -> str:
+        """Checksum of the line that ends at an offset; it tells whether the file is still the one that was meant."""
+        with opened(segment.path) as fd:
+            return last_line(fd, offset)[-CRC_CHARS - 2 : -2].decode(errors="replace")
+
     def note_digest(self, digest: verifying.Digest, segment: Segment, inode: int) -> None:
         """Remember a head digest of the last segment, from which later ones are chained on."""
-        self._digest, self._digest_of = digest, (segment.name, inode)
+        self._noted = segment.name, inode, digest  # at once: threads share it
+
+    def _noted_of(self, segment: Segment, inode: int) -> verifying.Digest | None:
+        noted = self._noted
+        return noted[2] if noted is not None and noted[:2] == (segment.name, inode) else None
 
     def head(self, position: int) -> Head:
         """The head at a position. Raises `LogCorruption` if the log doesn't reach it soundly."""
@@ -75,7 +85,7 @@ class Heads:
             first, offset = read_opened(segment, fd)
             start = (offset, segment.first - 1, bytes.fromhex(first.head))
             inode = os.fstat(fd).st_ino
-            known = self._digest if self._digest_of == (segment.name, inode) else None
+            known = self._noted_of(segment, inode)
             if known is not None and known[1] <= position and self._reader.fits(fd, segment, known[:2]):
                 start = known
             found = verifying.digest_upto(fd, start, position, self._seed, segment)
@@ -86,9 +96,9 @@ class Heads:
     def leave_hint(self) -> None:
         """Spare the next writer of this boot a check of the whole active segment."""
         tail = self.tail
-        if tail is None:
+        if tail is None or not tail.segment.path.exists():
             return
-        known = self._digest if self._digest_of == (tail.segment.name, tail.inode) else None
+        known = self._noted_of(tail.segment, tail.inode)
         digest = known[2].hex() if known is not None and known[:2] == (tail.offset, tail.seq) else ""
         derived.write_hint(
             self.folder,
@@ -100,6 +110,7 @@ class Heads:
                 at=self.last_at,
                 durable=self.durable,
                 digest=digest,
+                crc=self._crc_before(tail.segment, tail.offset),
                 boot=system.boot_id(),
             ),
         )

@@ -58,7 +58,9 @@ class Ids:
     def _in_closed(self, event_id: str, closed: list[Segment]) -> int | None:
         for segment in reversed(closed):
             if segment.name not in self._indexes:
-                self._indexes[segment.name] = derived.id_index(self._directory / derived.FOLDER, segment)
+                self._indexes[segment.name] = derived.id_index(
+                    self._directory / derived.FOLDER, segment, self._reader.seed
+                )
             seq = self._indexes[segment.name].find(event_id)
             if seq is not None:
                 return seq

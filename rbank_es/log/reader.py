@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from operator import attrgetter
@@ -22,6 +23,7 @@ from zlib import crc32
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.base import Event
 from rbank_es.events.codec import TYPES, decode_event
@@ -61,6 +63,14 @@ class Whole(NamedTuple):
     end: int
 
 
+class Wrong(NamedTuple):
+    """The first line of an active segment that is not what must stand there, at position `seq`."""
+
+    error: LogCorruption | UnknownEvent
+    offset: int
+    seq: int
+
+
 class Tail(NamedTuple):
     """Where the whole groups of the last segment end, and what its last event says.
 
@@ -94,6 +104,8 @@ class Reader:
         self.bank_id = bank_id
         self.seed = lines.seed_of(bank_id)
         self._marks: dict[tuple[str, int], Mark] = {}
+        self.holder: int | None = None
+        """The thread of this process that holds the bank's lock: it need not wait for itself."""
 
     def batches(self, after: int = 0, upto: int | None = None, types: Collection[str] | None = None) -> Iterator[Batch]:
         """Events with `after` < seq <= `upto`, of `types`. Follows the log into segments that appear meanwhile."""
@@ -105,6 +117,8 @@ class Reader:
             segments = list_segments(self.directory)
             if not segments or (upto is not None and after >= upto):
                 return
+            if segments[0].first != 1:
+                raise LogCorruption(segments[0].name, 1, 0, "the segments before it are missing")
             index = segment_of(segments, after + 1)
             if index + 1 < len(segments):
                 yield from self._closed(segments[index], segments[index + 1], after, upto, wanted)
@@ -120,29 +134,34 @@ class Reader:
             return batch.segment, batch.events[0], batch.lines[0]
         return None
 
+    def beginning(self, fd: int, segment: Segment) -> Mark:
+        """Where the first event of a segment stands. Raises `LogCorruption` if the segment is not this bank's."""
+        first, offset = read_opened(segment, fd)
+        if first.bank != self.bank_id:
+            raise LogCorruption(segment.name, 1, 0, f"it belongs to bank {first.bank}, not {self.bank_id}")
+        return offset, segment.first - 1
+
     def _start(self, fd: int, segment: Segment, after: int, *, closed: bool) -> Mark:
         """Where to begin in a segment: behind the last event read, if that fits, else found by bisection.
 
         Only the active segment is never rewritten, so only there a remembered offset still means what it meant.
         """
-        first, offset = read_opened(segment, fd)
-        if first.bank != self.bank_id:
-            raise LogCorruption(segment.name, 1, 0, f"belongs to bank {first.bank}, not {self.bank_id}")
+        start = self.beginning(fd, segment)
         if after < segment.first:
-            return offset, segment.first - 1
+            return start
         status = os.fstat(fd)
         known = None if closed else self._marks.get((segment.name, status.st_ino))
         if known is not None and known[1] <= after and self.fits(fd, segment, known):
-            offset = known[0]
+            start = known
             if known[1] == after:
                 return known
-        return find_line(fd, offset, status.st_size, after + 1, self.seed), -1
+        return find_line(fd, start, status.st_size, after + 1, self.seed)
 
     def fits(self, fd: int, segment: Segment, mark: Mark) -> bool:
         """Whether a remembered offset is still right behind that position: the file may have been put back."""
         offset, seq = mark
         line = last_line(fd, offset)
-        if not lines.is_intact(line, self.seed):
+        if os.pread(fd, 1, offset - 1) != b"\n" or not lines.is_intact(line, self.seed):
             return False
         if line.startswith(lines.SEGMENT):
             return seq == segment.first - 1
@@ -155,51 +174,22 @@ class Reader:
     ) -> Iterator[Batch]:
         with opened(segment.path) as fd:
             offset, seq = self._start(fd, segment, after, closed=True)
-            sealed = False
             for base, complete in blocks(fd, offset):
-                numbered, sealed = self._numbered(segment, following, base, complete, sealed)
-                if wanted is not None:
-                    numbered = self._of_types(segment, base, complete, numbered, wanted)
-                events = self._decoded(numbered)
-                if events is None or not self._in_order(events, seq, gaps=wanted is not None):
-                    raise self._explained(segment, base, complete, numbered, seq if wanted is None else -1)
-                if not events:
-                    continue
-                seq = events[-1].seq
-                batch = _window(segment, events, numbered, after, upto)
-                if batch.events:
-                    yield batch
-                if upto is not None and seq >= upto:
-                    return
-            if not sealed:
-                raise LogCorruption(segment.name, 0, offset, "the segment is followed by another but not closed")
-
-    def _numbered(
-        self, segment: Segment, following: Segment, base: int, complete: list[bytes], sealed: bool
-    ) -> tuple[list[bytes], bool]:
-        """The numbered lines of a block, and whether the segment is closed by its end."""
-        numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
-        last = complete[-1]
-        if not last.startswith(lines.SEALED):
-            return numbered, sealed
-        seal = read_sealed(last, self.seed)
-        offset = base + sum(map(len, complete)) + len(complete) - len(last) - 1
-        if seal is None:
-            raise LogCorruption(segment.name, 0, offset, "the line that closes the segment is damaged")
-        if seal.last + 1 != following.first:
-            reason = f"it closes at {seal.last:,}, the next segment begins at {following.first:,}"
-            raise LogCorruption(segment.name, 0, offset, reason)
-        return numbered, True
-
-    def _of_types(
-        self, segment: Segment, base: int, complete: list[bytes], numbered: list[bytes], wanted: frozenset[bytes]
-    ) -> list[bytes]:
-        """The lines of the types wanted. A damaged type must not pass for one that nobody asked for."""
-        types = [line[9 : line.find(b'"', 9)] for line in numbered]
-        if not set(types) <= _KNOWN:
-            strange = [line for line, type_ in zip(numbered, types, strict=True) if type_ not in _KNOWN]
-            raise self._explained(segment, base, complete, strange, -1)
-        return [line for line, type_ in zip(numbered, types, strict=True) if type_ in wanted]
+                numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+                chosen, expected = _of_types(numbered, range(seq + 1, seq + 1 + len(numbered)), wanted)
+                events, error = self._decoded(chosen), None
+                if events is None or list(map(_SEQ, events)) != list(expected):
+                    events, error = self._sound(fd, segment, base, complete, chosen, expected)
+                if events:
+                    batch = _window(segment, events, chosen, after, upto)
+                    if batch.events:
+                        yield batch
+                    if upto is not None and events[-1].seq >= upto:
+                        return
+                if error is not None:
+                    raise error
+                offset, seq = base + sum(map(len, complete)) + len(complete), seq + len(numbered)
+            self._check_closing(fd, segment, following, offset, seq)
 
     def _decoded(self, numbered: list[bytes]) -> list[Event] | None:
         """The events of lines, if every one is intact and an event of this release; else None."""
@@ -208,42 +198,54 @@ class Reader:
             return None
         try:
             return [decode_event(line) for line in numbered]
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, UnknownEvent):
             return None
 
-    def _in_order(self, events: list[Event], before: int, *, gaps: bool) -> bool:
-        positions = list(map(_SEQ, events))
-        if not positions:
-            return True
-        first = positions[0] if before < 0 else before + 1
-        if gaps:
-            return positions[0] >= first and sorted(set(positions)) == positions
-        return positions == list(range(first, first + len(positions)))
+    def _sound(
+        self, fd: int, segment: Segment, base: int, complete: list[bytes], chosen: list[bytes], positions: Sequence[int]
+    ) -> tuple[list[Event], LogCorruption | UnknownEvent | None]:
+        """The events before the first line of a block that is wrong, and what is wrong with it."""
+        offsets = accumulate((len(line) + 1 for line in complete), initial=base)
+        place = dict(zip(map(id, complete), offsets, strict=False))
+        events: list[Event] = []
+        for line, position in zip(chosen, positions, strict=True):
+            found = self._try(fd, segment, line, place[id(line)], position)
+            if not isinstance(found, Event):
+                return events, found
+            events.append(found)
+        return events, None
 
-    def _explained(
-        self, segment: Segment, base: int, complete: list[bytes], suspects: list[bytes], before: int
-    ) -> LogCorruption:
-        """The first thing that is wrong with the lines of a block, in words."""
-        offsets = list(accumulate((len(line) + 1 for line in complete), initial=base))
-        place = {id(line): (number, offsets[number]) for number, line in enumerate(complete)}
-        for line in suspects:
-            number, offset = place[id(line)]
-            found = self._try(segment, line, number + 1, offset)
-            if isinstance(found, LogCorruption):
-                return found
-            if before >= 0 and found.seq != before + 1:
-                return LogCorruption(segment.name, number + 1, offset, f"position {found.seq:,} follows {before:,}")
-            before = found.seq
-        return LogCorruption(segment.name, 0, base, "its events are not in order")
-
-    def _try(self, segment: Segment, line: bytes, number: int, offset: int) -> Event | LogCorruption:
-        """The event of a line, or what is wrong with it. Raises `UnknownEvent` for a log from the future."""
+    def _try(
+        self, fd: int, segment: Segment, line: bytes, offset: int, position: int
+    ) -> Event | LogCorruption | UnknownEvent:
+        """The event of a line that must be at a position, or what is wrong with it."""
         if not lines.is_intact(line, self.seed):
-            return LogCorruption(segment.name, number, offset, "checksum is wrong: bytes were changed or lost")
+            return self.damage(fd, segment, offset, "checksum is wrong: bytes were changed or lost")
         try:
-            return decode_event(line)
+            event = decode_event(line)
+        except UnknownEvent as error:
+            return error
         except (msgspec.DecodeError, RecursionError) as error:
-            return LogCorruption(segment.name, number, offset, f"not an event of this log: {error}")
+            return self.damage(fd, segment, offset, f"not an event of this log: {error}")
+        if event.seq != position:
+            return self.damage(fd, segment, offset, f"position {event.seq:,} stands where {position:,} must")
+        return event
+
+    def damage(self, fd: int, segment: Segment, offset: int, reason: str) -> LogCorruption:
+        """The error for the line that begins at an offset."""
+        number = 1 + sum(data.count(b"\n") for data in _pieces(fd, offset))
+        return LogCorruption(segment.name, number, offset, reason)
+
+    def _check_closing(self, fd: int, segment: Segment, following: Segment, end: int, seq: int) -> None:
+        """Raises `LogCorruption` unless the segment ends, at `end`, with a line that closes it at position `seq`."""
+        last = last_line(fd, end)
+        offset = end - len(last) - 1
+        seal = read_sealed(last, self.seed)
+        if seal is None or end != os.fstat(fd).st_size:
+            raise self.damage(fd, segment, offset, "the line that closes the segment is damaged or missing")
+        if (seal.last, seal.last + 1) != (seq, following.first):
+            reason = f"it closes at {seal.last:,} after {seq:,}, the next segment begins at {following.first:,}"
+            raise self.damage(fd, segment, offset, reason)
 
     # ---------------------------------------------------------------- the active segment
 
@@ -266,17 +268,17 @@ class Reader:
                     break
             return before
 
-    def wholes(self, fd: int, segment: Segment, offset: int, before: int, *, locked: bool = False) -> Iterator[Whole]:
-        """Whole groups of an active segment from `offset` on, many at a time; `before` is the position before, or -1.
+    def wholes(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
+        """Whole groups of an active segment from `offset` on, many at a time; `before` is the position before it.
 
         Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line vouches for the
-        damaged one. `locked`: the caller holds the bank's lock, so nothing moves.
+        damaged one, `UnknownEvent` for a line from the future.
         """
         while True:
             base, complete = next(blocks(fd, offset), (offset, []))
             whole = self._quickly(base, complete, before)
             if whole is None:
-                yield from self._carefully(fd, segment, offset, before, locked)
+                yield from self._carefully(fd, segment, offset, before)
                 return
             if not whole.events:
                 return
@@ -287,7 +289,7 @@ class Reader:
         """The whole groups at the beginning of a block, if nothing in it is wrong and it isn't cut in the middle."""
         numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
         events = self._decoded(numbered)
-        if events is None or not self._in_order(events, before, gaps=False):
+        if events is None or list(map(_SEQ, events)) != list(range(before + 1, before + 1 + len(events))):
             return None
         if not events:
             return Whole([], [], base) if not complete else None
@@ -299,22 +301,39 @@ class Reader:
         end = next(i for i in range(len(complete) - 1, -1, -1) if complete[i] is numbered[count - 1]) + 1
         return Whole(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
 
-    def _carefully(self, fd: int, segment: Segment, offset: int, before: int, locked: bool) -> Iterator[Whole]:
-        """Groups one by one, deciding at the first line that is wrong what kind of wrong it is."""
+    def _carefully(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
+        """Groups one by one, deciding at the first line that is wrong what kind of wrong it is.
+
+        What looked damaged may have been a tail that was just being healed. So it is read again from the end of the
+        last whole group, while no writer moves.
+        """
+        for found in self._groups(fd, segment, offset, before):
+            if isinstance(found, Whole):
+                yield found
+                offset, before = found.end, found.events[-1].seq
+                continue
+            with self.quiet():
+                again = next(self._groups(fd, segment, offset, before), None)
+                if isinstance(again, Wrong) and self._vouched(fd, again):
+                    raise again.error
+            return
+
+    def _groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole | Wrong]:
+        """Groups one by one, and then the first line that is wrong, if there is one."""
         events: list[Event] = []
         group: list[bytes] = []
-        seq, number = before, 0
+        seq = before
         for base, complete in blocks(fd, offset):
             at = base
             for line in complete:
-                number += 1
                 here, at = at, at + len(line) + 1
                 if line.startswith((lines.ANY_TEXT, lines.SEGMENT)) and lines.is_intact(line, self.seed):
                     continue
-                found = self._try(segment, line, number, here)
-                if isinstance(found, LogCorruption) or not _follows(found, seq, events):
-                    expected = seq + 1 if seq >= 0 else segment.first
-                    self._settle(fd, segment, here, expected, found, number, locked)
+                found = self._try(fd, segment, line, here, seq + 1)
+                if isinstance(found, Event) and events and found.more != events[-1].more - 1:
+                    found = self.damage(fd, segment, here, "a group of events is not whole")
+                if not isinstance(found, Event):
+                    yield Wrong(found, here, seq + 1)
                     return
                 seq = found.seq
                 events.append(found)
@@ -323,59 +342,39 @@ class Reader:
                     yield Whole(events, group, at)
                     events, group = [], []
 
-    def _settle(
-        self,
-        fd: int,
-        segment: Segment,
-        offset: int,
-        seq: int,
-        found: Event | LogCorruption,
-        number: int,
-        locked: bool,
-    ) -> None:
-        """Decide what damage in the active segment is: an interrupted append (return), or corruption (raise)."""
-        with self._quiet(locked):
-            again = next((complete[0] for _, complete in blocks(fd, offset)), b"")
-            event = self._try(segment, again, number, offset)
-            if not isinstance(event, LogCorruption) and event.seq == seq:
-                return
-            if not self._vouched(fd, offset, seq):
-                return
-        if isinstance(found, LogCorruption):
-            raise found
-        raise LogCorruption(segment.name, number, offset, f"position {found.seq:,} where {seq:,} must follow")
-
     @contextmanager
-    def _quiet(self, locked: bool) -> Iterator[None]:
-        """No writer moves while this is held: what looked damaged may have been a tail that was just being healed."""
+    def quiet(self) -> Iterator[None]:
+        """No writer moves while this is held."""
         path = self.directory / "lock"
-        if locked or not path.exists():
+        if self.holder == threading.get_ident() or not path.exists():
             yield
             return
         with system.locked(path, str(self.directory), shared=True):
             yield
 
-    def _vouched(self, fd: int, offset: int, seq: int) -> bool:
-        """Whether an intact line behind `offset` says that position `seq` had reached the disk."""
-        for _, complete in blocks(fd, offset):
+    def _vouched(self, fd: int, wrong: Wrong) -> bool:
+        """Whether that line had reached the disk: an intact line behind it says so, or it is itself intact."""
+        if isinstance(wrong.error, UnknownEvent):
+            return True
+        for _, complete in blocks(fd, wrong.offset):
             for line in complete:
                 if line.startswith(lines.ANY_TEXT) or not lines.is_intact(line, self.seed):
                     continue
                 if line.startswith(lines.SEALED):
                     return True
-                if not line.startswith(lines.SEGMENT) and lines.counters_of(line)[1] >= seq:
+                if not line.startswith(lines.SEGMENT) and lines.counters_of(line)[1] >= wrong.seq:
                     return True
         return False
 
-    def tail(self, segment: Segment, start: Mark | None = None, *, locked: bool = False) -> Tail:
+    def tail(self, segment: Segment, start: Mark | None = None) -> Tail:
         """Where the whole groups of the last segment end, reading on from `start`."""
         with opened(segment.path) as fd:
             status = os.fstat(fd)
             if start is None or not self.fits(fd, segment, start):
-                start = (read_opened(segment, fd)[1], segment.first - 1)
+                start = self.beginning(fd, segment)
             offset, before = start
             at, durable = "", 0
-            for whole in self.wholes(fd, segment, offset, before, locked=locked):
+            for whole in self.wholes(fd, segment, offset, before):
                 last = whole.events[-1]
                 offset, before, at, durable = whole.end, last.seq, last.at, max(durable, last.dur)
             line = last_line(fd, status.st_size)
@@ -384,14 +383,38 @@ class Reader:
 
     def find_id(self, event_id: str, segment: Segment) -> int | None:
         """Position of the event with this id in a segment, by searching its bytes."""
+        needle = b',"id":"%b","v":' % event_id.encode()
         with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
-            at = whole.find(b',"id":"%b","v":' % event_id.encode())
-            if at < 0:
-                return None
-            begin = whole.rfind(b"\n", 0, at) + 1
-            end = whole.find(b"\n", at)
-            line = whole[begin:end] if end >= 0 else b""
-            return lines.seq_of(line) if lines.is_intact(line, self.seed) else None
+            at = whole.find(needle)
+            while at >= 0:
+                begin = whole.rfind(b"\n", 0, at) + 1
+                line = whole[begin : whole.find(b"\n", at)]
+                # The same characters may stand in the facts of another event; its own id comes first.
+                if line.find(b',"id":"') == at - begin and lines.is_intact(line, self.seed):
+                    return lines.seq_of(line)
+                at = whole.find(needle, at + 1)
+            return None
+
+
+def _pieces(fd: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file up to an offset, a block at a time."""
+    for offset in range(0, end, limits.READ_BLOCK_BYTES):
+        yield os.pread(fd, min(limits.READ_BLOCK_BYTES, end - offset), offset)
+
+
+def _of_types(
+    numbered: list[bytes], positions: range, wanted: frozenset[bytes] | None
+) -> tuple[list[bytes], Sequence[int]]:
+    """The lines of the types wanted, with the positions they must have.
+
+    A line of a type that nobody knows is taken along, to be looked at: it must not pass for one that nobody asked for.
+    """
+    if wanted is None:
+        return numbered, positions
+    types = [line[9 : line.find(b'"', 9)] for line in numbered]
+    taken = wanted if set(types) <= _KNOWN else wanted | (set(types) - _KNOWN)
+    chosen = [index for index, type_ in enumerate(types) if type_ in taken]
+    return [numbered[index] for index in chosen], [positions[index] for index in chosen]
 
 
 def _window(segment: Segment, events: list[Event], numbered: list[bytes], after: int, upto: int | None) -> Batch:
@@ -410,9 +433,3 @@ def _chosen(batch: Batch, wanted: frozenset[bytes] | None) -> Batch:
     pairs = zip(batch.events, batch.lines, strict=True)
     chosen = [(event, line) for event, line in pairs if line[9 : line.find(b'"', 9)] in wanted]
     return Batch(batch.segment, [event for event, _ in chosen], [line for _, line in chosen])
-
-
-def _follows(event: Event, before: int, group: list[Event]) -> bool:
-    in_order = before < 0 or event.seq == before + 1
-    counts_down = not group or event.more == group[-1].more - 1
-    return in_order and counts_down

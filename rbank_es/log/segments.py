@@ -13,10 +13,19 @@ from typing import NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import LogCorruption
+from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.log import lines
 
 _NAME = re.compile(r"\d{20}\.jsonl")
+FORMAT = 1
+"""The format of segments that this release writes and reads."""
+
+
+class _Format(msgspec.Struct, frozen=True, tag_field="type", tag="segment_opened"):
+    format: int
+
+
+_FORMAT: msgspec.json.Decoder[_Format] = msgspec.json.Decoder(_Format)
 _OPENED: msgspec.json.Decoder[lines.Opened] = msgspec.json.Decoder(lines.Opened)
 _SEALED: msgspec.json.Decoder[lines.Sealed] = msgspec.json.Decoder(lines.Sealed)
 
@@ -72,12 +81,15 @@ def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
     """First line of a segment, and the offset behind it. Raises `LogCorruption` if it isn't what it must be."""
     line = os.pread(fd, 4096, 0).partition(b"\n")[0]
     try:
+        version = _FORMAT.decode(line).format
+        if version > FORMAT:
+            raise UnknownEvent("segment_opened", version, FORMAT)
         opened = _OPENED.decode(line)
     except msgspec.DecodeError as error:
         raise LogCorruption(segment.name, 1, 0, f"not the first line of a segment ({error})") from None
     if not lines.is_intact(line, lines.seed_of(opened.bank)):
         raise LogCorruption(segment.name, 1, 0, "checksum of the first line is wrong")
-    if opened.first != segment.first or opened.format != 1:
+    if opened.first != segment.first or opened.format != FORMAT:
         reason = f"the first line says format {opened.format} from {opened.first}, the file's name says {segment.first}"
         raise LogCorruption(segment.name, 1, 0, reason)
     return opened, len(line) + 1
@@ -107,20 +119,21 @@ def last_line(fd: int, size: int) -> bytes:
         length *= 16
 
 
-def find_line(fd: int, low: int, high: int, seq: int, seed: int) -> int:
-    """An offset between `low` and `high` at which a line begins and from which on a reader meets position `seq`.
+def find_line(fd: int, start: tuple[int, int], high: int, seq: int, seed: int) -> tuple[int, int]:
+    """An offset behind `start` at which a line begins and from which on a reader meets position `seq`, with the
+    position before it.
 
-    A bisection over bytes: what it lands on is used only if it is intact, else it stays with `low`, which is right
+    A bisection over bytes: what it lands on is used only if it is intact, else it stays where it is, which is right
     too, only slower.
     """
-    while high - low > limits.READ_BLOCK_BYTES // 16:
-        middle = (low + high) // 2
+    while high - start[0] > limits.READ_BLOCK_BYTES // 16:
+        middle = (start[0] + high) // 2
         found = _numbered_from(fd, middle, high, seed)
         if found is None or found[1] > seq:
             high = middle
         else:
-            low = found[0]
-    return low
+            start = found[0], found[1] - 1
+    return start
 
 
 def _numbered_from(fd: int, offset: int, high: int, seed: int) -> tuple[int, int] | None:

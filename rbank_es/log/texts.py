@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +35,7 @@ class Texts:
         self._directory = directory
         self._seed = lines.seed_of(bank_id)
         self._indexes: dict[tuple[str, int], _Index] = {}
+        self._mutex = threading.Lock()
 
     def line(self, key: str, segment: Segment) -> bytes | None:
         """The line of a text in a segment, erased or not, without newline; None if it isn't there."""
@@ -44,10 +47,15 @@ class Texts:
                     line = b"" if offset is None else whole[offset : whole.find(b"\n", offset)]
                     if line.startswith(lines.ANY_TEXT) and lines.key_of_text(line) == key:
                         return line
-                    self._indexes.pop((segment.name, status.st_ino), None)
+                    with self._mutex:
+                        self._indexes.pop((segment.name, status.st_ino), None)
         return None
 
     def _index(self, segment: Segment, fd: int, inode: int, size: int) -> _Index:
+        with self._mutex:
+            return self._indexed(segment, fd, inode, size)
+
+    def _indexed(self, segment: Segment, fd: int, inode: int, size: int) -> _Index:
         known = self._indexes.pop((segment.name, inode), _Index(0, {}))
         if known.scanned < size:
             known = _Index(_scan(fd, known.scanned, known.offsets), known.offsets)
@@ -55,6 +63,10 @@ class Texts:
         while len(self._indexes) > _SEGMENTS_KEPT:
             self._indexes.pop(next(iter(self._indexes)))
         return known
+
+    def holds(self, ref: Ref) -> bool:
+        """Whether a handle names a text of this bank, erased or not."""
+        return any(self.line(ref.key, segment) is not None for segment in list_segments(self._directory))
 
     def read(self, ref: Ref, segment: Segment | None = None) -> str | None:
         """The text that a handle names; None if it was erased. Raises `LogCorruption` if it isn't there or damaged."""
@@ -94,6 +106,13 @@ class Texts:
         if text is None:
             return Erased("0" * 64)
         return msgspec.json.decode(text, type=ItemText) if value.dtype == "item" else text
+
+
+def refs_of(event: Event) -> Iterator[Ref]:
+    """The handles that an event holds."""
+    for name in texts_of(type(event)):
+        value = getattr(event, name)
+        yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Ref))
 
 
 def _scan(fd: int, start: int, offsets: dict[str, int]) -> int:

@@ -14,7 +14,7 @@ from rbank_es.events.base import Ref
 from rbank_es.events.codec import decode_event
 from rbank_es.log import lines
 from rbank_es.log.protocol import Head, TornTail, Verification
-from rbank_es.log.reader import Reader, opened
+from rbank_es.log.reader import Reader, Tail, opened
 from rbank_es.log.segments import Segment, blocks, list_segments, read_opened, read_sealed
 
 Digest = tuple[int, int, bytes]
@@ -50,18 +50,26 @@ def digest_upto(fd: int, start: Digest, position: int, seed: int, segment: Segme
 
 
 def verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head] = ()) -> Verification:
-    """Check every byte of a log. Raises `LogCorruption` for damage, `CheckFailed` if a noted head doesn't hold."""
+    """Check every byte of a log. Raises `LogCorruption` for damage, `CheckFailed` if a noted head doesn't hold.
+
+    Takes no lock where all is well. What looks wrong may be an erasure that was under way: then once more, while no
+    writer moves.
+    """
+    try:
+        return _verify(directory, bank_id, reader, noted)
+    except LogCorruption:
+        with reader.quiet():
+            return _verify(directory, bank_id, reader, noted)
+
+
+def _verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head]) -> Verification:
     segments = list_segments(directory)
-    check = _Check(bank_id, {head.seq: head for head in noted})
-    torn = None
+    check = _Check(bank_id, noted)
     for segment in segments[:-1]:
         check.segment(segment, None)
     last = segments[-1]
     tail = reader.tail(last)
-    check.segment(last, tail.offset)
-    size = last.path.stat().st_size
-    if size > tail.offset:
-        torn = TornTail(last.name, tail.offset, size - tail.offset)
+    check.segment(last, tail.offset if tail.sealed is None else None)
     check.finish()
     return Verification(
         head=Head(check.seq, check.digest.hex()),
@@ -70,15 +78,27 @@ def verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head] 
         texts=check.texts,
         erased=len(check.marks) + len(check.erased_texts),
         noted=tuple(noted),
-        torn=torn,
+        torn=_torn(reader, last, tail) if tail.sealed is None else None,
     )
+
+
+def _torn(reader: Reader, last: Segment, tail: Tail) -> TornTail | None:
+    """What stands behind the whole groups, if it isn't an append under way."""
+    if last.path.stat().st_size == tail.offset:
+        return None
+    with reader.quiet():
+        size, tail = last.path.stat().st_size, reader.tail(last, (tail.offset, tail.seq))
+    return TornTail(last.name, tail.offset, size - tail.offset) if size > tail.offset and not tail.sealed else None
 
 
 class _Check:
     """One pass over all lines, in order."""
 
-    def __init__(self, bank_id: str, noted: dict[int, Head]) -> None:
-        self.bank_id, self.seed, self.noted = bank_id, lines.seed_of(bank_id), noted
+    def __init__(self, bank_id: str, noted: Sequence[Head]) -> None:
+        self.bank_id, self.seed = bank_id, lines.seed_of(bank_id)
+        self.noted: dict[int, set[str]] = {}
+        for head in noted:
+            self.noted.setdefault(head.seq, set()).add(head.digest)
         self.seq, self.digest, self.more, self.texts, self.erased_at = 0, lines.GENESIS, 0, 0, 0
         self.marks: set[tuple[int, str, str]] = set()
         self.erased_texts: set[str] = set()
@@ -173,17 +193,17 @@ class _Check:
                 raise self.bad(f"the text that {unit.path} names is missing")
 
     def _compare(self, seq: int) -> None:
-        head = self.noted.pop(seq, None)
-        if head is not None and head.digest != self.digest.hex():
-            raise CheckFailed(
-                f"the head noted at {seq:,} was {head.digest}, it is {self.digest.hex()}: "
-                "something up to that position was changed"
-            )
+        for digest in self.noted.pop(seq, ()):
+            if digest != self.digest.hex():
+                raise CheckFailed(
+                    f"the head noted at {seq:,} was {digest}, it is {self.digest.hex()}: "
+                    "something up to that position was changed"
+                )
 
     def finish(self) -> None:
         """What can be said only at the end: noted heads beyond it, and erased marks that no event lists."""
-        for head in self.noted.values():
-            raise CheckFailed(f"a head was noted at {head.seq:,}, the log ends at {self.seq:,}: events were cut off")
+        for seq in sorted(self.noted):
+            raise CheckFailed(f"a head was noted at {seq:,}, the log ends at {self.seq:,}: events were cut off")
         unlisted = self.marks - self.listed
         if unlisted or self.erased_texts - self.listed_texts:
             seq = min((mark[0] for mark in unlisted), default=0)

@@ -16,17 +16,26 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, LogFailed, LogUnavailable, PositionConflict
+from rbank_es.errors import (
+    BadEvent,
+    DuplicateEvent,
+    LimitExceeded,
+    LogError,
+    LogFailed,
+    LogUnavailable,
+    PositionConflict,
+)
+from rbank_es.events import ContentErased
 from rbank_es.events.base import Event, type_of
 from rbank_es.events.intake import check_identity
 from rbank_es.log import derived, erasing, lines, names, system
-from rbank_es.log.compose import Circumstances, Group, Prepared, compose, prepare, same_content
+from rbank_es.log.compose import Circumstances, Group, Prepared, as_read, compose, prepare, same_content
 from rbank_es.log.heads import Heads
 from rbank_es.log.ids import Ids
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Erasing, Erasure, Expected
 from rbank_es.log.reader import Reader, Tail, opened
 from rbank_es.log.segments import Segment, list_segments, read_opened, segment_path
-from rbank_es.log.texts import Texts
+from rbank_es.log.texts import Texts, refs_of
 
 FAILED = "FAILED"
 LOCK = "lock"
@@ -84,6 +93,7 @@ class Writer:
             if self._lock_fd < 0:
                 self._lock_fd = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             system.take(self._lock_fd, self._place)
+            self._reader.holder = threading.get_ident()
         except OSError as error:
             self._mutex.release()
             raise LogUnavailable(self._place, "write to", error) from error
@@ -93,6 +103,7 @@ class Writer:
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
         try:
+            self._reader.holder = None
             system.release(self._lock_fd)
         finally:
             self._mutex.release()
@@ -128,6 +139,7 @@ class Writer:
         self._heads.last_at = max(self._heads.last_at, tail.at) or self._time_before(tail.segment)
         self._heads.tail = tail
         if tail.sealed is not None:
+            self._sync_active()  # whoever closed the segment may have died before this
             return self._open_next(tail.sealed.last, tail.sealed.head)
         if tail.offset < os.fstat(self._fd).st_size:
             self._system.truncate(self._fd, tail.offset)
@@ -147,6 +159,8 @@ class Writer:
 
     def append(self, events: Sequence[Event], expected: int | Expected) -> Appended:
         """See `EventLog.append`."""
+        if any(isinstance(event, ContentErased) for event in events):
+            raise BadEvent("content_erased is written by erasing, and by nothing else", path="$.type")
         prepared = self._prepare(events)
         while True:
             try:
@@ -182,7 +196,10 @@ class Writer:
         return [self._owned(item) if lines.REF in item.body else item for item in prepared]
 
     def _owned(self, item: Prepared) -> Prepared:
-        """With texts in place of handles: a handle is good only within its own segment."""
+        """With texts in place of handles: a handle is good only within its own segment. Raises `BadEvent`."""
+        for ref in refs_of(item.event):
+            if not self._texts.holds(ref):
+                raise BadEvent(f"{type_of(item.event)}: the handle {ref.key[:12]}… names no text of this bank")
         return prepare([self._texts.resolved(item.event)], [item.id], [item.salt])[0]
 
     def _check(self, expected: int | Expected, actual: int) -> None:
@@ -213,8 +230,7 @@ class Writer:
         if there is None:
             raise LogUnavailable(self._place, "read", OSError(f"position {seq:,} is gone"))
         stored = self._texts.resolved(there[1], there[0])
-        given = compose([item._replace(long=False)], self._circumstances(seq)).events[0]
-        if not same_content(stored, given):
+        if not same_content(stored, as_read(item)):
             raise DuplicateEvent(item.id, seq, "with other content")
         return there[1]
 
@@ -233,10 +249,11 @@ class Writer:
         self._write(group.data, tail)
         last = group.events[-1]
         tail = Tail(tail.segment, tail.inode, tail.offset + len(group.data), last.seq, last.at, 0, None)
-        self._heads.tail, self._heads.last_at, self._dirty = tail, last.at, True
         self.ids.add(group.events)
         if self._stored is not None:
             self._stored.update(group.texts)
+        # Last: whoever is interrupted before this finds a file that is longer than it knows, and looks again.
+        self._heads.last_at, self._dirty, self._heads.tail = last.at, True, tail
         return Appended(group.events[0].seq, last.seq, group.events), tail
 
     def _compose(self, prepared: list[Prepared], tail: Tail) -> Group:
@@ -245,12 +262,16 @@ class Writer:
         return compose(prepared, self._circumstances(tail.seq + 1))
 
     def _write(self, data: bytes, tail: Tail) -> None:
-        """All of the bytes or none: what a full disk or a signal cuts short is taken back."""
+        """All of the bytes or none: what a full disk or a signal cuts short is taken back.
+
+        What was written whole is not: somebody may have read it.
+        """
         try:
             self._system.write(self._fd, data)
         except BaseException:
             with suppress(OSError):
-                self._system.truncate(self._fd, tail.offset)
+                if os.fstat(self._fd).st_size < tail.offset + len(data):
+                    self._system.truncate(self._fd, tail.offset)
             raise
 
     def _acknowledge(self, fd: int, last: int) -> None:
@@ -267,19 +288,22 @@ class Writer:
     def fail(self, error: OSError) -> None:
         """After one failed sync nobody may trust the next: leave a marker that stops all writers of the bank."""
         reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
-        with self, suppress(OSError):
+        with suppress(LogError, OSError), self:
             (self._directory / FAILED).write_text(reason + "\n")
             self._system.sync_directory(self._directory)
         raise LogFailed(self._place, reason) from error
 
     def recover(self) -> bool:
-        """For a log that was just found sound: sync it all and let writers in again. Whether there was a need to."""
+        """For a log that was just found sound: let writers in again. Whether there was a need to.
+
+        After a failed sync the system counts pages as clean that never reached the disk, and no later sync touches
+        them. So the last segment is written anew; those before it were synced before it began.
+        """
         if not (self._directory / FAILED).exists():
             return False
         with self:
-            for segment in list_segments(self._directory):
-                with opened(segment.path) as fd:
-                    self._system.sync_data(fd)
+            segment = list_segments(self._directory)[-1]
+            self._system.write_whole(segment.path, segment.path.read_bytes())
             self._system.remove(self._directory / FAILED)
         return True
 
@@ -340,9 +364,10 @@ class Writer:
     def finish_erasure(self) -> None:
         """Complete what an eraser began and could not end, if there is such a thing."""
         if os.access(self._erasing, os.F_OK):
-            with system.locked(self._derived_lock(), self._place), self, suppress(FileNotFoundError):
+            with system.locked(self._derived_lock(), self._place), self:
                 job = erasing.Job.read(self._directory / erasing.MARKER)
-                self._carry_out(job, self._prepare(job.events()), self._caught_up())
+                if job is not None:
+                    self._carry_out(job, self._prepare(job.events()), self._caught_up())
 
     def _derived_lock(self) -> Path:
         """The lock that whoever writes derived files holds; always taken before the log's own."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from unittest.mock import patch
 
 from rbank_es import limits
@@ -18,8 +17,6 @@ from rbank_es.events import (
     Event,
     LmCalled,
     NoteLogged,
-    PolicyChoice,
-    PolicySet,
     Ref,
     RunFinished,
     RunStarted,
@@ -97,7 +94,6 @@ class AppendingContract(Basis):
     def test_refused_events_leave_the_log_as_it_was(self) -> None:
         """One event that can't be stored as it is refuses its whole group."""
         log = self.filled(2)
-        huge: dict[str, Any] = {"k": 2**80}
         bad: tuple[Event, ...] = (
             NoteLogged(note="x", id="not-a-uuid"),
             NoteLogged(note="x", id="01900000-0000-7000-8000-00000000000A"),
@@ -109,7 +105,6 @@ class AppendingContract(Basis):
             RunStarted(run="r", iterations_max=-1),
             RunFinished(run="r", outcome="submitted", cost_usd=float("nan")),
             LmCalled(role="agent", model="m", parameters={"temperature": 1.0, "salt": 1}),
-            PolicySet(policies=(PolicyChoice(kind="retrieval", name="p", version=1, settings=huge),)),
             ContentErased(units=()),
         )
         for event in bad:
