@@ -165,7 +165,9 @@ def test_nothing_is_overwritten_but_an_open_end(log: list[Event], chosen: list[i
             before = after
 
 
-queries = st.lists(st.sampled_from((*WORDS, "café", "OR", '"', "sparql", "σίσυφος")), min_size=1, max_size=4).map(" ".join)
+queries = st.lists(st.sampled_from((*WORDS, "café", "OR", '"', "sparql", "σίσυφος")), min_size=1, max_size=4).map(
+    " ".join
+)
 policies = st.builds(
     RetrievalPolicy,
     weights=st.sampled_from(((1.0, 1.0, 1.0, 1.0), (4.0, 2.0, 1.0, 0.5), (0.0, 1.0, 0.0, 1.0))),

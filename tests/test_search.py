@@ -1,0 +1,209 @@
+"""Search: what is found and in which order, what filters do, and that any text at all is a query."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rbank_es.errors import BadPolicy, BadSearch
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
+from rbank_es.items import Item
+from rbank_es.policies.retrieval import RetrievalPolicy, match_expression
+from rbank_es.projections.read_models import ReadModels
+from rbank_es.projections.view import View
+from tests.fakes import FakeLog
+from tests.strategies import stamped
+
+Open = Callable[..., View]
+
+
+def born(items: Sequence[Item], id: str = "e") -> list[Event]:
+    heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
+    decisions = tuple(Decision(candidate=n, action="add", item=item.id) for n, item in enumerate(items))
+    return [
+        MemoriesExtracted(id=id, kind="success", heads=heads, candidates=texts),
+        MemoriesConsolidated(extraction=id, policy="append-1", decisions=decisions),
+    ]
+
+
+@pytest.fixture
+def holding(tmp_path: Path) -> Iterator[Open]:
+    """Opens a view of a bank that holds the given items, then went through the given events."""
+    opened: list[View] = []
+
+    def hold(items: Sequence[Item], *events: Event) -> View:
+        models = ReadModels.open(tmp_path / f"{len(opened)}.sqlite")
+        models.catch_up(FakeLog(stamped([*born(items), *events])))
+        opened.append(models.live())
+        return opened[-1]
+
+    yield hold
+    for view in opened:
+        view.close()
+
+
+def item(title: str, content: str = "x", src: str = "success", **more: str) -> Item:
+    return Item.make(title, content, src, **more)  # type: ignore[arg-type]
+
+
+def ids(view: View, query: str, k: int = 10, **filters: str) -> list[str]:
+    return [hit.id for hit in view.search(query, k, **filters)]  # type: ignore[arg-type]
+
+
+def test_words_are_found_by_their_stems_in_every_column(holding: Open) -> None:
+    """Title, description, content and tags; whatever their case, and in any of their forms."""
+    items = [
+        Item.make("Querying labels", "a", id="title"),
+        Item.make("b", "c", desc="It was queried", id="desc"),
+        Item.make("d", "many QUERIES", id="content"),
+        Item.make("e", "f", tags=("one", "query"), id="tags"),
+        Item.make("g", "h", id="none"),
+    ]
+    assert set(ids(holding(items), "query")) == {"title", "desc", "content", "tags"}
+
+
+def test_the_best_comes_first_with_rank_and_score(holding: Open) -> None:
+    """Ranks count from 1; a score below another is better; head and title are given, the content isn't."""
+    view = holding(
+        [item("taxa", "taxa of taxa", id="much"), item("taxa and other words", "x", id="some"), item("no", id="n")]
+    )
+    found = view.search("taxa", 5)
+    assert [(hit.id, hit.rank) for hit in found] == [("much", 1), ("some", 2)]
+    assert found[0].score < found[1].score < 0
+    assert (found[0].title, found[0].src, found[0].polarity) == ("taxa", "success", "success")
+    assert not hasattr(found[0], "content")
+
+
+def test_ties_are_broken_by_id_also_at_the_last_place(holding: Open) -> None:
+    """Many items that score alike come in order of their ids, whatever order they came to the bank in."""
+    names = [f"{number:03}" for number in range(200)]
+    view = holding([item("the same taxa", id=name) for name in reversed(names)])
+    assert ids(view, "taxa", 100) == names[:100]
+    assert ids(view, "taxa", 3) == names[:3]
+    assert ids(view, "taxa", 1) == names[:1]
+
+
+def test_a_better_one_stands_before_a_tie_that_is_cut(holding: Open) -> None:
+    """The cut falls into the tie, never before it."""
+    tied = [item("taxa filler words", id=f"{number:03}") for number in range(150, 0, -1)]
+    view = holding([*tied, item("taxa", "taxa", id="zzz")])
+    assert ids(view, "taxa", 3) == ["zzz", "001", "002"]
+
+
+def test_items_for_the_judge_are_never_found(holding: Open) -> None:
+    """Principles and episodes serve the judge, however many there are and however well they fit."""
+    judges = [item("taxa taxa", src=src, id=f"{src}{n:03}") for n in range(100) for src in ("principle", "episode")]
+    assert ids(holding([*judges, item("taxa and more words than that", id="agent")]), "taxa", 5) == ["agent"]
+
+
+def test_filters_find_the_few_that_fit_among_many_better_ones(holding: Open) -> None:
+    """Polarity, domain and role; each must be equal, and scores stay what they are without filters."""
+    many = [item("taxa taxa", id=f"{n:03}") for n in range(300)]
+    few = [
+        item("taxa and other words", src="failure", domain="prov", role="planner", id="p"),
+        item("taxa and some more words", src="failure", domain="uniprot", id="u"),
+    ]
+    view = holding([*many, *few])
+    assert ids(view, "taxa", polarity="failure") == ["p", "u"]
+    assert ids(view, "taxa", polarity="failure", domain="prov") == ["p"]
+    assert ids(view, "taxa", role="planner") == ["p"]
+    assert ids(view, "taxa", domain="nowhere") == []
+    alone = holding([*few, *many]).search("taxa", 2, polarity="failure")
+    assert [hit.score for hit in view.search("taxa", 2, polarity="failure")] == [hit.score for hit in alone]
+
+
+def test_an_ended_item_is_not_found_and_does_not_count(holding: Open) -> None:
+    """Scores are those of a bank that never had it: it is in no document frequency and no average."""
+    kept = [item("taxa of life", id="a"), item("labels of taxa", "taxa", id="b"), item("other", id="c")]
+    gone = [item("taxa taxa taxa", "taxa " * 50, id="gone")]
+    ended = holding([*kept, *gone], MemoriesForgotten(ids=("gone",), policy="bounded-1"))
+    assert ended.search("taxa labels", 5) == holding(kept).search("taxa labels", 5)
+
+
+def test_weights_and_stop_words_are_the_policys(holding: Open) -> None:
+    """A column of weight 0 still matches, and adds nothing."""
+    view = holding([item("taxa", "zzz", id="title"), item("zzz", "taxa", id="content"), item("the", "y", id="the")])
+    titles, contents = (RetrievalPolicy(weights=weights) for weights in ((9, 1, 1, 1), (1, 1, 9, 1)))
+    assert [hit.id for hit in view.search("taxa", 2, policy=titles)] == ["title", "content"]
+    assert [hit.id for hit in view.search("taxa", 2, policy=contents)] == ["content", "title"]
+    assert ids(view, "the taxa") == ids(view, "taxa")
+    with_stop_words = view.search("the taxa", 5, policy=RetrievalPolicy(stop_words="none"))
+    assert "the" in [hit.id for hit in with_stop_words]
+    assert len(view.search("taxa", policy=RetrievalPolicy(k=2))) == 2
+    assert len(view.search("taxa")) == 1
+
+
+@pytest.mark.parametrize("k", [0, -1, 101])
+def test_a_number_of_hits_that_cannot_be_is_refused(holding: Open, k: int) -> None:
+    """With the range in the message."""
+    with pytest.raises(BadSearch, match="from 1 to 100"):
+        holding([item("taxa")]).search("taxa", k)
+
+
+def test_a_polarity_that_is_none_is_refused(holding: Open) -> None:
+    """Rather than finding nothing. So is an unknown list of stop words."""
+    view = holding([item("taxa")])
+    with pytest.raises(BadSearch, match="'sucess' is no polarity: give one of success, failure"):
+        view.search("taxa", 3, polarity="sucess")
+    with pytest.raises(BadPolicy):
+        view.search("taxa", 3, policy=RetrievalPolicy(stop_words="klingon-1"))
+
+
+PLAIN_WORDS = {
+    '"taxa': "a quote",
+    "taxa OR": "an operator without operands",
+    "OR AND NOT": "only operators",
+    "taxa*": "a prefix search",
+    "NEAR(taxa labels, 2)": "NEAR",
+    "title:taxa": "a column filter",
+    "- taxa +": "signs",
+    "^taxa": "an anchor",
+    "(taxa": "an open bracket",
+    "taxa' OR 1=1 --": "SQL",
+    "🦉 taxa 🦉": "an emoji",
+    "ta\x00xa taxa": "NUL",
+    "{taxa}": "braces",
+}
+
+
+@pytest.mark.parametrize("query", PLAIN_WORDS, ids=PLAIN_WORDS.values())
+def test_search_syntax_is_plain_words(holding: Open, query: str) -> None:
+    """What is syntax to FTS5 is nothing special to a query."""
+    view = holding([item("taxa", id="a"), item("other", id="b")])
+    assert ids(view, query) == (["a"] if "taxa" in query else [])
+
+
+@pytest.mark.parametrize("query", ["", "   ", '"', "***", "()(", "🦉", "\x00", "…—–", "_"])
+def test_a_query_without_words_finds_nothing(holding: Open, query: str) -> None:
+    """Also one of only punctuation, or an emoji."""
+    assert ids(holding([item("taxa"), item("🦉")]), query) == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(query=st.text(st.characters(codec="utf-8"), max_size=60))
+@example("\ufffe NEAR(")
+@example("ǅ ß İ ﬁ ² ①")
+@example("ा ் ⃠")
+def test_no_text_at_all_makes_a_search_fail(query: str) -> None:
+    """FTS5 takes every expression that a query becomes."""
+    expression = match_expression(query)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE f USING fts5(a, tokenize='porter unicode61')")
+        connection.execute("INSERT INTO f VALUES (?)", (query,))
+        if expression is not None:
+            connection.execute("SELECT rowid, bm25(f) FROM f WHERE f MATCH ?", (expression,)).fetchall()
+
+
+@pytest.mark.parametrize(
+    "title", ["naïve café", "Ünïcödé ΣΊΣΥΦΟΣ", "snake_case_name", "nul\x00inside", "x-ray p53", "ﬁne ²"]
+)
+def test_an_item_is_found_by_its_own_title(holding: Open, title: str) -> None:
+    """Also where it holds odd characters."""
+    view = holding([item(title, id="it"), *(item(f"filler {n}", id=f"f{n}") for n in range(5))])
+    assert ids(view, title, 1) == ["it"]
