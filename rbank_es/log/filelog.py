@@ -60,14 +60,16 @@ class FileLog:
         """Make an empty log. Raises `BankExists`, `LogUnavailable`."""
         calls: system.System = options.get("calls") or system.System()
         try:
+            missing = [place for place in (directory, *directory.parents) if not place.exists()]
             (directory / derived.FOLDER).mkdir(parents=True, exist_ok=True)
+            for place in missing:
+                calls.sync_directory(place.parent)
             with system.locked(directory / LOCK, str(directory)):
                 if list_segments(directory):
                     raise BankExists(str(directory))
                 bank_id = options.get("entropy", os.urandom)(16).hex()
                 first = lines.opened_line(bank_id, 1, lines.GENESIS.hex(), 0)
                 calls.write_whole(segment_path(directory, 1), first)
-                calls.sync_directory(directory.parent)
         except OSError as error:
             raise LogUnavailable(str(directory), "make a bank in", error) from error
         return cls(directory, bank_id, **options)

@@ -133,6 +133,7 @@ class Writer:
         tail, same = self._heads.under_lock(list_segments(self._directory)[-1])
         if not same or self._fd < 0 or os.fstat(self._fd).st_ino != tail.inode:
             self._reopen(tail.segment)
+            self._system.sync_directory(self._directory)  # whoever began the segment may have died before this
         self._stored = None
         self.ids.forget_active()
         self._heads.durable = max(self._heads.durable, tail.durable)

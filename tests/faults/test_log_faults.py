@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import random
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.errors import (
     BankNotFound,
     CheckFailed,
-    LogBusy,
     LogCorruption,
     LogFailed,
     LogUnavailable,
-    RBankError,
     UnknownEvent,
 )
-from rbank_es.events import Event, NoteLogged
+from rbank_es.events import NoteLogged
 from rbank_es.events.codec import TYPES
-from rbank_es.log import EMPTY, FileLog, Head
+from rbank_es.log import FileLog
 from rbank_es.log import lines as line_format
-from rbank_es.testing import at_once, event_id, note, run
-from tests.faults.disk import Disk, broken, calls_of, dying, no_space
+from rbank_es.testing import event_id, note
+from tests.faults.disk import Disk, broken, no_space
 
 
 @pytest.fixture
@@ -529,7 +523,9 @@ class TestFailedSync:
         for writer in (log, FileLog.open(log.directory)):
             with pytest.raises(LogFailed, match="verify"):
                 writer.append([note("c")])
-        program = "import sys; from pathlib import Path; from rbank_es.log import FileLog; from rbank_es.testing import note"
+        program = (
+            "import sys; from pathlib import Path; from rbank_es.log import FileLog; from rbank_es.testing import note"
+        )
         program += "; FileLog.open(Path(sys.argv[1])).append([note('x')])"
         done = subprocess.run([sys.executable, "-c", program, str(log.directory)], capture_output=True, text=True)
         assert "LogFailed" in done.stderr
@@ -564,7 +560,7 @@ class TestFailedSync:
         disk = Disk()
         FileLog.create(tmp_path / "bank", unsafe_no_sync=True).append([note("a", 1)])
         log = FileLog.open(tmp_path / "bank", calls=disk)
-        assert log.append([note("a", 1)]).duplicate and disk.calls == ["sync_data"]
+        assert log.append([note("a", 1)]).duplicate and disk.calls[-1] == "sync_data"
         disk.fail = lambda name, number: broken() if name == "sync_data" else None
         with pytest.raises(LogFailed):
             log.append([note("a", 1)])
