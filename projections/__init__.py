@@ -9,12 +9,13 @@ from rbank_es.projections.health import HEALTH
 from rbank_es.projections.leakage import LEAKAGE
 from rbank_es.projections.lineage import LINEAGE
 from rbank_es.projections.memory_index import MEMORY_INDEX
+from rbank_es.projections.policies import POLICIES
 from rbank_es.projections.runs import RUNS
 from rbank_es.projections.usage import USAGE
 
 __all__ = ["ALL", "VIEWS", "Projection", "named"]
 
-ALL: tuple[Projection, ...] = (MEMORY_INDEX, USAGE, RUNS, LEAKAGE, LINEAGE, HEALTH)
+ALL: tuple[Projection, ...] = (MEMORY_INDEX, POLICIES, USAGE, RUNS, LEAKAGE, LINEAGE, HEALTH)
 """Every projection of this release."""
 
 VIEWS: tuple[str, ...] = tuple(view for projection in ALL for view in projection.views)

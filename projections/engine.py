@@ -228,17 +228,31 @@ class Batch:
             self._rows[name][index] = (*self._rows[name][index][:-1], seq)
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write everything, closes of older rows first, and begin anew."""
+        """Write everything, closes of older rows first, and begin anew.
+
+        Raises `ProjectionError` for a value that SQLite can't hold, `sqlite3.Error` where it can't write.
+        """
         for name, table in self._tables.items():
             if self._closes.get(name):
                 connection.executemany(table.close, self._closes[name])
                 self._closes[name].clear()
             if self._rows[name]:
-                connection.executemany(table.insert, self._rows[name])
+                _insert(connection, table, self._rows[name])
                 self._rows[name].clear()
         for rows in self._open.values():
             rows.clear()
         self.chars = 0
+
+
+def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -> None:
+    try:
+        connection.executemany(table.insert, rows)
+    except (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.InterfaceError) as error:
+        first, last = (row[len(table.columns)] for row in (rows[0], rows[-1]))
+        raise ProjectionError(
+            f"table {table.name} can't hold what the events at positions {first} to {last} say: {error}; nothing of "
+            "that batch was kept. The log is not at fault: please report this, with those events."
+        ) from error
 
 
 class Gatherer:

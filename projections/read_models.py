@@ -179,7 +179,7 @@ def rebuild(
 def _refusing(path: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, OSError, OverflowError) as error:
+    except (sqlite3.Error, OSError) as error:
         raise files.refused(path, "write", error) from error
 
 

@@ -96,11 +96,10 @@ class Searcher:
     def __init__(self, connection: sqlite3.Connection, position: int) -> None:
         self._connection, self._position, self._own_index = connection, position, False
 
-    def search(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy | None) -> list[Found]:
+    def search(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy) -> list[Found]:
         """See `View.search`."""
-        from rbank_es.policies.retrieval import RetrievalPolicy, match_expression
+        from rbank_es.policies.retrieval import match_expression
 
-        policy = policy or RetrievalPolicy()
         k = policy.k if k is None else k
         if not 1 <= k <= limits.SEARCH_HITS:
             raise BadSearch(f"can't return {k:,} hits: give a number from 1 to {limits.SEARCH_HITS}")

@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rbank_es.errors import BadInput, ProjectionError
+from rbank_es.events import PolicyChoice
 from rbank_es.projections import ALL, VIEWS
 from rbank_es.projections.engine import Table, Value
 from rbank_es.projections.search import Filters, Found, Searcher
@@ -105,13 +108,29 @@ class View:
     ) -> list[Found]:
         """The active items that fit the words of `query`, best first, at most `k` (default: the policy's).
 
+        `policy` is the one in force at this position, unless given.
+
         Any text is a query; FTS syntax in it is searched as plain words. Filters narrow what is returned and leave
         scores as they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
-        Raises `BadSearch` for a `k` or a polarity that can't be.
+        Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if the policy in force is not known to
+        this release.
         """
         filters = Filters(polarity=polarity, domain=domain, role=role)
+        chosen = policy or self.retrieval_policy()
         with self._reading():
-            return self._searcher.search(query, k, filters, policy)
+            return self._searcher.search(query, k, filters, chosen)
+
+    def retrieval_policy(self) -> RetrievalPolicy:
+        """The retrieval policy in force; the default one where none was set. Raises `BadPolicy` for an unknown one."""
+        from rbank_es.policies import RetrievalPolicy, policy_of
+
+        for row in self.rows("policies", kind="retrieval"):
+            chosen = {"kind": "retrieval", "name": row["name"], "version": row["version"]}
+            settings = msgspec.json.decode(row["settings"])
+            policy = policy_of(msgspec.convert({**chosen, "settings": settings}, PolicyChoice))
+            if isinstance(policy, RetrievalPolicy):
+                return policy
+        return RetrievalPolicy()
 
     @contextmanager
     def _shadowing(self) -> Iterator[sqlite3.Connection]:

@@ -1,0 +1,48 @@
+"""Policies: which one of each kind is in force, and since when; a search goes by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+from rbank_es.events import PolicySet
+from rbank_es.events.bank import PolicyKind
+from rbank_es.projections.engine import Close, Projection, Put, Table, json_of
+
+CHOICES = Table(
+    name="policy_choices",
+    columns={
+        "kind": "TEXT NOT NULL",
+        "name": "TEXT NOT NULL",
+        "version": "INTEGER NOT NULL",
+        "settings": "TEXT NOT NULL",
+    },
+    key=("kind", "from_seq"),
+    current=1,
+)
+
+_POLICIES = """
+SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices WHERE to_seq IS NULL
+"""
+
+
+def policies_set(event: PolicySet) -> Iterator[Close | Put]:
+    """The policies that hold from here on; a kind that is left out has none."""
+    chosen = {choice.kind: choice for choice in event.policies}
+    for kind in get_args(PolicyKind):
+        choice = chosen.get(kind)
+        if choice is None:
+            yield Close("policy_choices", (kind,))
+        else:
+            row = (kind, choice.name, choice.version, json_of(choice.settings), event.seq)
+            yield Put("policy_choices", row)
+
+
+POLICIES = Projection(
+    name="policies",
+    version=1,
+    title="Policies in force: how the bank retrieves, consolidates, forgets",
+    handlers={PolicySet: policies_set},
+    tables=(CHOICES,),
+    views={"policies": _POLICIES},
+)
