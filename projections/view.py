@@ -25,6 +25,11 @@ from rbank_es.projections.search import Filters, Found, Searcher
 if TYPE_CHECKING:
     from rbank_es.policies.retrieval import RetrievalPolicy
 
+# Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
+_RETRIEVAL_POLICY = """
+SELECT name, version, settings FROM main.policy_choices
+WHERE kind = 'retrieval' AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
+"""
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND success AND to_seq IS NULL"
 
 
@@ -124,13 +129,14 @@ class View:
         """The retrieval policy in force; the default one where none was set. Raises `BadPolicy` for an unknown one."""
         from rbank_es.policies import RetrievalPolicy, policy_of
 
-        for row in self.rows("policies", kind="retrieval"):
-            chosen = {"kind": "retrieval", "name": row["name"], "version": row["version"]}
-            settings = msgspec.json.decode(row["settings"])
-            policy = policy_of(msgspec.convert({**chosen, "settings": settings}, PolicyChoice))
-            if isinstance(policy, RetrievalPolicy):
-                return policy
-        return RetrievalPolicy()
+        with self._reading() as connection:
+            row = connection.execute(_RETRIEVAL_POLICY, {"seq": self.position}).fetchone()
+        if row is None:
+            return RetrievalPolicy()
+        name, version, settings = row
+        chosen = {"kind": "retrieval", "name": name, "version": version, "settings": msgspec.json.decode(settings)}
+        policy = policy_of(msgspec.convert(chosen, PolicyChoice))
+        return policy if isinstance(policy, RetrievalPolicy) else RetrievalPolicy()
 
     @contextmanager
     def _shadowing(self) -> Iterator[sqlite3.Connection]:

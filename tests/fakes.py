@@ -78,7 +78,7 @@ class FakeLog:
 
 
 def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Every row of every table of a file of read models, in order; the search index apart, which only `search` tells."""
+    """Every row of every table of a file of read models, in order. What the index holds, only a search tells."""
     with closing(sqlite3.connect(path)) as connection:
         tables = [table.name for projection in ALL for table in projection.tables]
         return {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for name in tables}

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from rbank_es.errors import BadPoint, ProjectionError
-from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, RunJudged, RunStarted
+from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, PolicySet, RunJudged, RunStarted
 from rbank_es.items import Item
+from rbank_es.policies import RetrievalPolicy
 from rbank_es.projections.read_models import ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown
 from tests.strategies import stamped
@@ -155,9 +156,9 @@ def test_without_a_log_a_view_is_what_the_file_holds(models: ReadModels, tmp_pat
     """Up to its position; beyond, and without a file, the error says what to run."""
     with models.live() as view:
         assert view.position == 8
-    for missing in (lambda: models.as_of(9), lambda: ReadModels.open(tmp_path / "none.sqlite").as_of(0)):
+    for missing, seq in ((models, 9), (ReadModels.open(tmp_path / "none.sqlite"), 0)):
         with pytest.raises(ProjectionError, match="run: rbank-es project BANK"):
-            missing()
+            missing.as_of(seq)
     for nonsense in (-1, 9):
         with pytest.raises(BadPoint):
             models.as_of(nonsense, LOG)
@@ -202,3 +203,17 @@ def test_read_models_see_a_file_that_was_replaced_or_deleted(models: ReadModels,
     models.catch_up(LOG)
     rebuild(tmp_path / "whole.sqlite", LOG)
     assert dump(models.path) == dump(tmp_path / "whole.sqlite")
+
+
+def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
+    """Unless it is given another; a bank whose policies name none for retrieval has the default."""
+    two, three = (PolicySet(policies=(RetrievalPolicy(k=k).choice,)) for k in (2, 3))
+    events = stamped([*born([OWL, FOX, HEN], "e1"), two, three, PolicySet(policies=())])
+    models = ReadModels.open(tmp_path / "p.sqlite")
+    models.catch_up(FakeLog(events))
+    found = {}
+    for seq in range(2, 6):
+        with models.as_of(seq) as view:
+            found[seq] = len(view.search("taxa"))
+            assert len(view.search("taxa", policy=RetrievalPolicy(k=2))) == 2
+    assert found == {2: 1, 3: 2, 4: 3, 5: 1}

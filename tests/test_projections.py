@@ -447,7 +447,7 @@ def standing(*batches: Sequence[tuple[Insert | Close | Put, int]]) -> list[tuple
 
 def test_closing_reaches_rows_that_wait_and_rows_that_are_written() -> None:
     """Wherever the batch ends, `Put` ends the open row with that key, and `Close` ends it for good."""
-    changes = [
+    changes: list[tuple[Insert | Close | Put, int]] = [
         (Put("standing", ("a", 1, 1)), 1),
         (Put("standing", ("b", 5, 2)), 2),
         (Put("standing", ("a", 2, 3)), 3),

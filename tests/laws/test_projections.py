@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,8 @@ def assert_equals_state(view: View, state: State) -> None:
     assert view.usage() == usage(state)
     items = {row["id"]: row for row in view.rows("items")}
     assert items == {id: items[id] | item_row(state, id) for id in state.items}
+    chosen = {row["kind"]: (row["name"], row["version"], json.loads(row["settings"])) for row in view.rows("policies")}
+    assert chosen == {kind: (choice.name, choice.version, choice.settings) for kind, choice in state.policies.items()}
     runs = {row["run"]: row for row in view.rows("runs")}
     assert runs == {run: runs[run] | run_row(state, run) for run in state.runs}
 
