@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,6 +14,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import Event
+from rbank_es.log.names import uuid8
 
 Form = Literal["items", "trajectory", "reasoningbank", "events"]
 
@@ -54,11 +54,7 @@ class Line(NamedTuple):
 
 def derived_id(source: bytes, *parts: str | int) -> str:
     """A UUIDv8 (RFC 9562): the first 122 bits of SHA-256 over the source and the parts, in the layout of version 8."""
-    digest = sha256(b"\0".join((source, *(str(part).encode() for part in parts)))).digest()
-    bits = bytearray(digest[:16])
-    bits[6] = bits[6] & 0x0F | 0x80
-    bits[8] = bits[8] & 0x3F | 0x80
-    return str(uuid.UUID(bytes=bytes(bits)))
+    return uuid8(sha256(b"\0".join((source, *(str(part).encode() for part in parts)))).digest())
 
 
 def name_of(text: str, digest: bytes) -> str:
