@@ -1,0 +1,479 @@
+"""Make the golden log of the present schema: a log with every event type, which every later release must still read.
+
+    python logs/make_golden.py [--force] [DIRECTORY]
+
+Writes logs/golden/vN/bank/ and, beside it, expected.json with what a reader must make of it. The clock and the random
+bytes are fixed, so the bytes come out the same every time. Golden logs are only ever added to: a version that exists
+is left alone, unless --force is given because it has not been released yet.
+
+The story is invented, and told by a script: a harbour with three boats, an ontology of it, two runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from hashlib import shake_256
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict
+
+from rbank_es.digests import state_digests
+from rbank_es.events import (
+    ArtifactMaterialised,
+    BankCreated,
+    BankForked,
+    ContextBuilt,
+    Decision,
+    DecisionUndone,
+    Event,
+    ExperimentFinished,
+    ExperimentStarted,
+    Hit,
+    ItemsLinked,
+    JudgmentOverruled,
+    LayerUse,
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRead,
+    MemoriesRestored,
+    MemoriesRetracted,
+    MemoriesRetrieved,
+    MemoryProposed,
+    NoteLogged,
+    OntologyRegistered,
+    PolicyChoice,
+    PolicySet,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+    type_of,
+)
+from rbank_es.items import Item
+from rbank_es.log import Erasing, FileLog
+from rbank_es.state import RESOLVED, fold
+
+VERSION = 1
+"""The golden log that this script makes. A release that changes the vocabulary raises it, and adds what is new."""
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+RELEASE = "0.1.0"
+START_US = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z
+PHONE = "the harbour master's telephone is 555-0134"
+"""What is erased everywhere by its words."""
+
+ITEMS = (
+    Item.make(
+        "Ask which classes there are",
+        "List the classes with their counts before you write a query about one of them.",
+        "success",
+        desc="Look at the ontology first.",
+        tags=("schema", "first step"),
+        role="planner",
+        scope="general",
+        domain="harbour",
+    ),
+    Item.make(
+        "Don't filter labels without a language",
+        'A FILTER on "barge" misses "barge"@en: compare STR(?label), or give the language tag.',
+        "failure",
+        desc="Labels have language tags. 🏷",
+        tags=("labels",),
+        scope="exception",
+        domain="harbour",
+    ),
+    Item.make(
+        "Walk a long chain of berths with a property path",
+        "One step at a time, from the outer mole to the inner basin.\n" + "Use :nextBerth+ and not a loop. " * 90,
+        "contrastive",
+        polarity="success",
+        domain="harbour",
+    ),
+)
+
+
+class Fixed:
+    """Random bytes that are the same every time, and a clock that stands still between appends."""
+
+    def __init__(self) -> None:
+        self.now_us = START_US
+        self._draws = 0
+
+    def clock(self) -> int:
+        """UTC microseconds since 1970."""
+        return self.now_us
+
+    def entropy(self, size: int) -> bytes:
+        """So many bytes that no other draw has given."""
+        self._draws += 1
+        return shake_256(f"golden {VERSION} {self._draws}".encode()).digest(size)
+
+
+class Teller:
+    """Appends the story to a log, a group at a time, each a second later than the one before."""
+
+    def __init__(self, directory: Path) -> None:
+        self._same = Fixed()
+        self.log = FileLog.create(directory, clock=self._same.clock, entropy=self._same.entropy)
+
+    def tell(self, *events: Event) -> list[str]:
+        """Append events as one group; returns their ids."""
+        self._same.now_us += 1_000_001
+        return [event.id for event in self.log.append(events).events]
+
+    def erase(self, what: Erasing, reason: str, by: str | None = None) -> None:
+        """Erase, and record it."""
+        self._same.now_us += 1_000_001
+        self.log.erase(what, reason=reason, by=by)
+
+
+def tell_beginnings(teller: Teller) -> None:
+    """The bank, its policies, its ontology."""
+    teller.tell(
+        BankCreated(name="golden", release=RELEASE, purpose="Every event type, to be read by every release."),
+        PolicySet(
+            policies=(
+                PolicyChoice(kind="retrieval", name="bm25", version=1, settings={"k": 2, "weights": (1.0, 1, 1, 1)}),
+                PolicyChoice(kind="consolidation", name="append", version=1),
+            ),
+            by="a script",
+            why="To begin with.",
+        ),
+    )
+    teller.tell(BankForked(parent="0" * 32, parent_seq=7, parent_digest="ab" * 32))
+    teller.tell(
+        OntologyRegistered(
+            occurred_at="2026-01-30T08:15:00.000000Z",
+            ontology="harbour",
+            sha256="cd" * 32,
+            format="turtle",
+            triples=143,
+            namespaces={"": "https://example.org/harbour#", "rdfs": "http://www.w3.org/2000/01/rdf-schema#"},
+            source="harbour.ttl, written for this log",
+        )
+    )
+
+
+def tell_first_run(teller: Teller) -> None:
+    """A run with all that can be known of it, up to its answer."""
+    teller.tell(
+        RunStarted(
+            run="run-1",
+            ontology="harbour",
+            endpoint="https://example.org/sparql",
+            executor="rlm",
+            model="scripted/model-1",
+            layers=("L0", "L1", "L2"),
+            budgets={"L0": 600, "L1": 1000},
+            mode="both",
+            iterations_max=12,
+            rollout_group="group-1",
+            rollout_index=0,
+            release=RELEASE,
+            commit="0123abc",
+            config_digest="ef" * 32,
+            scripted=True,
+            task='Which boats lie in the inner basin?\nAnswer with their names ("Möwe", 🚢 …).',
+            extra='{"seed":7}',
+        ),
+        ContextBuilt(
+            run="run-1",
+            chars=88,
+            layers=(LayerUse(layer="base", chars=40), LayerUse(layer="L0", chars=48, budget=600, truncated=True)),
+            items=(ITEMS[0].id,),
+            texts=("You answer questions.", "The harbour: boats, berths, basins; \\ [a], {b}, \u2028 \x01 \x7f"),
+            extra="{}",
+        ),
+    )
+    teller.tell(*_retrieval("run-1"), *_calls("run-1"))
+    teller.tell(*_finished("run-1"))
+
+
+def tell_judgments(teller: Teller) -> None:
+    """What a judge said of the run, and a person who knew better."""
+    judged = teller.tell(
+        RunJudged(
+            run="run-1",
+            purpose="learning",
+            success=True,
+            judge="judge-1",
+            judge_version="1",
+            kind="lm",
+            confidence=0.75,
+            reason="All three boats are named.",
+            extra='{"raw":"success"}',
+        )
+    )
+    teller.tell(
+        JudgmentOverruled(
+            run="run-1",
+            purpose="learning",
+            success=False,
+            judge="a person",
+            judge_version="1",
+            kind="human",
+            by="somebody",
+            judgment=judged[0],
+            confidence=1.0,
+            reason="One of them lies outside.",
+            why="The judge did not look at the berths.",
+            extra="{}",
+        )
+    )
+
+
+def _retrieval(run: str) -> Iterator[Event]:
+    yield MemoriesRetrieved(
+        run=run,
+        mode="tool",
+        k=2,
+        polarity="success",
+        domain="harbour",
+        role="planner",
+        policy="bm25-1",
+        call="c1",
+        hits=(Hit(id=ITEMS[0].id, rank=1, score=-1.25e-06), Hit(id=ITEMS[2].id, rank=2, score=-0.5)),
+        query="which classes are there?",
+        extra="{}",
+    )
+    yield MemoriesRead(run=run, ids=(ITEMS[0].id,), how="get", chars=78, call="c2", extra="{}")
+
+
+def _calls(run: str) -> Iterator[Event]:
+    yield ToolCalled(
+        run=run,
+        tool="sparql_query",
+        call="c3",
+        step=1,
+        chars=950,
+        truncated=True,
+        duration_s=0.125,
+        error_code="timeout",
+        dtype="results",
+        alias="res_0",
+        previews=("result",),
+        arguments='{"query":"SELECT ?boat WHERE { ?boat a :Boat }"}',
+        result=_long_text("boat"),
+        error="no answer within 10 s; " + PHONE,
+        extra="{}",
+    )
+    yield StepTaken(
+        run=run,
+        index=1,
+        stdout_chars=42,
+        prompt_chars=1800,
+        variables_n=2,
+        variables_chars=160,
+        variable_types={"str": 1, "dict": 1},
+        previews=("output",),
+        reasoning="First the classes, then the boats.",
+        code="print(sparql_query('''SELECT ?boat'''))",
+        output=_long_text("boat"),  # the same words: stored once
+        extra="{}",
+    )
+    yield LmCalled(
+        run=run,
+        role="agent",
+        model="scripted/model-1",
+        step=1,
+        attempt=1,
+        parameters={"temperature": 0.2, "stop": ("END", "STOP"), "stream": False},
+        tokens_in=512,
+        tokens_out=64,
+        tokens_cached=128,
+        cost_usd=0.000123,
+        duration_s=1.5,
+        error_code="none",
+        request_key="12" * 32,
+        request=json.dumps({"messages": [{"content": "Who is there? " + PHONE}]}),
+        response='{"text":"three boats"}',
+        error="none",
+        extra="{}",
+    )
+
+
+def _finished(run: str) -> Iterator[Event]:
+    yield RunFinished(
+        run=run,
+        outcome="submitted",
+        iterations=1,
+        answer_chars=20,
+        lm_calls=1,
+        tokens_in=512,
+        tokens_out=64,
+        cost_usd=0.000123,
+        duration_s=2.25,
+        error_code="none",
+        previews=("answer",),
+        answer="Möwe, Tern, Heron 🦆",
+        sparql="SELECT ?boat WHERE { ?boat :liesIn :InnerBasin }",
+        evidence='{"rows":3}',
+        error="none",
+        extra="{}",
+    )
+    yield NoteLogged(run=run, by="agent", note='{"seen":["inner basin"]}', extra="{}")
+
+
+def _long_text(word: str) -> str:
+    return "".join(f"{number}: {word} number {number} lies at berth {number % 7}\n" for number in range(80))
+
+
+def tell_memory(teller: Teller) -> None:
+    """Extraction, consolidation, and every way in which an item ends and comes back."""
+    proposal = MemoryProposed(
+        run="run-1",
+        by="mem_add",
+        call="c4",
+        head=ITEMS[1].head,
+        candidate=ITEMS[1].text,
+        why="It went wrong twice.",
+        extra="{}",
+    )
+    extracted = teller.tell(
+        proposal,
+        MemoriesExtracted(
+            kind="contrastive",
+            runs=("run-1",),
+            judgment="01900000-0000-7000-8000-000000000001",
+            extractor="script-1",
+            heads=tuple(item.head for item in ITEMS),
+            candidates=tuple(item.text for item in ITEMS),
+            reason="Three things to keep.",
+            extra="{}",
+        ),
+    )
+    decisions = (
+        Decision(candidate=0, action="add", item=ITEMS[0].id),
+        Decision(
+            candidate=1,
+            action="merge",
+            item=ITEMS[1].id,
+            targets=(ITEMS[0].id,),
+            title_similarity=0.5,
+            content_similarity=0.25,
+            reason="same-class",
+        ),
+        Decision(candidate=2, action="add", item=ITEMS[2].id),
+    )
+    consolidated = teller.tell(MemoriesConsolidated(extraction=extracted[1], policy="dedup-1", decisions=decisions))
+    teller.tell(ItemsLinked(source=ITEMS[0].id, target=ITEMS[1].id, how="contradicts", by="somebody"))
+    teller.tell(
+        MemoriesForgotten(ids=(ITEMS[2].id,), policy="bounded-1", why="Seldom used."),
+        MemoriesRestored(ids=(ITEMS[2].id,), because=consolidated[0], why="It was needed after all."),
+        MemoriesRetracted(ids=(ITEMS[2].id,), because=consolidated[0], why="It follows from a wrong verdict."),
+    )
+    teller.tell(
+        DecisionUndone(
+            consolidation=consolidated[0],
+            candidate=1,
+            ends=(ITEMS[1].id,),
+            revives=(ITEMS[0].id,),
+            why="They are not the same.",
+        )
+    )
+
+
+def tell_the_rest(teller: Teller) -> None:
+    """An artifact, an experiment, a run that fails, and a run of which nothing is known."""
+    teller.tell(
+        ArtifactMaterialised(
+            artifact="guide-1",
+            kind="guide",
+            ontology="harbour",
+            run="run-1",
+            chars=len(_long_text("page")),
+            cost_usd=0.5,
+            text=_long_text("page"),
+        ),
+        ExperimentStarted(experiment="e-1", config_digest="01" * 32, suite_digest="02" * 32, config='{"k":2}'),
+        ExperimentFinished(
+            experiment="e-1",
+            config_digest="01" * 32,
+            suite_digest="02" * 32,
+            result_digest="03" * 32,
+            result='{"passed":1}',
+        ),
+    )
+    teller.tell(RunStarted(run="run-2"), RunFinished(run="run-2", outcome="failed", error="The endpoint is closed."))
+
+
+def tell_erasures(teller: Teller) -> None:
+    """One item of three; then words wherever they stand; then an event that has lost one text already."""
+    extracted, finished, step, proposed = (
+        next(teller.log.read(types=(type_,))).seq
+        for type_ in ("memories_extracted", "run_finished", "step_taken", "memory_proposed")
+    )
+    teller.erase(Erasing(paths=((extracted, "candidates.1"),)), "its author asked for it", "somebody")
+    teller.tell(NoteLogged(note='{"after":"the first erasure"}'))
+    teller.erase(Erasing(words=(PHONE,)), "a telephone number")
+    teller.erase(Erasing(events=frozenset({step})), "a whole step, with the long text that another event shares")
+    teller.erase(Erasing(events=frozenset({finished, proposed})), "all of two events, one of which had lost some")
+    teller.tell(NoteLogged(note='{"after":"the last erasure"}'))
+
+
+STORY: tuple[Callable[[Teller], None], ...] = (
+    tell_beginnings,
+    tell_first_run,
+    tell_judgments,
+    tell_memory,
+    tell_the_rest,
+    tell_erasures,
+)
+
+
+def make(target: Path) -> None:
+    """Write the golden log and what is expected of it into `target`, which must not exist."""
+    bank = target / "bank"
+    teller = Teller(bank)
+    for tell in STORY:
+        tell(teller)
+    expected = expected_of(teller.log)
+    teller.log.close()
+    shutil.rmtree(bank / "derived")
+    (bank / "lock").unlink()
+    (target / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def expected_of(log: FileLog) -> dict[str, Any]:
+    """What a reader must make of a log: heads at every position, events by type, digests of its state."""
+    events = list(log.read(resolve=RESOLVED))
+    seen = log.verify()
+    return {
+        "bank": log.bank_id,
+        "heads": [str(log.head(seq)) for seq in range(len(events) + 1)],
+        "events": dict(sorted(Counter(type_of(event) for event in events).items())),
+        "segments": seen.segments,
+        "texts": seen.texts,
+        "erased": seen.erased,
+        "states": {str(seq): asdict(state_digests(fold(events[:seq]))) for seq in range(0, len(events) + 1, 5)},
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", nargs="?", type=Path, default=GOLDEN, help="where golden logs are kept")
+    parser.add_argument("--force", action="store_true", help="replace this version, which must not be released yet")
+    options = parser.parse_args(arguments)
+    target = options.directory / f"v{VERSION}"
+    if target.exists() and not options.force:
+        print(f"{target} exists; golden logs are only ever added to (--force replaces it)", file=sys.stderr)
+        return 2
+    if target.exists():
+        shutil.rmtree(target)
+    make(target)
+    print(f"wrote {target}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
