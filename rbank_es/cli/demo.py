@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,12 @@ from rbank_es.bank import Bank
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import writable
 from rbank_es.cli.diff import print_diff
-from rbank_es.cli.output import heading, say, say_json, styled
-from rbank_es.cli.page import write_dashboard
+from rbank_es.cli.output import heading, paragraph, say, say_json, styled
+from rbank_es.cli.page import purpose_of, write_dashboard
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.texts import count, line, moment, size_text
+from rbank_es.diff import diff_states
 from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.places import directory_of
@@ -143,30 +144,33 @@ def _facts(tour: _Tour, page: str) -> dict[str, Any]:
 
 
 def _tell(tour: _Tour, name: str, page: Path) -> None:
-    from rbank_es.diff import diff_states
-
-    last = tour.bank.position
     say(styled("A reasoning bank, at three points in time", "bold"))
-    say(_INTRODUCTION.format(events=count(last, "event"), name=name))
+    _introduce(tour, name)
     for number, stop in enumerate(tour.stops, 1):
         _tell_stop(tour, number, stop, name)
-    before, after = tour.stops[-2].replayed, tour.stops[-1].replayed
-    heading(f"What changed between position {before.position:,} and {after.position:,}")
-    _command(f"rbank-es diff {name}@{before.position} {name}@{after.position}")
-    print_diff(diff_states(before.state, after.state))
+    _tell_difference(tour.stops[-2].replayed, tour.stops[-1].replayed, name)
     heading("A page about the whole bank")
-    _command(f"rbank-es dashboard {name} -o {page}")
+    _command(f"dashboard {name} -o {page}")
     written = write_dashboard(tour.bank, None, page)
-    say(f"wrote {written.path} ({size_text(written.size_bytes)}): open it in a browser, it needs no network")
-    heading("Go on")
-    say("\n".join(_next_commands(tour, name)))
+    say(f"wrote {written.path} ({size_text(written.size_bytes)})")
+    say("Open it in a browser: what leaked into prompts, by run and by tool, with red flags. It needs no network.")
+    _tell_more(tour, name)
 
 
-_INTRODUCTION = """
-The bank is an append-only log of {events}: what an agent was asked, what it did, how that was judged, and what
-was learnt from it. Everything else (the items, the counters, the search index) follows from the log, so it can be
-had as it was at any position. All that follows works on a copy of {name}; the agent's part in the sample is scripted.
-A line with $ is the command that shows the same."""
+def _introduce(tour: _Tour, name: str) -> None:
+    runs = tour.stops[-1].replayed.state.runs.values()
+    events, purpose = count(tour.bank.position, "event"), purpose_of(tour.bank)
+    paragraph(
+        f"The bank {name!r} is an append-only log of {events}, from {count(len(runs), 'run')} of an agent: what it was "
+        "asked, what it did, how that was judged, and what was learnt from it, as items: short pieces of advice for "
+        f"later runs.{' No model ran in them, they are scripted.' if all(run.scripted for run in runs) else ''}"
+    )
+    if purpose:
+        paragraph(f"What it is for, in its own words: {purpose}")
+    paragraph(
+        "Everything but the log (items, counters, search index) is computed from it, so it can be had as it was at any "
+        "position. This tour works on a copy. A line that begins with $ is the command that shows the same."
+    )
 
 
 def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
@@ -174,24 +178,50 @@ def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
     state, used = replayed.state, usage(replayed.state).values()
     uses, wins = sum(uses for uses, _ in used), sum(wins for _, wins in used)
     heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {moment(replayed.at)} UTC")
-    _command(f"rbank-es replay {name}@{replayed.position}")
+    _command(f"replay {name}@{replayed.position}")
     runs = count(len(state.runs), "run")
-    say(f"{runs} so far; items were used {uses:,} times, {wins:,} of them in runs that succeeded")
-    print_items(state)
-    say(f"digest of this state: {replayed.digests.all[:16]}… (the same at every replay, on every machine)")
+    say(f"{runs} so far. Items were given to runs {count(uses, 'time')}, {wins:,} of them to a run that succeeded.")
     say()
-    _command(f'rbank-es search {name}@{replayed.position} "{line(tour.query)}" -k {HITS}')
+    print_items(state)
+    say(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
+    say()
+    _command(f'search {name}@{replayed.position} "{line(tour.query)}" -k {HITS}')
     print_hits(stop.found)
 
 
-def _command(text: str) -> None:
-    say(styled(f"$ {text}", "dim"))
+def _tell_difference(before: Replayed, after: Replayed, name: str) -> None:
+    heading(f"What changed between positions {before.position:,} and {after.position:,}")
+    _command(f"diff {name}@{before.position} {name}@{after.position}")
+    paragraph(
+        "A use is a run that an item was given to; a win, a use in a run that was judged a success. Support counts how "
+        "often an item was learnt. A run's learning verdict feeds the bank; its scoring verdict only measures."
+    )
+    print_diff(diff_states(before.state, after.state))
 
 
-def _next_commands(tour: _Tour, name: str) -> Iterator[str]:
-    yield f"  rbank-es log {name} --tail 20       the last events"
-    item = next((hit.id for hit in tour.stops[-1].found), None)
-    if item:
-        yield f"  rbank-es show {name} {item}   an item: its words, its history, the runs that used it"
-    yield f"  rbank-es verify {name} --retrievals  every byte checked, every recorded search done again"
-    yield "  rbank-es --help                     everything else"
+def _tell_more(tour: _Tour, name: str) -> None:
+    hit = next((hit.id for hit in tour.stops[-1].found), None)
+    ideas = {
+        f"log {name} --tail 20": "the last events",
+        f"show {name} {hit or 1}": "an item: its words, its history, the runs it was given to" if hit else "an event",
+        f"verify {name} --retrievals": "check every byte, and make every recorded search again",
+        "--help": "all commands",
+    }
+    heading("Go on")
+    widest = max(map(len, ideas))
+    for arguments, about in ideas.items():
+        say(f"{program()} {arguments.ljust(widest)}  {styled(about, 'dim')}")
+
+
+def _command(arguments: str) -> None:
+    say(styled(f"$ {program()} {arguments}", "cyan"))
+
+
+def program() -> str:
+    """How this command was called, so that what is shown can be typed."""
+    called = Path(sys.argv[0])
+    if called.name != "rbank-es":
+        return "python -m rbank_es"
+    if shutil.which("rbank-es") == str(called):
+        return "rbank-es"
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)

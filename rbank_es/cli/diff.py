@@ -88,4 +88,4 @@ def _arrow(change: Change) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "none" if value is None else str(value)
+    return "none" if value is None else str(value).removesuffix("()")

@@ -21,6 +21,9 @@ GAP = 2
 FLEXIBLE_COLUMNS = 12
 """What a column that gives way keeps."""
 
+PARAGRAPH_COLUMNS = 100
+"""The longest line of running text."""
+
 Cell = str | int | float | bool | None
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -67,6 +70,13 @@ def flush() -> None:
 def say_json(value: Any) -> None:
     """Print one JSON document: dicts, lists, plain values and msgspec Structs."""
     write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def paragraph(text: str) -> None:
+    """Print running text, broken into lines that are no longer than reads well."""
+    import textwrap
+
+    say("\n".join(textwrap.wrap(texts.line(text), min(columns(), PARAGRAPH_COLUMNS))))
 
 
 def heading(text: str) -> None:

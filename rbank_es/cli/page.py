@@ -47,11 +47,12 @@ def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:
             head=str(bank.head(view.position)),
             at=bank.time_at(view.position) or None,
             point=None if point is None else str(point),
-            purpose=_purpose(bank),
+            purpose=purpose_of(bank),
         )
         return write_page(view, path, facts)
 
 
-def _purpose(bank: Bank) -> str:
+def purpose_of(bank: Bank) -> str:
+    """What a bank says that it is for; empty where it says nothing."""
     first = next(bank.events(point=min(1, bank.position)), None)
     return (bank.text(first.purpose) or "") if isinstance(first, BankCreated) else ""

@@ -66,13 +66,13 @@ def _facts(bank: Bank, applied: Applied) -> dict[str, Any]:
 
 
 def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, what: str = "") -> None:
-    """Say what was applied. `line`: as one line of JSON, for it is one of several; `what`: the types of events."""
+    """Say what was applied. `line`: as one line of JSON, for it is one of several; `what`: the events instead."""
     if as_json:
         facts = _facts(bank, applied)
         write(msgspec.json.encode(facts) + b"\n") if line else say_json(facts)
         return
     done = f"{count(applied.events, 'event')} applied" if applied.events else "nothing to apply"
-    say(f"{bank.name}: {done}{f' ({what})' if what else ''}; read models at position {applied.position:,}")
+    say(f"{bank.name}: {what or done}; read models at position {applied.position:,}")
     for reason in dict.fromkeys(applied.rebuilt.values()):
         names = [name for name, given in applied.rebuilt.items() if given == reason]
         say(f"  made anew ({reason}): {', '.join(names)}")
@@ -112,7 +112,9 @@ def _moments(bank: Bank) -> Iterator[object]:
 
 def _types(bank: Bank, after: int, upto: int) -> str:
     types = Counter(map(type_of, bank.events(after=after, point=upto)))
-    return ", ".join(f"{number:,} {name}" for name, number in types.most_common())
+    return (
+        f"{count(types.total(), 'event')} ({', '.join(f'{number:,} {name}' for name, number in types.most_common())})"
+    )
 
 
 def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
