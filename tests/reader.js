@@ -24,17 +24,17 @@ function chain(digest, line) {
   return sha(digest, bytes(body.slice(0, end) + texts.flatMap(units).map(commit).join(""))).digest();
 }
 const [directory, ...positions] = process.argv.slice(2), heads = [Buffer.alloc(32)]; // heads[n]: after position n
-const at = (position) => `${position}:${heads[position].toString("hex")}`;
+let whole = 0, before = "segment_sealed", at = (position) => `${position}:${heads[position].toString("hex")}`;
 for (const name of fs.readdirSync(directory).filter((name) => /^\d{20}\.jsonl$/.test(name)).sort()) {
-  const lines = fs.readFileSync(`${directory}/${name}`, "latin1").split("\n").slice(0, -1), group = [];
-  const crc = (line) => crc32(JSON.parse(lines[0]).bank + line.slice(0, -18)).toString(16).padStart(8, "0");
+  const lines = fs.readFileSync(`${directory}/${name}`, "latin1").split("\n").slice(0, -1);
+  const sum = (line) => crc32(JSON.parse(lines[0]).bank + line.slice(0, -18)).toString(16).padStart(8, "0") + '"}';
   for (const line of lines) {
-    const [, seq, more] = /"seq":(\d+),.*,"more":(\d+),"dur":\d+,"crc"/.exec(line) ?? [];
-    if (!line.endsWith(`,"crc":"${crc(line)}"}`) || (seq && +seq !== heads.length + group.length)) break;
-    const { head, first, last = first - 1 } = line.startsWith('{"type":"segment_') ? JSON.parse(line) : {};
-    if (head && `${last}:${head}` !== at(heads.length - 1)) throw new Error(`${name}: not ${at(heads.length - 1)}`);
-    if (seq) group.push(chain(group.at(-1) ?? heads.at(-1), line));
-    if (more === "0") heads.push(...group.splice(0)); // the group is whole
+    const { type, seq, more, first, last = first - 1, head } = line.endsWith(sum(line)) ? JSON.parse(line) : {};
+    const misplaced = (type === "segment_opened") !== (before === "segment_sealed");
+    if (!(before = type) || (seq && seq !== heads.length)) break; // an interrupted append, if no segment follows
+    const fits = !type.startsWith("segment_") || `${last}:${head}` === at(heads.length - 1);
+    if (misplaced || !fits) throw new Error(`${name}: ${type} can't stand behind ${at(heads.length - 1)}`);
+    if (seq && heads.push(chain(heads.at(-1), line)) && more === 0) whole = seq;
   }
 }
-console.log([heads.length - 1, ...positions].map(at).join("\n"));
+console.log([whole, ...positions].map(at).join("\n"));
