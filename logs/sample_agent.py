@@ -57,8 +57,8 @@ BASE = (
     "Answer the question about the graph. Tools return handles: small dicts with a key, a size, a preview. Read rows "
     "with sparql_slice(handle, offset, limit); print only what you need. Write loops in code. Use no more than the "
     "iterations you have. Make sub-calls in batches, and return variables rather than text. Read only: the graph can't "
-    "be changed, and no other endpoint may be called. If the graph can't tell, say what is missing instead of guessing. "
-    "When you know the answer, call SUBMIT(answer=..., sparql=...)."
+    "be changed, and no other endpoint may be called. If the graph can't tell, say what is missing instead of "
+    "guessing. When you know the answer, call SUBMIT(answer=..., sparql=...)."
 )
 SENSE_CARD = (
     "The graph describes the lights of one coast: lighthouses, lightships and beacons, the keepers who watched them, "

@@ -9,6 +9,7 @@ is left out: it names positions of the bank that it came from.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ from rbank_es.events.codec import decode_event, texts_of
 from rbank_es.events.intake import check_identity
 from rbank_es.importers.base import Line, Parsed, Unit, json_lines
 from rbank_es.items import ItemText
+
+_NO_WORDS = ItemText(title="")
 
 
 def parse_exported(path: str, data: bytes) -> Parsed:
@@ -84,11 +87,17 @@ def fresh(event: Event) -> Event:
 
 def _emptied(event: Event) -> dict[str, Any]:
     emptied: dict[str, Any] = {}
-    for field in msgspec.structs.fields(event):
-        value = getattr(event, field.name)
+    for name in texts_of(type(event)):
+        value = getattr(event, name)
         if isinstance(value, Erased):
-            emptied[field.name] = ItemText(title="") if field.required else field.default
+            emptied[name] = _defaults(type(event))[name]
         elif isinstance(value, tuple) and any(isinstance(part, Erased) for part in value):
-            empty = ItemText(title="") if field.name == "candidates" else ""
-            emptied[field.name] = tuple(empty if isinstance(part, Erased) else part for part in value)
+            empty = _NO_WORDS if name == "candidates" else ""
+            emptied[name] = tuple(empty if isinstance(part, Erased) else part for part in value)
     return emptied
+
+
+@cache
+def _defaults(cls: type[Event]) -> dict[str, Any]:
+    """What a text is where it isn't given; a required one is an item's words."""
+    return {field.name: _NO_WORDS if field.required else field.default for field in msgspec.structs.fields(cls)}

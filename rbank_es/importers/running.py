@@ -130,33 +130,32 @@ class _Importer:
         self._state = State()
 
     def add(self, parsed: Parsed) -> FileImport:
-        for left in reversed(range(limits.IMPORT_TRIES)):
-            try:
-                return self._try(parsed)
-            except PositionConflict:
-                if not left:
-                    raise
-        raise AssertionError("the last try returns or raises")
-
-    def _try(self, parsed: Parsed) -> FileImport:
-        position = self._log.position()
-        known = _known(self._log, parsed, position)
-        new = _unknown(parsed, known)
-        if new and not parsed.decided:
-            self._catch_up(position)
-            new = list(plan(self._state, new))
         report = FileImport(
             path=parsed.path,
             form=parsed.form,
             groups=len(parsed.units),
-            groups_known=len(parsed.units) - len(new),
+            groups_known=len(parsed.units),
             left_out=parsed.left_out,
         )
-        for batch in _batches(new):
-            appended = self._log.append(batch, expected=position)
-            position = appended.last
-            report = _counted(report, appended)
-        return report
+        for left in reversed(range(limits.IMPORT_TRIES)):
+            position = self._log.position()
+            new = _unknown(parsed, _known(self._log, parsed, position))
+            try:
+                for batch in _batches(self._planned(parsed, new, position)):
+                    appended = self._log.append(events_of(batch), expected=position)
+                    position = appended.last
+                    report = report if appended.duplicate else _counted(report, len(batch), appended)
+                return report
+            except (PositionConflict, DuplicateEvent):  # others were faster, perhaps with the same file: look again
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _planned(self, parsed: Parsed, new: list[Unit], position: int) -> list[Unit]:
+        if parsed.decided or not new:
+            return new
+        self._catch_up(position)
+        return list(plan(self._state, new))
 
     def _catch_up(self, position: int) -> None:
         since = self._log.read(after=self._state.position, upto=position, types=RELEVANT, resolve=RELEVANT)
@@ -191,31 +190,31 @@ def _unknown(parsed: Parsed, known: Collection[str]) -> list[Unit]:
     return [unit for unit in rest if unit.events]
 
 
-def _batches(units: Sequence[Unit]) -> Iterator[list[Event]]:
-    """The events of neighbouring units together, as many as one append may hold."""
-    batch: list[Event] = []
-    size = 0
+def _batches(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Neighbouring units together, as many as one append may hold."""
+    batch: list[Unit] = []
+    count = size = 0
     for unit in units:
-        full = len(batch) + len(unit.events) > limits.GROUP_EVENTS or size + unit.size > limits.IMPORT_BATCH_BYTES
-        if batch and full:
+        if batch and (count + len(unit.events) > limits.GROUP_EVENTS or size + unit.size > limits.IMPORT_BATCH_BYTES):
             yield batch
-            batch, size = [], 0
-        batch += unit.events
+            batch, count, size = [], 0, 0
+        batch.append(unit)
+        count += len(unit.events)
         size += unit.size
     if batch:
         yield batch
 
 
-def _counted(report: FileImport, appended: Appended) -> FileImport:
-    decisions = [
-        decision for event in appended.events if isinstance(event, MemoriesConsolidated) for decision in event.decisions
-    ]
-    added = sum(decision.action in BIRTHS for decision in decisions)
+def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
+    consolidated = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
+    actions = [decision.action for event in consolidated for decision in event.decisions]
+    added = sum(action in BIRTHS for action in actions)
     return replace(
         report,
+        groups_known=report.groups_known - groups,
         appended=report.appended + len(appended.events),
         items_added=report.items_added + added,
-        items_skipped=report.items_skipped + len(decisions) - added,
+        items_skipped=report.items_skipped + len(actions) - added,
         runs=report.runs + sum(isinstance(event, RunStarted) for event in appended.events),
         first=report.first or appended.first,
         last=appended.last,
