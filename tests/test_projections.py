@@ -348,6 +348,21 @@ def test_rebuilding_some_keeps_the_rows_of_the_others(tmp_path: Path) -> None:
     assert len(rows(models, "health_over_time")) == 3
 
 
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_decision_about_what_is_extracted_later_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Nor does one under another item's id; whether all of it is in one batch or not."""
+    monkeypatch.setattr("rbank_es.limits.PROJECTION_BATCH_EVENTS", size)
+    early, wrong = consolidated("e1", ("add", LIMIT, ())), consolidated("e1", ("add", GUESS, ()), ("merge", LIMIT, ()))
+    log = FakeLog(
+        stamped([early, extracted("e1", LIMIT, GUESS), wrong, MemoriesForgotten(ids=(LIMIT.id,), policy="p")])
+    )
+    models = ReadModels.open(tmp_path / "p.sqlite")
+    models.catch_up(log)
+    assert rows(models, "items") == []
+
+
 def test_progress_is_told_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the position reached and the one wanted, in a rebuild and in a catch-up."""
     monkeypatch.setattr("rbank_es.limits.PROJECTION_BATCH_EVENTS", 10)

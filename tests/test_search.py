@@ -89,6 +89,13 @@ def test_ties_are_broken_by_id_also_at_the_last_place(holding: Open) -> None:
     assert ids(view, "taxa", 1) == names[:1]
 
 
+def test_a_few_ties_are_in_order_as_well(holding: Open) -> None:
+    """Where all that fit are fetched at once."""
+    view = holding([item("the same taxa", id=name) for name in "dbeca"])
+    assert ids(view, "taxa") == list("abcde")
+    assert ids(view, "taxa", 2) == list("ab")
+
+
 def test_a_better_one_stands_before_a_tie_that_is_cut(holding: Open) -> None:
     """The cut falls into the tie, never before it."""
     tied = [item("taxa filler words", id=f"{number:03}") for number in range(150, 0, -1)]
