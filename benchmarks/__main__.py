@@ -1,0 +1,76 @@
+"""`python -m benchmarks`: runs the subjects, prints each row when it is there, writes the results."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+
+from benchmarks.sizes import FULL, SHORT
+
+HERE = Path(__file__).parent
+DATA = HERE / ".data"
+RESULTS = HERE / "results.md"
+SUBJECTS = ("append", "writers", "reading", "rebuild", "counters", "search", "start-up")
+
+
+def main() -> int:
+    """Parse the command line, run, report. Returns the exit code: 0 whether or not goals were met."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measures rbank-es beside peers.")
+    parser.add_argument("--full", action="store_true", help="a million events, a hundred thousand items")
+    parser.add_argument("--only", help=f"subjects, separated by commas: {', '.join(SUBJECTS)}")
+    parser.add_argument("--keep", action="store_true", help=f"keep the data in {DATA.name}")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where results go")
+    options = parser.parse_args()
+    chosen = options.only.split(",") if options.only else list(SUBJECTS)
+    if unknown := set(chosen) - set(SUBJECTS):
+        parser.error(f"unknown subject: {', '.join(sorted(unknown))}")
+    missing = [name for name in ("eventsourcing", "simdjson") if find_spec(name) is None]
+    if missing:
+        parser.error(f"not installed: {', '.join(missing)}; run: pip install -e '.[bench]'")
+    shutil.rmtree(DATA, ignore_errors=True)
+    DATA.mkdir()
+    try:
+        _run(options.full, chosen, options.output)
+    finally:
+        if not options.keep:
+            shutil.rmtree(DATA, ignore_errors=True)
+    return 0
+
+
+def _run(full: bool, chosen: list[str], output: Path) -> None:
+    from benchmarks import append, counters, reading, rebuild, report, search, startup, writers
+    from benchmarks.corpus import make_bank
+    from benchmarks.measure import Row
+
+    sizes, machine, begin = FULL if full else SHORT, report.Machine.of(DATA), time.monotonic()
+    plain = {"append": append.measure, "writers": writers.measure, "start-up": startup.measure}
+    of_bank = {
+        "reading": reading.measure,
+        "rebuild": rebuild.measure,
+        "counters": counters.measure,
+        "search": search.measure,
+    }
+    rows: list[Row] = []
+    bank = cache(partial(make_bank, DATA / "bank", sizes.events))
+    for name in SUBJECTS:
+        if name not in chosen:
+            rows.append(Row(name, "everything"))
+            continue
+        place = DATA / name
+        place.mkdir()
+        measured = plain[name](place, sizes) if name in plain else of_bank[name](place, sizes, bank())
+        for row in measured:
+            rows.append(row)
+            print(report.line_of(row), flush=True)
+        shutil.rmtree(place)
+    report.write(output, rows, machine, sizes, (time.monotonic() - begin) / 60)
+    print(f"wrote {output} after {(time.monotonic() - begin) / 60:.1f} minutes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

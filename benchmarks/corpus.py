@@ -1,0 +1,227 @@
+"""A synthetic bank, the same for the same seed.
+
+The text is synthetic: words drawn independently of each other, each as often as it stands in the docstrings of this
+Python's standard library. So posting lists have realistic sizes, but words don't keep company as they do in real
+texts. The mix of events and their sizes are those of recorded runs: half of the events are tool calls, a sixth are
+calls of models that carry nearly all of the bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import sysconfig
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import accumulate, islice
+from pathlib import Path
+
+import msgspec
+
+from rbank_es import Bank, Item
+from rbank_es.events import (
+    Decision,
+    Event,
+    Hit,
+    ItemsLinked,
+    JudgmentOverruled,
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRead,
+    MemoriesRestored,
+    MemoriesRetrieved,
+    NoteLogged,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    ToolCalled,
+)
+from rbank_es.events.memory import Action
+from rbank_es.items import Polarity
+
+SEED = 20260131
+TOOLS = ("sparql_select", "describe_class", "memory_search", "list_properties", "graph_sample")
+PROSE_WORDS = 400_000
+GROUP_RUNS = 20
+CLOCK_START_US = 1_767_225_600_000_000
+CLOCK_STEP_US = 1_000
+
+
+@cache
+def vocabulary() -> tuple[list[str], list[int]]:
+    """Words, and how often each stands in the docstrings of the standard library, summed up."""
+    counts: Counter[str] = Counter()
+    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                counts.update(re.findall(r"[a-z]{2,}", (ast.get_docstring(node, clean=False) or "").lower()))
+    words = sorted(counts)
+    return words, list(accumulate(counts[word] for word in words))
+
+
+class Corpus:
+    """Runs of an agent, one after the other, without end."""
+
+    def __init__(self, seed: int = SEED) -> None:
+        self._random = random.Random(seed)
+        self._words, self._weights = vocabulary()
+        self._prose = self.text(PROSE_WORDS)
+        self._items: list[str] = []
+        self._number = 0
+
+    def text(self, words: int) -> str:
+        """So many words, each drawn independently."""
+        return " ".join(self._random.choices(self._words, cum_weights=self._weights, k=words))
+
+    def _passage(self, chars: int) -> str:
+        """A passage of about that length: quicker than drawing its words, and just as long."""
+        size = max(1, int(chars * self._random.uniform(0.6, 1.4)))
+        start = self._random.randrange(len(self._prose) - size)
+        return self._prose[start : start + size]
+
+    def queries(self, count: int) -> list[str]:
+        """Questions of 14 words."""
+        return [self.text(14) for _ in range(count)]
+
+    def events(self) -> Iterator[Event]:
+        """The events of all runs."""
+        while True:
+            yield from self.run()
+
+    def run(self) -> list[Event]:
+        """The events of the next run: 24, on average."""
+        draw, run = self._random.random, f"run-{self._number:07d}"
+        self._number += 1
+        events: list[Event] = [
+            RunStarted(run=run, ontology="units", executor="rlm", model="scripted-1", task=self._passage(420)),
+            self._retrieval(run),
+        ]
+        for step in range(1, 5):
+            events.append(self._model_call(run, step))
+            events += [self._tool_call(run, step) for _ in range(3)]
+        if self._items:
+            events += [self._reading(run) for _ in range(1 + (draw() < 0.2))]
+        success = draw() < 0.6
+        events.append(RunFinished(run=run, outcome="submitted", iterations=4, answer=self._passage(60)))
+        events.append(self._verdict(run, success))
+        return events + self._learnt(run, success) + self._rare(run, success)
+
+    def _retrieval(self, run: str) -> Event:
+        ids = self._random.sample(self._items, k=min(1, len(self._items)))
+        hits = tuple(Hit(id=item, rank=rank, score=-self._random.uniform(3, 20)) for rank, item in enumerate(ids, 1))
+        return MemoriesRetrieved(run=run, k=1, policy="bm25-1", hits=hits, query=self._passage(170))
+
+    def _tool_call(self, run: str, step: int) -> Event:
+        return ToolCalled(
+            run=run,
+            tool=self._random.choice(TOOLS),
+            step=step,
+            chars=int(self._random.expovariate(1 / 300)),
+            duration_s=round(self._random.random(), 4),
+            arguments=f'{{"query":"{self._passage(90)}"}}',
+        )
+
+    def _model_call(self, run: str, step: int) -> Event:
+        return LmCalled(
+            run=run,
+            role="agent",
+            model="scripted-1",
+            step=step,
+            tokens_in=self._random.randrange(500, 5_000),
+            tokens_out=self._random.randrange(50, 900),
+            cost_usd=round(self._random.random() / 100, 6),
+            request_key=f"{self._random.getrandbits(256):064x}",
+            request=self._passage(4_500),
+            response=self._passage(800),
+        )
+
+    def _reading(self, run: str) -> Event:
+        return MemoriesRead(run=run, ids=(self._random.choice(self._items),), how="get", chars=400)
+
+    def _verdict(self, run: str, success: bool) -> Event:
+        reason = self._passage(130)
+        return RunJudged(
+            run=run, purpose="learning", success=success, judge="j", judge_version="1", kind="check", reason=reason
+        )
+
+    def _learnt(self, run: str, success: bool) -> list[Event]:
+        kind: Polarity = "success" if success else "failure"
+        items = [self._item(kind) for _ in range(self._random.choice((2, 3, 3, 4)))]
+        extraction = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        extracted = MemoriesExtracted(
+            id=extraction,
+            kind=kind,
+            runs=(run,),
+            heads=tuple(item.head for item in items),
+            candidates=tuple(item.text for item in items),
+        )
+        decisions = tuple(self._decision(index, item) for index, item in enumerate(items))
+        self._items += [decision.item for decision in decisions if decision.action != "skip"]
+        return [extracted, MemoriesConsolidated(extraction=extraction, policy="dedup-1", decisions=decisions)]
+
+    def _item(self, src: Polarity) -> Item:
+        words = self.text(self._random.randint(50, 70)).split(" ")
+        return Item.make(
+            " ".join(words[:8]),
+            " ".join(words[20:]),
+            src,
+            desc=" ".join(words[8:20]),
+            tags=(words[0], words[-1]),
+            domain="units",
+        )
+
+    def _decision(self, index: int, item: Item) -> Decision:
+        draw = self._random.random()
+        if draw < 0.88 or not self._items:
+            return Decision(candidate=index, action="add", item=item.id)
+        target = (self._random.choice(self._items),)
+        action: Action = "skip" if draw < 0.94 else "supersede" if draw < 0.98 else "merge"
+        return Decision(candidate=index, action=action, item=item.id, targets=target, reason="similar")
+
+    def _rare(self, run: str, success: bool) -> list[Event]:
+        draw = self._random.random()
+        item, other = self._random.choice(self._items), self._random.choice(self._items)
+        if draw < 0.25:
+            return [MemoriesForgotten(ids=(item,), policy="bounded-1")]
+        if draw < 0.30:
+            return [MemoriesRestored(ids=(item,))]
+        if draw < 0.40:
+            return [self._overruling(run, not success)]
+        if draw < 0.50:
+            return [ItemsLinked(source=item, target=other, how="contradicts")]
+        return [NoteLogged(run=run, note=f'{{"text":"{self._passage(80)}"}}')] if draw < 0.70 else []
+
+    def _overruling(self, run: str, success: bool) -> Event:
+        return JudgmentOverruled(
+            run=run, purpose="learning", success=success, judge="j", judge_version="1", kind="human", by="a person"
+        )
+
+
+def groups(size: int, count: int) -> list[list[Event]]:
+    """The first events of the corpus in groups; ids are left to the log's writer."""
+    events = (msgspec.structs.replace(event, id="") if event.id else event for event in Corpus().events())
+    return [list(islice(events, size)) for _ in range(count)]
+
+
+def make_bank(place: Path, events: int) -> Bank:
+    """A bank of that many events, not synced: it is only read from. Its bytes follow from the seed."""
+    entropy = random.Random(SEED)
+    clock = iter(range(CLOCK_START_US, 2**62, CLOCK_STEP_US))
+    bank = Bank.create(place, entropy=entropy.randbytes, clock=lambda: next(clock), unsafe_no_sync=True)
+    corpus, left = Corpus(), events - bank.position
+    for group in _grouped(corpus):
+        bank.append(group[:left])
+        left -= len(group)
+        if left <= 0:
+            break
+    return bank
+
+
+def _grouped(corpus: Corpus) -> Iterable[list[Event]]:
+    while True:
+        yield [event for _ in range(GROUP_RUNS) for event in corpus.run()]

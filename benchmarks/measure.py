@@ -1,0 +1,122 @@
+"""Timing: contestants take turns, round by round, and what counts is the median of the rounds."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
+
+Contestant = Callable[[], float]
+"""Does its work once and returns the seconds that count."""
+
+Value = TypeVar("Value")
+
+NOT_RUN = "not run"
+NONE = "—"
+
+
+class Samples(NamedTuple):
+    """Seconds of each contestant, a number per round."""
+
+    seconds: Mapping[str, list[float]]
+
+    def median(self, name: str) -> float:
+        """The median of a contestant's rounds, in seconds."""
+        return statistics.median(self.seconds[name])
+
+    def ratio(self, name: str, to: str) -> float:
+        """How many times as long as `to` it took: the median of the ratios of each round."""
+        pairs = zip(self.seconds[name], self.seconds[to], strict=True)
+        return statistics.median(one / other for one, other in pairs)
+
+
+def interleave(contestants: Mapping[str, Contestant], rounds: int) -> Samples:
+    """Let the contestants take turns for some rounds, each round beginning with another of them.
+
+    A first round, which warms page cache and code, isn't counted. Before each turn garbage is collected; within it
+    the collector works as it does in any program.
+    """
+    names = list(contestants)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(-1, rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            gc.collect()
+            taken = contestants[name]()
+            if number >= 0:
+                seconds[name].append(taken)
+    return Samples(seconds)
+
+
+def timed(work: Callable[[], Any]) -> Contestant:
+    """A contestant of which everything counts."""
+
+    def contestant() -> float:
+        begin = time.perf_counter()
+        work()
+        return time.perf_counter() - begin
+
+    return contestant
+
+
+def timed_each(work: Callable[[Value], Any], values: Iterable[Value]) -> Contestant:
+    """A contestant that does its work with one value after the other."""
+
+    def contestant() -> float:
+        begin = time.perf_counter()
+        for value in values:
+            work(value)
+        return time.perf_counter() - begin
+
+    return contestant
+
+
+class Goal(NamedTuple):
+    """What a measured value must be."""
+
+    sign: Literal["≥", "≤"]
+    bound: float
+    unit: str
+
+    def met(self, value: float) -> bool:
+        """Whether the value reaches the goal."""
+        return value >= self.bound if self.sign == "≥" else value <= self.bound
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.bound:g} {self.unit}"
+
+
+class Row(NamedTuple):
+    """One line of the report. `value` is what the goal is about; None where it was not run or there is no goal."""
+
+    subject: str
+    what: str
+    ours: str = NOT_RUN
+    peer: str = NONE
+    floor: str = NONE
+    goal: Goal | None = None
+    value: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the goal was met, in a word."""
+        if self.goal is None:
+            return NONE
+        if self.value is None:
+            return NOT_RUN
+        return "yes" if self.goal.met(self.value) else "**no**"
+
+
+def per_second(count: int, seconds: float) -> str:
+    """A rate."""
+    rate = count / seconds
+    return f"{rate:,.0f}/s" if rate < 1e6 else f"{rate / 1e6:,.2f} M/s"
+
+
+def duration(seconds: float) -> str:
+    """A time, in the unit that fits."""
+    if seconds >= 1:
+        return f"{seconds:,.2f} s"
+    return f"{seconds * 1e3:,.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:,.0f} µs"

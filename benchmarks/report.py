@@ -1,0 +1,142 @@
+"""What was measured, where and when: printed row by row, and written to `results.md`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.corpus import SEED
+from benchmarks.measure import NONE, NOT_RUN, Row
+from benchmarks.sizes import Sizes
+from rbank_es import __version__
+
+HEADINGS = ("subject", "what", "ours", "peer", "floor", "goal", "measured", "met")
+
+HOW = """\
+- Contestants take turns, round by round; a first round is thrown away, so the page cache is warm for all. Times are
+  medians of the rounds, ratios the medians of each round's ratio. Garbage is collected before each turn, and the
+  collector stays on in all of them.
+- The text is synthetic: words drawn independently from the docstrings of Python's standard library (seed {seed}).
+  The mix of events and their sizes follow recorded runs: half are tool calls of about 400 bytes, a sixth calls of
+  models of about 6 kB.
+- **append, writers**: all write the same bytes, and sync each append. Ours also checks, encodes, locks and sums; the
+  floor, the SQLite table and the eventsourcing recorder are given the finished lines. The eventsourcing Application
+  encodes too, with an aggregate of its own in each round.
+- **reading**: SQLite's rows and our lines are decoded by the same decoder; eventsourcing decodes them with its own
+  mapper and JSON transcoder, a thousand notifications at a time. Texts over 2 KiB are lines of their own in the log,
+  which a replay passes by. *Inline in the peers*: the peers hold the same information in about as many bytes, each
+  event whole, as who has no handles would do; they decode the texts, too. *Apart in all*: the peers hold the very same
+  lines, and texts in a table that they need not read, whereas ours reads through their bytes. Ours checks the
+  checksum, the order and the groups of all that it returns. pysimdjson parses every line of the log, texts included;
+  the floor looks at how a line begins.
+- **rebuild**: ours has every projection, its rows, indexes and checkpoints, and is synced. The floor is the decoding
+  of the types that projections read, and FTS5 over the texts of the active items, each without the rest.
+- **search**: the same FTS5 index, the same expression, the same LIMIT. Ours also filters by source, breaks ties by id,
+  and returns titles and descriptions.
+- **start-up**: whole processes of the same interpreter, started in turn.
+"""
+
+
+class Machine(NamedTuple):
+    """Where the benchmarks ran."""
+
+    facts: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, data: Path) -> Machine:
+        """This machine, with the file system that holds `data`."""
+        packages = (f"{name} {version(name)}" for name in ("msgspec", "eventsourcing", "pysimdjson"))
+        load = " ".join(f"{number:.2f}" for number in os.getloadavg())
+        return cls(
+            (
+                ("date", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
+                ("processor", f"{_processor()}, {os.cpu_count()} cores"),
+                ("memory", f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"),
+                ("file system", _file_system(data)),
+                ("system", f"{platform.system()} {platform.release()}, load at the start {load}"),
+                (
+                    "software",
+                    f"rbank-es {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
+                ),
+                ("packages", ", ".join(packages)),
+            )
+        )
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line.partition(":")[2] for line in info.read_text().splitlines() if line.startswith("model name")]
+        return names[0].strip() if names else platform.machine()
+    return platform.processor() or platform.machine()
+
+
+def _file_system(path: Path) -> str:
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return "unknown"
+    rows = (line.split()[:3] for line in mounts.read_text().splitlines())
+    over = [(place, kind) for _, place, kind in rows if path.resolve().is_relative_to(place)]
+    return max(over, key=lambda mount: len(mount[0]))[1] if over else "unknown"
+
+
+def line_of(row: Row) -> str:
+    """A row for the terminal."""
+    measured = f"  [{_measured(row)}; goal {row.goal}: {row.verdict}]" if row.goal else ""
+    return f"{row.subject:9} {row.what}: {row.ours} | {row.peer} | {row.floor}{measured}"
+
+
+def write(path: Path, rows: Sequence[Row], machine: Machine, sizes: Sizes, minutes: float) -> None:
+    """Write the results of a run."""
+    path.write_text("\n".join(_lines(rows, machine, sizes, minutes)) + "\n")
+
+
+def _lines(rows: Sequence[Row], machine: Machine, sizes: Sizes, minutes: float) -> Iterable[str]:
+    yield f"# Benchmarks, {sizes.form} form\n"
+    yield f"Written by `python -m benchmarks{' --full' if sizes.form == 'full' else ''}` in {minutes:.1f} minutes."
+    yield f"A log of {sizes.events:,} events; rounds and sizes: `{_sizes(sizes)}`.\n"
+    if sizes.form != "full":
+        yield "The goals are set for 1,000,000 events and 100,000 items, so verdicts on reading, rebuild, counters and"
+        yield "search hold for this size only; `python -m benchmarks --full` measures the size that they are set for.\n"
+    yield from (f"- {name}: {value}" for name, value in machine.facts)
+    yield ""
+    yield from _shortfalls(rows)
+    yield "## Measured\n"
+    yield f"| {' | '.join(HEADINGS)} |"
+    yield f"|{'---|' * len(HEADINGS)}"
+    yield from (f"| {' | '.join(_cells(row))} |" for row in rows)
+    yield "\n## What is counted\n"
+    yield HOW.format(seed=SEED)
+
+
+def _sizes(sizes: Sizes) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sizes._asdict().items() if name != "form")
+
+
+def _shortfalls(rows: Sequence[Row]) -> Iterable[str]:
+    short = [row for row in rows if row.goal and row.value is not None and not row.goal.met(row.value)]
+    left_out = [row for row in rows if row.ours == NOT_RUN]
+    yield "## What falls short\n"
+    yield from (f"- {row.subject}: {row.what.strip()}: {_measured(row)}, the goal is {row.goal}" for row in short)
+    yield from (f"- {row.subject}: {row.what.strip()}: not run" for row in left_out)
+    if not short and not left_out:
+        yield "Nothing: every goal was met."
+    yield ""
+
+
+def _cells(row: Row) -> Sequence[str]:
+    goal = str(row.goal) if row.goal else NONE
+    return row.subject, row.what.strip(), row.ours, row.peer, row.floor, goal, _measured(row), row.verdict
+
+
+def _measured(row: Row) -> str:
+    if row.goal is None or row.value is None:
+        return row.verdict
+    digits = f"{row.value:.2f}" if row.value < 10 else f"{row.value:,.0f}"
+    return f"{digits} {row.goal.unit}"

@@ -1,0 +1,26 @@
+"""How much each form of the benchmarks does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Sizes(NamedTuple):
+    """Events of the bank that is read, appends and searches of one turn, and rounds of each subject."""
+
+    form: str
+    events: int
+    appends: int
+    append_rounds: int
+    writer_appends: int
+    writer_rounds: int
+    reading_rounds: int
+    rebuild_rounds: int
+    counter_points: int
+    queries: int
+    search_rounds: int
+    start_rounds: int = 25
+
+
+SHORT = Sizes("short", 100_000, 100, 25, 1_600, 5, 5, 5, 5, 20, 5)
+FULL = Sizes("full", 1_000_000, 200, 51, 4_000, 9, 5, 3, 9, 40, 5)
