@@ -26,7 +26,7 @@ from rbank_es.events.base import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.protocol import Erasing, Erasure, Place
 from rbank_es.log.reader import Reader, opened
-from rbank_es.log.segments import Segment, blocks, list_segments, read_opened, read_sealed, segment_of
+from rbank_es.log.segments import Segment, all_segments, blocks, read_opened, read_sealed, segment_of
 from rbank_es.log.system import System
 from rbank_es.log.texts import Texts
 
@@ -124,7 +124,7 @@ class _Search:
     """What has been found so far."""
 
     def __init__(self, directory: Path, reader: Reader, texts: Texts) -> None:
-        self._segments, self._reader, self._texts = list_segments(directory), reader, texts
+        self._segments, self._reader, self._texts = all_segments(directory), reader, texts
         self.found: dict[tuple[int, str], Found] = {}
         self.keys: dict[str, Segment] = {}
         self.facts: set[int] = set()
@@ -228,7 +228,7 @@ def events_of(found: Plan, reason: str, by: str | None) -> list[Event]:
 
 def rewrite(directory: Path, job: Job, bank_id: str, calls: System) -> None:
     """Rewrite every closed segment that holds what goes. Raises `LogCorruption` rather than change a head."""
-    segments = list_segments(directory)
+    segments = all_segments(directory)
     paths: dict[int, dict[int, set[str]]] = {}
     keys: set[str] = set()
     for event in job.events():

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rbank_es.errors import BankExists, BankNotFound, LogUnavailable
+from rbank_es.errors import BankExists, LogUnavailable
 from rbank_es.events.base import Event, Ref
 from rbank_es.log import derived, erasing, lines, system, verifying
 from rbank_es.log.heads import Heads
 from rbank_es.log.protocol import ANY, Appended, Erasing, Erasure, Expected, Head, Verification
 from rbank_es.log.reader import Reader, opened
-from rbank_es.log.segments import list_segments, read_opened, segment_path
+from rbank_es.log.segments import all_segments, list_segments, read_opened, segment_path
 from rbank_es.log.texts import Texts
 from rbank_es.log.writer import LOCK, Writer
 
@@ -78,9 +79,7 @@ class FileLog:
     def open(cls, directory: Path, **options: Any) -> FileLog:
         """Open a log. Raises `BankNotFound`, `LogCorruption`, `LogUnavailable`."""
         try:
-            segments = list_segments(directory)
-            if not segments:
-                raise BankNotFound(str(directory))
+            segments = all_segments(directory)
             with opened(segments[0].path) as fd:
                 first, _ = read_opened(segments[0], fd)
         except OSError as error:
@@ -116,66 +115,79 @@ class FileLog:
     ) -> Iterator[Event]:
         """See `EventLog.read`."""
         wanted = frozenset(resolve)
-        for batch in self._reader.batches(after, upto, types):
-            if not wanted:
-                yield from batch.events
-                continue
-            for event in batch.events:
-                named = event.__struct_config__.tag in wanted
-                yield self._texts.resolved(event, batch.segment) if named else event
+        with self._reading():
+            for batch in self._reader.batches(after, upto, types):
+                if not wanted:
+                    yield from batch.events
+                    continue
+                for event in batch.events:
+                    named = event.__struct_config__.tag in wanted
+                    yield self._texts.resolved(event, batch.segment) if named else event
 
     def lines(
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
     ) -> Iterator[bytes]:
         """See `EventLog.lines`."""
-        for batch in self._reader.batches(after, upto, types):
-            yield from batch.lines
+        with self._reading():
+            for batch in self._reader.batches(after, upto, types):
+                yield from batch.lines
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LogUnavailable(self.place, "read", error) from error
 
     def position(self) -> int:
         """See `EventLog.position`."""
-        return self._heads.look().seq
+        with self._reading():
+            return self._heads.look().seq
 
     def head(self, at: int | None = None) -> Head:
         """See `EventLog.head`."""
-        return self._heads.head(self.position() if at is None else at)
+        with self._reading():
+            return self._heads.head(self.position() if at is None else at)
 
     def crc_at(self, seq: int) -> str | None:
         """See `EventLog.crc_at`."""
-        found = self._reader.line_at(seq)
+        with self._reading():
+            found = self._reader.line_at(seq)
         return found[1].crc if found is not None else None
 
     def seq_of_id(self, event_id: str) -> int | None:
         """See `EventLog.seq_of_id`."""
-        seq = self._writer.ids.seq_of(event_id)
+        with self._reading():
+            seq = self._writer.ids.seq_of(event_id)
         return seq if seq is not None and seq <= self.position() else None
 
     def text(self, ref: Ref) -> str | None:
         """See `EventLog.text`."""
-        return self._texts.read(ref)
+        with self._reading():
+            return self._texts.read(ref)
 
     def erasures(self) -> int:
         """See `EventLog.erasures`: the position of the last erasure, 0 for none."""
-        segment = list_segments(self.directory)[-1]
-        with opened(segment.path) as fd:
+        segment = all_segments(self.directory)[-1]
+        with self._reading(), opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 
     def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
         """See `EventLog.erase`."""
         if dry_run:
-            return erasing.plan(self.directory, self._reader, self._texts, what, reason).erasure
+            with self._reading():
+                return erasing.plan(self.directory, self._reader, self._texts, what, reason).erasure
         return self._writer.erase(what, reason, by)
 
     def sync(self) -> None:
         """See `EventLog.sync`."""
-        with opened(list_segments(self.directory)[-1].path) as fd:
-            try:
-                os.fdatasync(fd)
-            except OSError as error:
-                self._writer.fail(error)
+        with self._reading(), opened(all_segments(self.directory)[-1].path) as fd:
+            self._writer.sync(fd)
 
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
         """See `EventLog.verify`. Where a sync had failed, a sound log is synced again and opened to writers."""
-        seen = verifying.verify(self.directory, self._bank_id, self._reader, noted)
+        with self._reading():
+            seen = verifying.verify(self.directory, self._bank_id, self._reader, noted)
         return msgspec.structs.replace(seen, cleared=True) if self._writer.recover() else seen
 
     def close(self) -> None:

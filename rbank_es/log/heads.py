@@ -8,7 +8,7 @@ from pathlib import Path
 from rbank_es.log import derived, lines, system, verifying
 from rbank_es.log.protocol import Head
 from rbank_es.log.reader import Reader, Tail, opened
-from rbank_es.log.segments import Segment, last_line, list_segments, read_opened, segment_of
+from rbank_es.log.segments import Segment, all_segments, last_line, read_opened, segment_of
 
 CRC_CHARS = 8
 
@@ -32,7 +32,7 @@ class Heads:
 
     def look(self) -> Tail:
         """Where the whole groups end now; takes no lock and changes nothing, the writer's knowledge included."""
-        segment = list_segments(self.directory)[-1]
+        segment = all_segments(self.directory)[-1]
         status = segment.path.stat()
         known = [
             tail for tail in (self._seen, self.tail) if tail and (tail.segment, tail.inode) == (segment, status.st_ino)
@@ -79,7 +79,7 @@ class Heads:
 
     def head(self, position: int) -> Head:
         """The head at a position. Raises `LogCorruption` if the log doesn't reach it soundly."""
-        segments = list_segments(self.directory)
+        segments = all_segments(self.directory)
         segment = segments[segment_of(segments, position)] if position else segments[0]
         with opened(segment.path) as fd:
             first, offset = read_opened(segment, fd)

@@ -9,7 +9,7 @@ from rbank_es import limits
 from rbank_es.events.base import Event
 from rbank_es.log import derived, lines
 from rbank_es.log.reader import Reader, opened
-from rbank_es.log.segments import Segment, blocks, list_segments
+from rbank_es.log.segments import Segment, all_segments, blocks
 
 
 class Ids:
@@ -38,7 +38,7 @@ class Ids:
 
     def find(self, event_ids: Sequence[str]) -> dict[str, int]:
         """Positions of those of the ids that are known. For a writer that holds the lock."""
-        *closed, active = list_segments(self._directory)
+        *closed, active = all_segments(self._directory)
         self._searched += len(event_ids)
         if self._active is None and self._searched >= limits.SEARCHED_IDS:
             self._active = _all_ids(active)
@@ -51,7 +51,7 @@ class Ids:
 
     def seq_of(self, event_id: str) -> int | None:
         """Position of the event with this id, if any; for readers, who hold no lock."""
-        *closed, active = list_segments(self._directory)
+        *closed, active = all_segments(self._directory)
         seq = self._reader.find_id(event_id, active)
         return seq if seq is not None else self._in_closed(event_id, closed)
 

@@ -30,10 +30,10 @@ from rbank_es.events.codec import TYPES, decode_event
 from rbank_es.log import lines, system
 from rbank_es.log.segments import (
     Segment,
+    all_segments,
     blocks,
     find_line,
     last_line,
-    list_segments,
     read_opened,
     read_sealed,
     segment_of,
@@ -114,8 +114,8 @@ class Reader:
             raise UnknownEvent(min(unknown), None, None)
         wanted = frozenset(name.encode() for name in types) if types is not None else None
         while True:
-            segments = list_segments(self.directory)
-            if not segments or (upto is not None and after >= upto):
+            segments = all_segments(self.directory)
+            if upto is not None and after >= upto:
                 return
             if segments[0].first != 1:
                 raise LogCorruption(segments[0].name, 1, 0, "the segments before it are missing")
@@ -125,7 +125,7 @@ class Reader:
                 after = max(after, segments[index + 1].first - 1)
             else:
                 after = max(after, (yield from self._active(segments[index], after, upto, wanted)))
-                if list_segments(self.directory)[-1].first <= segments[index].first:
+                if all_segments(self.directory)[-1].first <= segments[index].first:
                     return
 
     def line_at(self, seq: int) -> tuple[Segment, Event, bytes] | None:

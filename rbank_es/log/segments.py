@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import LogCorruption, UnknownEvent
+from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
 from rbank_es.log import lines
 
 _NAME = re.compile(r"\d{20}\.jsonl")
@@ -53,6 +53,14 @@ def list_segments(directory: Path) -> list[Segment]:
         names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
         return [Segment(directory / name, int(name[:20])) for name in names]
     return []
+
+
+def all_segments(directory: Path) -> list[Segment]:
+    """The segments of a bank, in order. Raises `BankNotFound` where there is none."""
+    segments = list_segments(directory)
+    if not segments:
+        raise BankNotFound(str(directory))
+    return segments
 
 
 def segment_of(segments: list[Segment], seq: int) -> int:

@@ -72,22 +72,22 @@ class System:
 
 
 @contextmanager
-def locked(path: Path, bank: str, *, shared: bool = False, wait_s: float = limits.LOCK_WAIT_S) -> Iterator[None]:
-    """Hold the lock file `path` for the length of a `with`. Raises `LogBusy` after `wait_s` seconds.
+def locked(path: Path, bank: str, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock file `path` for the length of a `with`. Raises `LogBusy` after `limits.LOCK_WAIT_S` seconds.
 
     Each use opens the file anew: `flock` belongs to the open file, so a descriptor that threads or forked children
     share would exclude nobody.
     """
     fd = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        take(fd, bank, shared=shared, wait_s=wait_s)
+        take(fd, bank, shared=shared)
         yield
     finally:
         os.close(fd)
 
 
-def take(fd: int, bank: str, *, shared: bool = False, wait_s: float = limits.LOCK_WAIT_S) -> None:
-    """Take the lock of an open lock file. Raises `LogBusy` after `wait_s` seconds."""
+def take(fd: int, bank: str, *, shared: bool = False) -> None:
+    """Take the lock of an open lock file. Raises `LogBusy` after `limits.LOCK_WAIT_S` seconds."""
     mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
     deadline = 0.0
     pause_s = 20e-6
@@ -96,9 +96,9 @@ def take(fd: int, bank: str, *, shared: bool = False, wait_s: float = limits.LOC
             fcntl.flock(fd, mode)
         except BlockingIOError:
             now = time.monotonic()
-            deadline = deadline or now + wait_s
+            deadline = deadline or now + limits.LOCK_WAIT_S
             if now > deadline:
-                raise LogBusy(bank, wait_s) from None
+                raise LogBusy(bank, limits.LOCK_WAIT_S) from None
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.01)
         else:

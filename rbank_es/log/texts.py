@@ -17,7 +17,7 @@ from rbank_es.events.codec import texts_of
 from rbank_es.items import ItemText
 from rbank_es.log import lines
 from rbank_es.log.reader import opened
-from rbank_es.log.segments import Segment, list_segments
+from rbank_es.log.segments import Segment, all_segments
 
 _TEXT: msgspec.json.Decoder[lines.TextLine] = msgspec.json.Decoder(lines.TextLine)
 _SEGMENTS_KEPT = 4
@@ -36,6 +36,10 @@ class Texts:
         self._seed = lines.seed_of(bank_id)
         self._indexes: dict[tuple[str, int], _Index] = {}
         self._mutex = threading.Lock()
+
+    def forked(self) -> None:
+        """In a forked child: what a thread of the parent was doing here, it does no more."""
+        self._mutex, self._indexes = threading.Lock(), {}
 
     def line(self, key: str, segment: Segment) -> bytes | None:
         """The line of a text in a segment, erased or not, without newline; None if it isn't there."""
@@ -66,11 +70,11 @@ class Texts:
 
     def holds(self, ref: Ref) -> bool:
         """Whether a handle names a text of this bank, erased or not."""
-        return any(self.line(ref.key, segment) is not None for segment in list_segments(self._directory))
+        return any(self.line(ref.key, segment) is not None for segment in all_segments(self._directory))
 
     def read(self, ref: Ref, segment: Segment | None = None) -> str | None:
         """The text that a handle names; None if it was erased. Raises `LogCorruption` if it isn't there or damaged."""
-        places = [segment] if segment else list_segments(self._directory)[::-1]
+        places = [segment] if segment else all_segments(self._directory)[::-1]
         for place in places:
             line = self.line(ref.key, place)
             if line is not None:

@@ -15,7 +15,7 @@ from rbank_es.events.codec import decode_event
 from rbank_es.log import lines
 from rbank_es.log.protocol import Head, TornTail, Verification
 from rbank_es.log.reader import Reader, Tail, opened
-from rbank_es.log.segments import Segment, blocks, list_segments, read_opened, read_sealed
+from rbank_es.log.segments import Segment, all_segments, blocks, read_opened, read_sealed
 
 Digest = tuple[int, int, bytes]
 """An offset in a segment, the position of the event before it, and the head digest there."""
@@ -63,7 +63,7 @@ def verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head] 
 
 
 def _verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head]) -> Verification:
-    segments = list_segments(directory)
+    segments = all_segments(directory)
     check = _Check(bank_id, noted)
     for segment in segments[:-1]:
         check.segment(segment, None)

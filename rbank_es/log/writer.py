@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -34,7 +35,7 @@ from rbank_es.log.heads import Heads
 from rbank_es.log.ids import Ids
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Erasing, Erasure, Expected
 from rbank_es.log.reader import Reader, Tail, opened
-from rbank_es.log.segments import Segment, list_segments, read_opened, segment_path
+from rbank_es.log.segments import Segment, all_segments, read_opened, segment_path
 from rbank_es.log.texts import Texts, refs_of
 
 FAILED = "FAILED"
@@ -73,9 +74,9 @@ class Writer:
         self._failed, self._erasing = str(directory / FAILED), str(directory / erasing.MARKER)
         self.ids = Ids(directory, reader)
         self._forget()
+        _WRITERS.add(self)
 
     def _forget(self) -> None:
-        self._pid = os.getpid()
         self._fd = self._lock_fd = -1
         self._stored: dict[bytes, str] | None = None
         self._dirty = False
@@ -88,8 +89,6 @@ class Writer:
         """Hold the bank: no other thread, process or forked child writes meanwhile."""
         self._mutex.acquire()
         try:
-            if self._pid != os.getpid():
-                self._forget()
             if self._lock_fd < 0:
                 self._lock_fd = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             system.take(self._lock_fd, self._place)
@@ -98,6 +97,8 @@ class Writer:
             self._mutex.release()
             raise LogUnavailable(self._place, "write to", error) from error
         except BaseException:
+            if self._lock_fd >= 0:
+                system.release(self._lock_fd)  # a signal may have come just after it was taken
             self._mutex.release()
             raise
 
@@ -130,7 +131,7 @@ class Writer:
         return self._catch_up()
 
     def _catch_up(self) -> Tail:
-        tail, same = self._heads.under_lock(list_segments(self._directory)[-1])
+        tail, same = self._heads.under_lock(all_segments(self._directory)[-1])
         if not same or self._fd < 0 or os.fstat(self._fd).st_ino != tail.inode:
             self._reopen(tail.segment)
             self._system.sync_directory(self._directory)  # whoever began the segment may have died before this
@@ -140,7 +141,7 @@ class Writer:
         self._heads.last_at = max(self._heads.last_at, tail.at) or self._time_before(tail.segment)
         self._heads.tail = tail
         if tail.sealed is not None:
-            self._sync_active()  # whoever closed the segment may have died before this
+            self.sync(self._fd)  # whoever closed the segment may have died before this
             return self._open_next(tail.sealed.last, tail.sealed.head)
         if tail.offset < os.fstat(self._fd).st_size:
             self._system.truncate(self._fd, tail.offset)
@@ -279,14 +280,12 @@ class Writer:
         """Sync outside the lock: writers that wait here share the disk's work instead of queueing for it."""
         try:
             if not self._unsafe_no_sync:
-                self._system.sync_data(fd)
+                self.sync(fd)
                 self._heads.durable = max(self._heads.durable, last)
-        except OSError as error:
-            self.fail(error)
         finally:
             os.close(fd)
 
-    def fail(self, error: OSError) -> None:
+    def _fail(self, error: OSError) -> None:
         """After one failed sync nobody may trust the next: leave a marker that stops all writers of the bank."""
         reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
         with suppress(LogError, OSError), self:
@@ -303,7 +302,7 @@ class Writer:
         if not (self._directory / FAILED).exists():
             return False
         with self:
-            segment = list_segments(self._directory)[-1]
+            segment = all_segments(self._directory)[-1]
             self._system.write_whole(segment.path, segment.path.read_bytes())
             self._system.remove(self._directory / FAILED)
         return True
@@ -314,14 +313,15 @@ class Writer:
         """Under the lock: close the active segment and begin the next."""
         digest = self._heads.head(tail.seq).digest
         self._write(lines.sealed_line(tail.seq, digest, self._seed), tail)
-        self._sync_active()
+        self.sync(self._fd)
         return self._open_next(tail.seq, digest)
 
-    def _sync_active(self) -> None:
+    def sync(self, fd: int) -> None:
+        """Return when the file's bytes are on disk. Raises `LogFailed`, and then no writer may go on."""
         try:
-            self._system.sync_data(self._fd)
+            self._system.sync_data(fd)
         except OSError as error:
-            self.fail(error)
+            self._fail(error)
 
     def _open_next(self, last: int, head: str) -> Tail:
         segment = Segment(segment_path(self._directory, last + 1), last + 1)
@@ -342,7 +342,7 @@ class Writer:
         found = self._reader.line_at(last)
         if found is not None and type_of(found[1]) == "content_erased":
             return last
-        segment = list_segments(self._directory)[-1]
+        segment = all_segments(self._directory)[-1]
         with opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 
@@ -351,7 +351,7 @@ class Writer:
     def erase(self, what: Erasing, reason: str, by: str | None) -> Erasure:
         """See `EventLog.erase`."""
         self.finish_erasure()
-        with system.locked(self._derived_lock(), self._place), self:
+        with self._alone():
             tail = self._caught_up()
             planned = erasing.plan(self._directory, self._reader, self._texts, what, reason)
             if not planned.found and not planned.erasure.texts:
@@ -365,21 +365,26 @@ class Writer:
     def finish_erasure(self) -> None:
         """Complete what an eraser began and could not end, if there is such a thing."""
         if os.access(self._erasing, os.F_OK):
-            with system.locked(self._derived_lock(), self._place), self:
+            with self._alone():
                 job = erasing.Job.read(self._directory / erasing.MARKER)
                 if job is not None:
                     self._carry_out(job, self._prepare(job.events()), self._caught_up())
 
-    def _derived_lock(self) -> Path:
-        """The lock that whoever writes derived files holds; always taken before the log's own."""
-        self._heads.folder.mkdir(exist_ok=True)
-        return self._heads.folder / derived.LOCK
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the derived files, and then the bank: in that order, as everybody does who holds both."""
+        try:
+            self._heads.folder.mkdir(exist_ok=True)
+            with system.locked(self._heads.folder / derived.LOCK, self._place), self:
+                yield
+        except OSError as error:
+            raise LogUnavailable(self._place, "write to", error) from error
 
     def _carry_out(self, job: erasing.Job, prepared: list[Prepared], tail: Tail) -> Appended:
         appended = self._known(prepared)
         if appended is None:
             appended, tail = self._append(prepared, tail)
-        self._sync_active()
+        self.sync(self._fd)
         if tail.seq >= tail.segment.first:
             self._roll(tail)
         erasing.rewrite(self._directory, job, self._bank_id, self._system)
@@ -393,14 +398,32 @@ class Writer:
     def close(self) -> None:
         """Let go of files; leave a hint if anything was written."""
         with self._mutex:
-            if self._pid == os.getpid():
-                if self._dirty:
-                    self._heads.leave_hint()
-                _close_all((self._fd, self._lock_fd))
+            if self._dirty:
+                self._heads.leave_hint()
+            _close_all((self._fd, self._lock_fd))
             self._forget()
+
+    def forked(self) -> None:
+        """In a forked child: what threads of the parent hold is not held here, and its open files are not shared."""
+        self._mutex = threading.RLock()
+        _close_all((self._fd, self._lock_fd))
+        self._forget()
+        self._reader.holder = None
+        self._texts.forked()
 
 
 def _close_all(descriptors: Iterable[int]) -> None:
     for fd in descriptors:
         if fd >= 0:
             os.close(fd)
+
+
+_WRITERS: weakref.WeakSet[Writer] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for writer in list(_WRITERS):
+        writer.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -21,9 +21,9 @@ from rbank_es.errors import (
     LogUnavailable,
     UnknownEvent,
 )
-from rbank_es.events import NoteLogged
+from rbank_es.events import NoteLogged, Ref
 from rbank_es.events.codec import TYPES
-from rbank_es.log import FileLog
+from rbank_es.log import Erasing, FileLog
 from rbank_es.log import lines as line_format
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Disk, broken, no_space
@@ -291,6 +291,41 @@ class TestDamage:
         with pytest.raises(LogCorruption):
             FileLog.open(log.directory)
 
+    def test_what_the_system_refuses_is_said_in_words(self, tmp_path: Path) -> None:
+        """A segment that can't be read, or a bank that is gone, is an error of ours, from every way in."""
+        log = create(tmp_path / "bank")
+        log.append([note("a", 1)])
+        path, uses = active(log.directory), self.ways_in(event_id(1))
+        kept = path.read_bytes()
+        path.unlink()
+        path.mkdir()
+        for use in uses:
+            with pytest.raises(LogUnavailable, match="the log is as it was"):
+                use(log)
+        path.rmdir()
+        for use in (*uses, FileLog.sync):
+            with pytest.raises(BankNotFound):
+                use(log)
+        path.write_bytes(kept)
+        assert log.append([note("b")]).last == 2
+
+    @staticmethod
+    def ways_in(known_id: str) -> list[Callable[[FileLog], object]]:
+        return [
+            lambda log: list(log.read()),
+            lambda log: list(log.lines()),
+            lambda log: log.position(),
+            lambda log: log.head(),
+            lambda log: log.crc_at(1),
+            lambda log: log.seq_of_id(known_id),
+            lambda log: log.text(Ref("0" * 64, "text", 1, "x")),
+            lambda log: log.erasures(),
+            lambda log: log.verify(),
+            lambda log: log.append([note("x")]),
+            lambda log: log.erase(Erasing(events=frozenset({1}))),
+            lambda log: log.erase(Erasing(events=frozenset({1})), dry_run=True),
+        ]
+
 
 class TestDerived:
     """Indexes and hints may be wrong or gone at any time."""
@@ -394,8 +429,6 @@ class TestDerived:
         assert fresh.seq_of_id(event_id(3)) == 4 and fresh.append([note("b")]).last == 11
         fresh.close()
         shutil.rmtree(log.directory / "derived", ignore_errors=True)
-        from rbank_es.log import Erasing
-
         assert fresh.erase(Erasing(events=frozenset({1}))).places
 
 
