@@ -131,8 +131,8 @@ def _after(before: dict[str, list[bytes]], after: dict[str, list[bytes]]) -> Ite
     first, *others = after.items()
     (old,) = before.values()
     changed = [line.decode() for line in first[1] if line not in old]
-    yield "**After erasing** `texts.0` of position 2 and `note` of position 3: in the first file three lines changed, and"
-    yield "two are new. `D1` to `D4` are what they were."
+    yield "**After erasing** `texts.0` of position 2 and `note` of position 3: in the first file three lines changed,"
+    yield "and two are new. `D1` to `D4` are what they were."
     yield ""
     yield from _block(changed, "jsonl")
     yield "The unit `texts.1` survives, and its `s`, in hex, stands in place of the salt. The next file,"

@@ -287,6 +287,17 @@ def test_the_document_names_every_field_that_is_not_a_fact() -> None:
     assert not [name for cls in structs for name in cls.__struct_fields__ if f"`{name}`" not in text]
 
 
+def test_what_is_escaped_and_what_is_not(log: FileLog) -> None:
+    """Quote, backslash and controls below U+0020 are escaped as the document says; nothing else is."""
+    named = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+    plain = "/\x7f\x80\u2028\ufeff\U0001f6a2"
+    controls = "".join(map(chr, range(32)))
+    log.append([NoteLogged(note=controls + '"\\' + plain)])
+    escaped = "".join(named.get(character, f"\\u{ord(character):04x}") for character in controls)
+    (line,) = log.lines()
+    assert f'"note":"{escaped}\\"\\\\{plain}","more"'.encode() in line
+
+
 def test_a_line_is_json_with_fields_in_order(log: FileLog) -> None:
     """The envelope opens and closes a line; between, facts and then texts in the order of the schema."""
     log.append([RunStarted(run="r", model="m", task="t", occurred_at="2026-01-31T12:00:00.000000Z")])

@@ -1,0 +1,136 @@
+"""The documents: every example in them runs, and says what the program says.
+
+Examples of one document share a directory and, in Python, their names, from the top of the page down. `python` blocks
+run as programs, or as a session where they hold `>>>`; `console` and `sh` blocks run line by line in a shell. What
+follows a command, or a line of a session, is compared with what is printed; `...` stands for anything. The README has
+tests of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import rbank_es.bank
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+
+
+class Block(NamedTuple):
+    """A fenced example, and the line it begins in."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(document: Path) -> Iterator[Block]:
+    text = document.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        yield Block(found[1], found[2], text.count("\n", 0, found.start()) + 2)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, with the program on the path."""
+    program = tmp_path / ".bin" / "rbank-es"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m rbank_es "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("RBANK_HOME", raising=False)
+    return tmp_path
+
+
+def same(wanted: str, got: str) -> bool:
+    return doctest.OutputChecker().check_output(wanted, got, OPTIONS)
+
+
+def run_session(block: Block, names: dict[str, Any], document: str) -> None:
+    session = doctest.DocTestParser().get_doctest(block.text, names, document, document, block.line - 1)
+    heard = io.StringIO()
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    runner.run(session, out=heard.write, clear_globs=False)
+    names.update(session.globs)
+    assert not runner.failures, heard.getvalue()
+
+
+def run_program(block: Block, names: dict[str, Any], document: str) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile("\n" * (block.line - 1) + block.text, document, "exec"), names)
+
+
+class Command(NamedTuple):
+    """A command of a console, and what it is said to print."""
+
+    line: str
+    output: str
+
+
+def commands_of(block: Block) -> Iterator[Command]:
+    if "$ " not in block.text:
+        yield Command(block.text, "")
+        return
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        first, *rest = part.splitlines()
+        more = [line[2:] for line in rest if line.startswith("> ")]
+        yield Command("\n".join([first, *more]), "\n".join(line for line in rest if not line.startswith("> ")))
+
+
+def run_console(block: Block, document: str) -> None:
+    for command in commands_of(block):
+        done = subprocess.run(["bash", "-c", command.line], capture_output=True, text=True, timeout=60, check=False)
+        where = f"{document}, block at line {block.line}: {command.line}"
+        assert done.returncode == 0, f"{where}\n{done.stderr}"
+        if command.output:
+            assert same(command.output + "\n", done.stdout), f"{where}\nprinted\n{done.stdout}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_examples_run(document: Path, desk: Path) -> None:
+    """Every example of a document runs, in order, and prints what it is said to print."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks_of(document):
+        if block.language in ("console", "sh"):
+            run_console(block, document.name)
+        elif block.language == "python":
+            run = run_session if ">>> " in block.text else run_program
+            run(block, names, document.name)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_fences_name_a_language_that_is_known(document: Path) -> None:
+    """An example in a language that is spelled otherwise would not be run: only these are."""
+    known = {"python", "console", "sh", "jsonl", "text", "toml", ""}
+    assert {block.language for block in blocks_of(document)} <= known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    """A link to a file of this project leads to one that is there."""
+    links = LINK.findall(document.read_text(encoding="utf-8"))
+    assert not [link for link in links if not (document.parent / link).exists()]
+
+
+def test_the_example_of_the_bank_runs() -> None:
+    """The session at the head of the module, and any in its functions."""
+    failed, tried = doctest.testmod(rbank_es.bank, optionflags=OPTIONS)
+    assert tried > 0
+    assert not failed
