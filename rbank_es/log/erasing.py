@@ -72,10 +72,11 @@ class Job(msgspec.Struct, frozen=True):
         return [msgspec.json.decode(record, type=ContentErased) for record in self.records]
 
 
-def plan(directory: Path, reader: Reader, texts: Texts, what: Erasing, reason: str) -> Plan:
+def plan(directory: Path, reader: Reader, texts: Texts, what: Erasing, said: str) -> Plan:
     """Find what is named, and everything that holds the same words. Changes nothing.
 
-    Raises `BadInput` for words too short to look for, or a reason that holds them.
+    `said` is all that the record of it will say. Raises `BadInput` for words too short to look for, or a record that
+    holds them.
     """
     for given in what.words:
         if len(given) < limits.NEEDLE_CHARS:
@@ -86,9 +87,10 @@ def plan(directory: Path, reader: Reader, texts: Texts, what: Erasing, reason: s
     search = _Search(directory, reader, texts)
     words = search.name(what) + list(what.words)
     needles = sorted({text for text in words if len(text) >= limits.NEEDLE_CHARS})
-    if any(needle in reason for needle in needles):
-        raise BadInput("the reason holds the text that is to be erased; put it in other words")
-    search.sweep({pattern for needle in needles for pattern in patterns(needle)})
+    forms = {pattern for needle in needles for pattern in patterns(needle)}
+    if any(needle in said for needle in needles) or any(form in said.encode() for form in forms):
+        raise BadInput("the reason, or who asked, holds the text that is to be erased; put it in other words")
+    search.sweep(forms)
     search.follow_handles()
     found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))
     short = len({text for text in words if text and len(text) < limits.NEEDLE_CHARS})
@@ -171,11 +173,15 @@ class _Search:
             self.found[seq, unit.path] = Found(place, lines.commitment(salt, unit))
 
     def sweep(self, needles: set[bytes]) -> None:
-        """Take in every text that holds one of the needles."""
+        """Take in every text that holds one of the needles. Raises `LogCorruption` for one in a damaged line."""
         for segment in self._segments:
+            last = segment == self._segments[-1]
             with _mapped(segment) as whole:
+                end = self._reader.tail(segment).offset if last else len(whole)
                 for needle in needles:
-                    for line in _lines_with(whole, needle):
+                    for at, line in _lines_with(whole, needle, end):
+                        if not lines.is_intact(line, self._reader.seed):
+                            raise LogCorruption(segment.name, 0, at, "a damaged line holds what is to be erased")
                         self._sweep_line(line, needle, segment)
 
     def _sweep_line(self, line: bytes, needle: bytes, segment: Segment) -> None:
@@ -194,20 +200,21 @@ class _Search:
         """Take in every text that is a handle to one that goes."""
         for key, segment in list(self.keys.items()):
             with _mapped(segment) as whole:
-                for line in _lines_with(whole, b'"key":"%b"' % key.encode()):
+                for _, line in _lines_with(whole, b'"key":"%b"' % key.encode(), len(whole)):
                     for unit in lines.split(line)[2]:
                         if unit.raw.startswith(lines.REF) and key.encode() in unit.raw:
                             self._take(line, unit, segment, named=False)
 
 
-def _lines_with(whole: mmap.mmap, needle: bytes) -> Iterator[bytes]:
-    at = whole.find(needle)
+def _lines_with(whole: mmap.mmap, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
+    """The lines before `end` that hold the needle, with their offsets."""
+    at = whole.find(needle, 0, end)
     while at >= 0:
-        end = whole.find(b"\n", at)
-        if end < 0:
+        begin, newline = whole.rfind(b"\n", 0, at) + 1, whole.find(b"\n", at, end)
+        if newline < 0:
             return
-        yield whole[whole.rfind(b"\n", 0, at) + 1 : end]
-        at = whole.find(needle, end)
+        yield begin, whole[begin:newline]
+        at = whole.find(needle, newline, end)
 
 
 def events_of(found: Plan, reason: str, by: str | None) -> list[Event]:
@@ -275,8 +282,10 @@ def _rewrite_line(
     return lines.chain(digest, new[:-1]), new
 
 
-def clear(folder: Path, keep: str, calls: System) -> None:
-    """Remove all derived files: they may hold what was erased, and are made anew when wanted."""
+def clear(directory: Path, folder: Path, keep: str, calls: System) -> None:
+    """Remove all derived files, and what dead processes left: they may hold what was erased. Under the bank's lock."""
+    for path in directory.glob("*.tmp"):
+        path.unlink(missing_ok=True)
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -176,7 +176,7 @@ class FileLog:
         """See `EventLog.erase`."""
         if dry_run:
             with self._reading():
-                return erasing.plan(self.directory, self._reader, self._texts, what, reason).erasure
+                return erasing.plan(self.directory, self._reader, self._texts, what, f"{reason}\n{by or ''}").erasure
         return self._writer.erase(what, reason, by)
 
     def sync(self) -> None:

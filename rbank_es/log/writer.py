@@ -353,7 +353,7 @@ class Writer:
         self.finish_erasure()
         with self._alone():
             tail = self._caught_up()
-            planned = erasing.plan(self._directory, self._reader, self._texts, what, reason)
+            planned = erasing.plan(self._directory, self._reader, self._texts, what, f"{reason}\n{by or ''}")
             if not planned.found and not planned.erasure.texts:
                 return msgspec.structs.replace(planned.erasure, dry_run=False)
             prepared = self._prepare(erasing.events_of(planned, reason, by))
@@ -388,7 +388,7 @@ class Writer:
         if tail.seq >= tail.segment.first:
             self._roll(tail)
         erasing.rewrite(self._directory, job, self._bank_id, self._system)
-        erasing.clear(self._heads.folder, derived.LOCK, self._system)
+        erasing.clear(self._directory, self._heads.folder, derived.LOCK, self._system)
         self.ids.forget_all()
         self._system.remove(self._directory / erasing.MARKER)
         return appended
