@@ -104,10 +104,10 @@ class Command(click.Command):
                 formatter.write(f"  {line}\n")
 
 
-def command(name: str, *examples: str) -> Callable[[Function], click.Command]:
+def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command with `--json` (its argument `as_json`) and `--debug`; its docstring is the help."""
 
-    def wrap(function: Function) -> click.Command:
+    def wrap(function: Callable[..., Any]) -> click.Command:
         function = debug_option(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
         return click.command(name, cls=Command, examples=examples)(function)
 

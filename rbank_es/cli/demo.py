@@ -145,6 +145,7 @@ def _facts(tour: _Tour, page: str) -> dict[str, Any]:
 
 def _tell(tour: _Tour, name: str, page: Path) -> None:
     say(styled("A reasoning bank, at three points in time", "bold"))
+    say()
     _introduce(tour, name)
     for number, stop in enumerate(tour.stops, 1):
         _tell_stop(tour, number, stop, name)
@@ -166,7 +167,9 @@ def _introduce(tour: _Tour, name: str) -> None:
         f"later runs.{' No model ran in them, they are scripted.' if all(run.scripted for run in runs) else ''}"
     )
     if purpose:
+        say()
         paragraph(f"What it is for, in its own words: {purpose}")
+    say()
     paragraph(
         "Everything but the log (items, counters, search index) is computed from it, so it can be had as it was at any "
         "position. This tour works on a copy. A line that begins with $ is the command that shows the same."

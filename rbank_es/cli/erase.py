@@ -78,7 +78,7 @@ def print_places(found: Erasure) -> None:
         [place.seq, place.type, place.path, "named" if place.named else "holds the same words"]
         for place in found.places
     ]
-    table(["seq", "type", "field", "why"], rows, none="no event holds such a text")
+    table(["seq", "type", "field", "why"], rows, none="no event holds such a text, so there is nothing to erase")
     if found.texts:
         say(f"and {count(len(found.texts), 'text')} stored apart")
     if found.short:
@@ -109,5 +109,5 @@ def _finish(bank: str, found: Erasure, as_json: bool) -> None:
         )
     elif found.appended:
         say(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
-    elif found.dry_run:
+    elif found.places or found.texts:
         say("nothing was erased")

@@ -138,7 +138,7 @@ def _natural_widths(rows: list[list[str]]) -> list[int]:
     return [max(map(texts.width, column)) for column in zip(*rows, strict=True)]
 
 
-def _fitted_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequence[str], room: int) -> list[int]:
+def fitted_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequence[str], room: int) -> list[int]:
     """Widths that fit into the room, as far as that can be: flexible columns give way, then headers are wrapped."""
     widths = _natural_widths([list(headers), *cells])
     least = [max(map(texts.width, header.split())) for header in headers]
@@ -159,7 +159,7 @@ def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool
     from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    widths = _fitted_widths(headers, cells, flexible, columns())
+    widths = fitted_widths(headers, cells, flexible, columns())
     for header, width, is_number in zip(headers, widths, right, strict=True):
         grid.add_column(header, width=width, justify="right" if is_number else "left", vertical="bottom")
     for row in cells:
@@ -169,7 +169,7 @@ def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool
     console = Console(
         file=sys.stdout,
         highlight=False,
-        no_color=not in_colour(),
+        color_system="standard" if in_colour() else None,
         width=max(columns(), sum(widths) + GAP * len(widths)),
     )
     console.print(grid)

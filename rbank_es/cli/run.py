@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(GARBAGE_THRESHOLD)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _invoke(given)
+        code = _invoke([*given])
         if sys.stdout is not None:
             # Here a full disk or a closed pipe can still be told; when the interpreter ends they can't.
             sys.stdout.flush()
@@ -115,7 +115,7 @@ def _explained(error: BaseException) -> tuple[int, str] | None:
     if isinstance(error, click.ClickException):
         return USAGE, error.format_message()
     if isinstance(error, OSError):
-        return USAGE, f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+        return USAGE, f"{error.filename or 'the system refused'}: {error.strerror or error}"
     return None
 
 

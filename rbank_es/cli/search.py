@@ -6,7 +6,8 @@ import click
 
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_at
-from rbank_es.cli.output import Cell, say_json, table
+from rbank_es.cli.output import Cell, say, say_json, table
+from rbank_es.policies import query_words
 from rbank_es.projections.search import Found
 
 HITS = 6
@@ -36,6 +37,8 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
         say_json({"bank": opened.name, "position": position, "query": query, "hits": found})
     else:
         print_hits(found)
+        if not found and not query_words(query):
+            say("the query has no words to search for")
 
 
 def print_hits(found: list[Found]) -> None:

@@ -29,7 +29,7 @@ def titled(candidate: ev.Candidate) -> str:
 
 def summary(event: ev.Event) -> str:
     """What the event says, on one line of any length, without its position, time, type and run."""
-    return line(_SENTENCES[ev.type_of(event)](event))
+    return line(_SENTENCES[ev.type_of(event)](event)) or "nothing more"
 
 
 def _with(facts: str, text: ev.Text | None) -> str:

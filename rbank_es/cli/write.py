@@ -14,7 +14,7 @@ from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_or_create, open_whole, whole_bank
 from rbank_es.cli.output import fields, say, say_json
 from rbank_es.cli.texts import count
-from rbank_es.errors import BadInput, LimitExceeded, RBankError
+from rbank_es.errors import BadEvent, BadInput, LimitExceeded, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
 
 if TYPE_CHECKING:
@@ -115,9 +115,13 @@ def _parsed(file: str) -> list[Event]:
 
     if file == "-" and sys.stdin is not None and sys.stdin.isatty():
         print("reading events from the terminal; end with Ctrl-D", file=sys.stderr)
-    events = parse_events(read_bounded(file))
+    name = "standard input" if file == "-" else file
+    try:
+        events = parse_events(read_bounded(file))
+    except BadEvent as error:
+        raise BadInput(f"{name}, {error}; nothing was appended") from error
     if not events:
-        raise BadInput(f"no events in {'standard input' if file == '-' else file}: expected a JSON object a line")
+        raise BadInput(f"no events in {name}: expected a JSON object a line")
     return events
 
 

@@ -1,0 +1,211 @@
+"""How the command line writes: texts fit for a terminal, tables that fit its width, progress, one line per event."""
+
+from __future__ import annotations
+
+import io
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es import errors
+from rbank_es.bank import Bank
+from rbank_es.cli import output, progress, run, texts
+from rbank_es.cli.progress import Progress, bar
+from rbank_es.cli.summaries import summary
+from rbank_es.events import Erased, NoteLogged, Ref, type_of
+from rbank_es.events.codec import TYPES
+from tests.cli_runner import ROOT
+
+any_text = st.text(st.characters(codec="utf-8"), max_size=60)
+
+
+@given(any_text)
+def test_a_line_is_one_line_that_steers_nothing(text: str) -> None:
+    """No control character and no turn of direction gets through, and what is harmless stays."""
+    for shown in (texts.line(text), texts.block(text).replace("\n", "")):
+        assert not any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in shown)
+        assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+    assert texts.line("a  b\n\tc") == "a b c" and texts.block("a\n b\r\n\tc") == "a\n b\n    c"
+
+
+@given(any_text, st.integers(1, 40))
+def test_a_cut_text_fits(text: str, columns: int) -> None:
+    """A text that is too wide ends in an ellipsis and fits, wide and combining characters counted; others stay."""
+    shown = texts.cut(text, columns)
+    assert shown == text if texts.width(text) <= columns else shown.endswith("…")
+    assert texts.width(shown) <= columns
+
+
+def test_widths_of_letters() -> None:
+    """Ideographs and emoji take two columns, combining marks none."""
+    assert [texts.width(text) for text in ("abc", "日本", "😀", "e\u0301", "")] == [3, 4, 2, 1, 0]
+    assert (texts.padded("日", 4), texts.padded("日", 4, right=True), texts.padded("long", 2)) == (
+        "日  ",
+        "  日",
+        "long",
+    )
+
+
+def test_numbers_and_sizes() -> None:
+    """Counts agree with their nouns; sizes are in the unit that suits them."""
+    assert [texts.count(number, "entry", "entries") for number in (0, 1, 1234)] == [
+        "0 entries",
+        "1 entry",
+        "1,234 entries",
+    ]
+    assert [texts.size_text(size) for size in (1, 900, 1536, 5 << 20, 3 << 30)] == [
+        "1 byte", "900 bytes", "1.5 KiB", "5.0 MiB", "3.0 GiB"]  # fmt: skip
+    assert texts.moment("2026-01-31T12:00:00.000000Z") == "2026-01-31 12:00:00" and texts.moment(None) == ""
+    assert [output.shown_cell(value) for value in (None, True, 1234, 0.5, 12.0, "x")] == [
+        "",
+        "yes",
+        "1,234",
+        "0.5",
+        "12",
+        "x",
+    ]
+
+
+def golden_events() -> list[object]:
+    banks = sorted((ROOT / "logs" / "golden").glob("v*/bank")) + [ROOT / "logs" / "sample"]
+    events = []
+    for place in banks:
+        with Bank.open(place) as bank:
+            events += bank.log.read()
+    return events
+
+
+def test_every_type_of_event_has_its_sentence() -> None:
+    """Each event of the golden and sample logs, which hold every type, is summed up on one line."""
+    seen = set()
+    for event in golden_events():
+        said = summary(event)  # type: ignore[arg-type]
+        seen.add(type_of(event))  # type: ignore[arg-type]
+        assert said and "\n" not in said and "Struct" not in said and "Ref(" not in said, said
+    assert seen == TYPES.keys()
+
+
+def test_a_summary_shows_the_beginning_of_a_long_text_and_marks_an_erased_one() -> None:
+    """A handle shows its preview, an erased text says so."""
+    assert summary(NoteLogged(note=Ref("0" * 64, "text", 500, "begins"))) == "note: begins…"
+    assert summary(NoteLogged(by="ann", note=Erased("0" * 64))) == "ann: [erased]"
+
+
+# ---------------------------------------------------------------- tables
+
+
+def plain(capsysbinary: pytest.CaptureFixture[bytes]) -> list[str]:
+    return capsysbinary.readouterr().out.decode().splitlines()
+
+
+def test_a_plain_table_is_aligned(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Numbers stand to the right, words to the left, wide letters count; no rows are said in words."""
+    output.table(["n", "word"], [[5, "日本"], [1234, "a\nb"], [None, None]])
+    assert plain(capsysbinary) == ["    n  word", "    5  日本", "1,234  a b", ""]
+    output.table(["n", "word"], [["five", "x"], [1234, "y"]])
+    assert plain(capsysbinary) == ["n      word", "five   x", "1,234  y"]
+    output.table(["n"], [], none="no such thing")
+    assert plain(capsysbinary) == ["no such thing"]
+
+
+def test_fields_are_aligned_and_empty_ones_left_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Lines of a long value begin under its first."""
+    output.fields({"name": "a\nb", "none": None, "empty": "", "number": 1000})
+    assert plain(capsysbinary) == ["name    a", "        b", "number  1,000"]
+
+
+@given(st.integers(20, 120), st.lists(st.integers(1, 60), min_size=3, max_size=3))
+def test_a_table_on_a_terminal_fits_where_it_can(room: int, wide: list[int]) -> None:
+    """Flexible columns give way first, in order, then headers are broken; other cells are never cut."""
+    headers = ["first", "two words", "flexible"]
+    cells = [["x" * width for width in wide]]
+    widths = output.fitted_widths(headers, cells, ["flexible"], room)
+    assert all(widths[at] >= wide[at] for at in (0, 1))
+    least = sum(max(wide[at], 5) for at in (0, 1)) + min(12, max(wide[2], 8)) + 2 * output.GAP
+    assert sum(widths) + 2 * output.GAP <= max(room, least)
+
+
+# ---------------------------------------------------------------- progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_only_past_a_second_and_wipes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick work shows nothing; slow work a bar that is gone at the end."""
+    terminal, now = Terminal(), [0.0]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Progress("replaying") as advance:
+        for now[0] in (0.0, 0.5, 0.99):
+            advance(1, 10)
+        assert terminal.getvalue() == ""
+        for now[0] in (2.0, 2.01, 2.02):
+            advance(5, 10)
+        assert terminal.getvalue().count("replaying") == 1
+    assert terminal.getvalue().endswith("\r\x1b[2K")
+
+
+def test_progress_is_for_people_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where standard error is no terminal, nothing is drawn however long it takes."""
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Progress("replaying") as advance:
+        now[0] = 100.0
+        advance(1, 10)
+    assert stream.getvalue() == ""
+
+
+def test_the_bar_says_how_much_is_done_and_left() -> None:
+    """Share, counts and seconds left; only the count where the total isn't known."""
+    assert bar("x", 50, 200, 3.0) == "x  ███████░░░░░░░░░░░░░░░░░░░░░░░  25%  50 of 200  9 s left"
+    assert bar("x", 0, 200, 3.0).endswith("0 of 200") and bar("x", 7, None, 3.0) == "x  7"
+    assert "100%" in bar("x", 300, 200, 3.0)
+
+
+# ---------------------------------------------------------------- errors
+
+
+def subclasses(cls: type[BaseException]) -> list[type[BaseException]]:
+    return [cls, *(found for sub in cls.__subclasses__() for found in subclasses(sub))]
+
+
+def test_every_error_has_one_of_the_exit_codes() -> None:
+    """1 check failed, 2 bad input, 3 corruption, 4 conflict, as the help says."""
+    codes = {cls.__name__: cls.exit_code for cls in subclasses(errors.RBankError)}  # type: ignore[attr-defined]
+    assert set(codes.values()) == {1, 2, 3, 4}
+    assert (codes["CheckFailed"], codes["LogCorruption"], codes["PositionConflict"]) == (1, 3, 4)
+
+
+def test_a_defect_is_named_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An exception that nobody foresaw is one message as well, with a way to see more."""
+
+    def broken(arguments: list[str]) -> int:
+        raise ZeroDivisionError("oops\x1b[2J")
+
+    monkeypatch.setattr(run, "_invoke", broken)
+    assert run.main([]) == run.DEFECT
+    said = capfd.readouterr().err
+    assert said.startswith("rbank-es: unexpected ZeroDivisionError: oops\\x1b[2J") and "--debug" in said
+    assert "Traceback" not in said
+    assert run.main(["--debug"]) == run.DEFECT
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_main_returns_the_exit_code(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In a Python process `main` runs a command and never raises."""
+    from rbank_es.cli import main
+
+    assert main(["init", str(tmp_path / "notes")]) == 0
+    assert main(["log", str(tmp_path / "none")]) == 2
+    assert main(["--help"]) == 0
+    assert "no bank at" in capfd.readouterr().err
