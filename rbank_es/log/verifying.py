@@ -12,7 +12,7 @@ from rbank_es.errors import CheckFailed, LogCorruption
 from rbank_es.events import ContentErased
 from rbank_es.events.base import Ref
 from rbank_es.events.codec import decode_event
-from rbank_es.log import lines
+from rbank_es.log import erasing, lines
 from rbank_es.log.protocol import Head, TornTail, Verification
 from rbank_es.log.reader import Reader, Tail, opened
 from rbank_es.log.segments import Segment, all_segments, blocks, read_opened, read_sealed
@@ -70,7 +70,7 @@ def _verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head]
     last = segments[-1]
     tail = reader.tail(last)
     check.segment(last, tail.offset if tail.sealed is None else None)
-    check.finish()
+    check.finish(under_way=(directory / erasing.MARKER).exists())
     return Verification(
         head=Head(check.seq, check.digest.hex()),
         segments=len(segments),
@@ -100,6 +100,7 @@ class _Check:
         for head in noted:
             self.noted.setdefault(head.seq, set()).add(head.digest)
         self.seq, self.digest, self.more, self.texts, self.erased_at = 0, lines.GENESIS, 0, 0, 0
+        self.at = ""
         self.marks: set[tuple[int, str, str]] = set()
         self.erased_texts: set[str] = set()
         self.listed: set[tuple[int, str, str]] = set()
@@ -174,6 +175,9 @@ class _Check:
             raise self.bad(f"position {event.seq:,} follows {self.seq:,}")
         if self.more and event.more != self.more - 1:
             raise self.bad("a group of events is not whole")
+        if event.at < self.at:
+            raise self.bad(f"its time {event.at} is before {self.at}, that of the event before")
+        self.at = event.at
         self.seq, self.more = event.seq, event.more
         self.digest = lines.chain(self.digest, line)
         if lines.ERASED in line or lines.REF in line:
@@ -200,11 +204,19 @@ class _Check:
                     "something up to that position was changed"
                 )
 
-    def finish(self) -> None:
-        """What can be said only at the end: noted heads beyond it, and erased marks that no event lists."""
+    def finish(self, *, under_way: bool) -> None:
+        """What can be said only at the end: noted heads beyond it, and erasures that don't fit what events say.
+
+        `under_way`: an erasure was interrupted, so what it lists may still be there until the next writer completes it.
+        """
         for seq in sorted(self.noted):
             raise CheckFailed(f"a head was noted at {seq:,}, the log ends at {self.seq:,}: events were cut off")
         unlisted = self.marks - self.listed
         if unlisted or self.erased_texts - self.listed_texts:
             seq = min((mark[0] for mark in unlisted), default=0)
             raise LogCorruption("(any)", 0, 0, f"a text at position {seq:,} is erased, but no event says so")
+        back = self.listed - self.marks
+        if (back or self.listed_texts - self.erased_texts) and not under_way:
+            seq = min((mark[0] for mark in back), default=0)
+            reason = f"a text at position {seq:,} that was erased is back: an old copy of a file was put in its place"
+            raise LogCorruption("(any)", 0, 0, reason)
