@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -38,9 +37,9 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.codec import TYPES, encode_body
-from rbank_es.importers.base import recorded_time, utc_text
+from rbank_es.importers.base import recorded_time
 from rbank_es.importers.memory_text import write_memories
-from rbank_es.importers.trajectories import error_code_of
+from rbank_es.importers.trajectories import error_code_of, seconds_before
 from rbank_es.importers.trajectory_form import (
     ANSWERED,
     BROKEN,
@@ -253,8 +252,10 @@ def _call_time(event: ToolCalled, extra: dict[str, Any]) -> str | None:
         return str(extra[CALL_TIMESTAMP])
     if event.duration_s is None:
         return None
-    end = datetime.fromisoformat(event.occurred_at or event.at)
-    return recorded_time(utc_text(end - timedelta(seconds=event.duration_s)))
+    try:
+        return recorded_time(seconds_before(event.occurred_at or event.at, event.duration_s))
+    except OverflowError:  # a duration that no calendar holds
+        return None
 
 
 def _finished(event: RunFinished) -> bytes:

@@ -81,18 +81,21 @@ def _is_fence(line: str) -> bool:
 
 
 def _without_outer_fences(lines: list[str]) -> list[str]:
-    """The lines without empty pairs of fences, and without the last fence where one of the others is missing."""
-    kept: list[str] = []
-    for line in lines:
-        filled = [earlier for earlier in kept if earlier.strip()]
-        if _is_fence(line) and filled and _is_fence(filled[-1]):
-            while kept and not kept[-1].strip():
-                kept.pop()
-            kept.pop()
+    """The lines without the fences that hold nothing: a pair with no text between, and one that has no partner."""
+    dropped: set[int] = set()
+    opened: int | None = None
+    for index, line in enumerate(lines):
+        if not _is_fence(line):
+            continue
+        if opened is None:
+            opened = index
+        elif line.strip() != "```":  # a fence that names a language opens, so the one before it closed something else
+            dropped.add(opened)
+            opened = index
         else:
-            kept.append(line)
-    fences = [index for index, line in enumerate(kept) if _is_fence(line)]
-    return kept[: fences[-1]] + kept[fences[-1] + 1 :] if len(fences) % 2 else kept
+            dropped |= set() if "".join(lines[opened + 1 : index]).strip() else {opened, index}
+            opened = None
+    return [line for index, line in enumerate(lines) if index not in dropped | {opened}]
 
 
 def write_memories(items: list[Item]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from rbank_es.importers.base import (
     json_lines,
     name_of,
     recorded_time,
+    utc_text,
     utc_time,
 )
 from rbank_es.importers.trajectory_form import (
@@ -166,11 +167,11 @@ class _Reader:
             extra |= {CALL: rest} if rest else {}
         if call is None or result is None:
             extra[ONLY] = record.kind
-        elif call.time <= result.time:
-            fields["duration_s"] = _seconds_between(call.time, result.time)
-            extra |= {CALL_TIMESTAMP: call.timestamp} if recorded_time(call.time) != call.timestamp else {}
         else:
-            extra[CALL_TIMESTAMP] = call.timestamp
+            lasted = _seconds_between(call.time, result.time)
+            fields |= {"duration_s": lasted} if lasted >= 0 else {}
+            if lasted < 0 or recorded_time(seconds_before(result.time, lasted)) != call.timestamp:
+                extra[CALL_TIMESTAMP] = call.timestamp
         self._need(record, fields, "tool", "tool")
         return ToolCalled(**self._common(record, extra), **fields)
 
@@ -214,7 +215,7 @@ class _Reader:
             "id": derived_id(self._digest, record.line, part),
             "occurred_at": record.time,
             "run": self._run,
-            "extra": msgspec.json.encode(extra).decode() if extra else None,
+            "extra": msgspec.json.encode(extra, order="sorted").decode() if extra else None,
         }
 
     def _fields(self, part: Part, record: Record, data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -238,6 +239,11 @@ def error_code_of(preview: str | None) -> str:
     """The exception that a failed tool's answer names, as recorders write it, else just `error`."""
     found = _EXCEPTION.search(preview or "")
     return found[1] if found else FAILED
+
+
+def seconds_before(time: str, seconds: float) -> str:
+    """The time, as the log writes it, that many seconds before another."""
+    return utc_text(datetime.fromisoformat(time) - timedelta(seconds=seconds))
 
 
 def _seconds_between(start: str, end: str) -> float:

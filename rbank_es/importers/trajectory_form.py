@@ -125,7 +125,7 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
     known = [key for key in part.names if key in data]
     for key in (*known, *(key for key in data if key not in part.names)):
         field, value = part.names.get(key, key), data[key]
-        if field not in part.fields or field in fields or value is None:
+        if field not in part.fields or field in fields or value is None or _has_other_name(part, key):
             extra[key] = value
             continue
         hint, default = _typed(part.cls)[field]
@@ -139,13 +139,18 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
     return fields, {key: extra[key] for key in data if key in extra}
 
 
+def _has_other_name(part: Part, key: str) -> bool:
+    """Whether a field is always written under another key than its own. A whole text is not, where a preview is."""
+    return any(field == key != name and not name.endswith(PREVIEW) for name, field in part.names.items())
+
+
 def _same_json(converted: Any, value: Any) -> bool:
     return msgspec.json.encode(converted) == msgspec.json.encode(value)
 
 
 def previews_of(part: Part, fields: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[str, ...]:
     """The fields that hold only the beginning of their text, as far as the line shows."""
-    marked = [field for key, field in part.names.items() if key.endswith(PREVIEW) and key in data and field in fields]
+    marked = [field for key, field in part.names.items() if key.endswith(PREVIEW) and data.get(key) is not None]
     cuts = CUTS if part is STEPPED else {}
     return tuple(marked + [field for field, chars in cuts.items() if len(fields.get(field, "")) == chars])
 

@@ -1,0 +1,948 @@
+"""Importing: what each form becomes, what is refused, and that a second time nothing is added."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.digests import state_digests
+from rbank_es.errors import BadImport, BadInput, DuplicateEvent, LimitExceeded, PositionConflict
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    NoteLogged,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+    type_of,
+)
+from rbank_es.exporters import export
+from rbank_es.importers import Unit, import_paths, parse, plan
+from rbank_es.importers.base import derived_id, utc_time
+from rbank_es.importers.memory_text import parse_memories
+from rbank_es.items import make_id
+from rbank_es.policies import Append, Dedup
+from rbank_es.state import State, active
+
+START = "2026-05-04T09:00:00.000250"
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        yield made
+
+
+def line(kind: str, data: dict[str, Any], timestamp: str = START) -> dict[str, Any]:
+    return {"timestamp": timestamp, "event_type": kind, "data": data}
+
+
+def jsonl(*lines: Any) -> bytes:
+    return "".join(json.dumps(one) + "\n" for one in lines).encode()
+
+
+def events(data: bytes, name: str = "runs/night watch.jsonl") -> list[Any]:
+    return [event for unit in parse(name, data).units for event in unit.events]
+
+
+def only(data: bytes, cls: type[Any]) -> Any:
+    [found] = [event for event in events(data) if isinstance(event, cls)]
+    return found
+
+
+def extra(event: Any) -> Any:
+    return json.loads(event.extra)
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+ITEMS: list[dict[str, Any]] = [
+    {"id": "wind", "title": "Mind the wind", "desc": "d", "content": "Turn first.", "src": "seed", "tags": ["sea"]},
+    {"id": "fog", "title": "Sound the horn", "desc": "d", "content": "Twice.", "src": "failure", "tags": []},
+    {"id": "log", "title": "Write it down", "desc": "", "content": "At once.", "src": "principle", "tags": []},
+]
+
+RUN = (
+    line(
+        "run_start", {"task": "Count the buoys", "endpoint": "http://sea.example/", "context_size": 91, "max_iters": 8}
+    ),
+    line("tool_call", {"tool": "count", "args_type": "tuple", "kwargs_keys": []}, "2026-05-04T09:00:01"),
+    line(
+        "tool_result",
+        {"tool": "count", "result_type": "dict", "result_size": 12, "result_preview": "{'n': 7}"},
+        "2026-05-04T09:00:01.250000",
+    ),
+    line(
+        "run_complete", {"converged": True, "answer_length": 1, "answer_preview": "7", "iterations": 1, "sparql": "S"}
+    ),
+    line("iteration", {"iteration": 1, "total": 1, "reasoning": "count them", "code": "count()", "output": None}),
+)
+
+MEMORY = {
+    "task_id": 17,
+    "query": "Where is the key?",
+    "think_list": ["look", "ask"],
+    "action_list": ["open drawer"],
+    "status": "success",
+    "memory_items": ["# Memory Item 1", "## Title Look in the drawer", "## Description d", "## Content First."],
+    "template_id": 3,
+}
+
+
+# ---------------------------------------------------------------- telling forms apart
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (json.dumps(ITEMS).encode(), "items"),
+        (jsonl(*RUN), "trajectory"),
+        (jsonl(MEMORY), "reasoningbank"),
+        (b"\xef\xbb\xbf" + json.dumps(ITEMS).encode(), "items"),
+        (b"\n\n" + jsonl(*RUN), "trajectory"),
+        (jsonl(*RUN).replace(b"\n", b"\r\n"), "trajectory"),
+        (b"[]", "items"),
+    ],
+)
+def test_a_form_is_told_by_what_is_in_the_file(data: bytes, form: str) -> None:
+    """Neither the name nor its ending counts, nor blank lines, a byte order mark or the kind of line ends."""
+    assert parse("whatever.txt", data).form == form
+
+
+@pytest.mark.parametrize(
+    ("data", "says", "at"),
+    [
+        (b"", "it is empty", None),
+        (b"  \n ", "it is empty", None),
+        (b"id,title\n", "neither [ nor {", None),
+        (b'\n{"color": 1}', "has the keys color", 2),
+        (b"{", "not JSON", 1),
+        (b'[\n{"id": "a",\n "title"]', "not JSON", 3),
+        (b'{"event_type": "\xff"}', "not JSON", 1),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, "nested too deeply", 1),
+        (b'{"type":"segment_opened","format":1}', "a segment of a bank's log", 1),
+        (b'{"type":"text","id":"00"}', "a segment of a bank's log", 1),
+        (b'{"type":"run_started","run":"r"}', "rbank-es append", 1),
+    ],
+)
+def test_a_file_of_no_known_form_is_refused_with_the_line(data: bytes, says: str, at: int | None) -> None:
+    """The message says what is wrong, and where."""
+    with pytest.raises(BadImport, match="nothing of it was imported") as caught:
+        parse("x.json", data)
+    assert says in caught.value.reason
+    assert caught.value.line == at
+
+
+@given(st.binary(max_size=200) | st.text(alphabet='[]{}":,\n\\ aetypd01', max_size=80).map(str.encode))
+def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
+    """Nothing but `BadInput` comes out of a broken file."""
+    try:
+        parse("x", data)
+    except BadInput:
+        return
+
+
+def test_a_file_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch, bank: Bank, tmp_path: Path) -> None:
+    """It isn't even read to its end."""
+    monkeypatch.setattr(limits, "IMPORT_FILE_BYTES", 100)
+    with pytest.raises(LimitExceeded, match="split it at line ends"):
+        parse("x", jsonl(*RUN))
+    with pytest.raises(LimitExceeded, match="over the limit of 100"):
+        import_paths(bank, [written(tmp_path, "x.jsonl", jsonl(*RUN))])
+
+
+def test_what_would_not_fit_into_the_log_is_refused_before_anything_is_appended(bank: Bank, tmp_path: Path) -> None:
+    """A text line has its limit; an import meets it while it checks the file."""
+    too_long = [ITEMS[0], ITEMS[1] | {"content": "x" * (limits.TEXT_LINE_BYTES + 1)}]
+    path = written(tmp_path, "long.json", json.dumps(too_long).encode())
+    before = bank.position
+    with pytest.raises(BadImport, match="over the limit"):
+        import_paths(bank, [path])
+    assert bank.position == before
+
+
+def test_too_many_events_for_one_append_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is one append, so it has the limit of one."""
+    monkeypatch.setattr(limits, "GROUP_EVENTS", 3)
+    with pytest.raises(BadImport, match="5 events belong together"):
+        parse("x", jsonl(*RUN))
+
+
+def test_ids_are_uuids_of_version_8_that_follow_from_the_source() -> None:
+    """RFC 9562: version 8, variant 10; the same source and parts give the same id, others another."""
+    made = uuid.UUID(derived_id(b"source", 3, 1))
+    assert (made.version, made.variant) == (8, uuid.RFC_4122)
+    assert derived_id(b"source", 3, 1) == str(made)
+    assert len({derived_id(b"source", 3, 1), derived_id(b"source", 31), derived_id(b"other", 3, 1)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("recorded", "utc"),
+    [
+        ("2026-05-04T09:00:00", "2026-05-04T09:00:00.000000Z"),
+        ("2026-05-04T09:00:00.123456", "2026-05-04T09:00:00.123456Z"),
+        ("2026-05-04T09:00:00Z", "2026-05-04T09:00:00.000000Z"),
+        ("2026-05-04T09:00:00.5+02:00", "2026-05-04T07:00:00.500000Z"),
+        ("0001-01-01T00:00:00", "0001-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_times_become_utc_and_without_a_zone_are_taken_to_be_utc(recorded: str, utc: str) -> None:
+    """Always 27 characters, so that text order is time order."""
+    assert utc_time(recorded) == utc
+
+
+@pytest.mark.parametrize("recorded", ["yesterday", "", "0001-01-01T00:00:00+10:00", "2026-13-01T00:00:00"])
+def test_what_is_no_time_is_refused(recorded: str) -> None:
+    """So is a time that has no place in UTC."""
+    with pytest.raises(ValueError, match="is not an ISO time"):
+        utc_time(recorded)
+
+
+# ---------------------------------------------------------------- items
+
+
+def test_items_keep_their_ids_words_and_facts() -> None:
+    """Polarity follows from the source unless it is given; optional fields are taken over."""
+    given_items = [*ITEMS, {"title": "T", "src": "pattern", "polarity": "failure", "scope": "general", "domain": "sea"}]
+    extractions = events(json.dumps(given_items).encode())
+    assert [event.kind for event in extractions] == ["seed", "failure", "manual", "pattern"]
+    heads = [head for event in extractions for head in event.heads]
+    texts = [text for event in extractions for text in event.candidates]
+    assert [head.id for head in heads] == ["wind", "fog", "log", make_id("T", "")]
+    assert [head.polarity for head in heads] == ["success", "failure", "success", "failure"]
+    assert (heads[3].scope, heads[3].domain, heads[0].domain) == ("general", "sea", None)
+    assert texts[0] == msgspec.convert({"is": "item"} | {k: ITEMS[0][k] for k in ("title", "desc", "content", "tags")},
+                                       type=type(texts[0]))  # fmt: skip
+
+
+def test_items_are_kept_whole(bank: Bank, tmp_path: Path) -> None:
+    """The limits of an extractor don't cut what is imported."""
+    long = {"id": "long", "title": "t" * 500, "desc": "d" * 900, "content": "word " * 9_000}
+    import_paths(bank, [written(tmp_path, "i.json", json.dumps([long]).encode())])
+    [item] = bank.get(["long"])
+    assert (item.title, item.desc, item.content) == (long["title"], long["desc"], long["content"])
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"id": "a", "title": "t", "colour": "red"}, "unknown field `colour`"),
+        ({"id": "a"}, "missing required field `title`"),
+        ({"id": "a", "title": 7}, "$.title"),
+        ({"id": "a", "title": "t", "tags": [1]}, "$.tags[0]"),
+        ({"id": "a", "title": "t", "src": "rumour"}, "$.src"),
+        ({"id": "a", "title": "t", "polarity": "maybe"}, "$.polarity"),
+        ({"id": "", "title": "t"}, "$.id"),
+        ({"id": "a" * 300, "title": "t"}, "$.id"),
+        ({"title": " ", "content": ""}, "both empty"),
+        ({"id": "a", "title": "t", "state": "forgotten"}, "a is forgotten"),
+        ("a", "got `str`"),
+    ],
+)
+def test_a_bad_item_is_refused_with_its_number_and_the_field(entry: Any, says: str) -> None:
+    """Entries are counted from 1."""
+    with pytest.raises(BadImport) as caught:
+        parse("i.json", json.dumps([ITEMS[0], entry]).encode())
+    assert caught.value.reason.startswith("entry 2: ")
+    assert says in caught.value.reason
+
+
+def test_many_items_are_several_extractions_that_fit_a_line() -> None:
+    """Each of at most `IMPORT_CANDIDATES`, in order, each with its own id."""
+    many = [{"title": f"t{number}", "content": "x" * 1900} for number in range(250)]
+    extractions = events(json.dumps(many).encode())
+    assert [len(event.heads) for event in extractions] == [100, 100, 50]
+    assert len({event.id for event in extractions}) == 3
+    assert [text.title for event in extractions for text in event.candidates] == [entry["title"] for entry in many]
+
+
+def test_candidates_are_decided_by_the_policy_in_force(bank: Bank, tmp_path: Path) -> None:
+    """A known id supports the item that has it, a near duplicate the one that it repeats."""
+    import_paths(bank, [written(tmp_path, "a.json", json.dumps(ITEMS).encode())])
+    twins = [ITEMS[0] | {"tags": ["other"]}, ITEMS[1] | {"id": "fog2", "title": "Sound the horns"}]
+    report = import_paths(bank, [written(tmp_path, "b.json", json.dumps(twins).encode())])
+    state = bank.state()
+    assert {id: entry.support for id, entry in state.items.items()} == {"wind": 2, "fog": 2, "log": 1}
+    assert (report.files[0].items_added, report.files[0].items_skipped) == (0, 2)
+    last = [event for event in bank.events() if isinstance(event, MemoriesConsolidated)][-1]
+    assert (last.policy, last.decisions[0].reason) == ("dedup-1", "near-duplicate")
+
+
+def test_planning_is_pure_and_follows_the_policy_that_stands_in_the_state() -> None:
+    """The same state gives the same plan; another policy another one; no policy means append."""
+    twins = [ITEMS[1], ITEMS[1] | {"id": "fog2"}]
+    units = parse("i.json", json.dumps(twins).encode()).units
+
+    def actions(state: State) -> list[str]:
+        planned = list(plan(state, units))
+        assert planned == list(plan(state, units))
+        [decided] = [event for unit in planned for event in unit.events if isinstance(event, MemoriesConsolidated)]
+        return [decision.action for decision in decided.decisions]
+
+    assert actions(State(policies={"consolidation": Dedup().choice})) == ["add", "skip"]
+    assert actions(State(policies={"consolidation": Append().choice})) == ["add", "add"]
+    assert actions(State()) == ["add", "add"]
+
+
+def test_a_plan_sees_what_the_units_before_it_brought() -> None:
+    """Candidates of one file are weighed against each other, across extractions."""
+    twins = [ITEMS[1], ITEMS[0], ITEMS[1] | {"id": "fog2"}]
+    units = parse("i.json", json.dumps(twins).encode()).units
+    planned = [
+        event for unit in plan(State(policies={"consolidation": Dedup().choice}), units) for event in unit.events
+    ]
+    decisions = [event.decisions[0] for event in planned if isinstance(event, MemoriesConsolidated)]
+    assert [(decision.action, decision.targets) for decision in decisions] == [
+        ("add", ()),
+        ("add", ()),
+        ("skip", ("fog",)),
+    ]
+
+
+# ---------------------------------------------------------------- trajectories
+
+
+def test_a_recorded_run_becomes_its_events_in_the_order_of_the_file() -> None:
+    """What was recorded after the end of the run stays after it."""
+    assert [type_of(event) for event in events(jsonl(*RUN))] == [
+        "run_started",
+        "context_built",
+        "tool_called",
+        "run_finished",
+        "step_taken",
+    ]
+
+
+def test_what_was_recorded_stands_in_the_fields_and_the_rest_in_extra() -> None:
+    """Nothing is lost and nothing invented: an unknown field is unset, a preview is marked as one."""
+    started, context, called, finished, step = events(jsonl(*RUN))
+    assert (started.task, started.endpoint, started.iterations_max) == ("Count the buoys", "http://sea.example/", 8)
+    assert (started.ontology, started.model, started.scripted, started.extra) == (None, None, False, None)
+    assert started.occurred_at == START + "Z"
+    assert (context.chars, context.layers, context.items) == (91, (), ())
+    assert (called.tool, called.chars, called.result, called.previews) == ("count", 12, "{'n': 7}", ("result",))
+    assert (called.duration_s, called.occurred_at) == (0.25, "2026-05-04T09:00:01.250000Z")
+    assert (called.step, called.arguments, called.error_code) == (None, None, None)
+    assert extra(called) == {"result_type": "dict", "@call": {"args_type": "tuple", "kwargs_keys": []}}
+    assert (finished.outcome, finished.iterations, finished.answer_chars) == ("submitted", 1, 1)
+    assert (finished.answer, finished.previews, finished.sparql) == ("7", ("answer",), "S")
+    assert (finished.lm_calls, finished.duration_s) == (None, None)
+    assert (step.index, step.reasoning, step.code, step.output) == (1, "count them", "count()", None)
+    assert extra(step) == {"total": 1, "output": None}
+    assert len({event.run for event in (started, context, called, finished, step)}) == 1
+
+
+def test_usage_of_models_becomes_the_totals_of_the_run() -> None:
+    """The recorder's names are mapped; what has no field stays under its name."""
+    usage = {"total_calls": 5, "prompt_tokens": 70, "completion_tokens": 8, "total_tokens": 78, "total_cost": 0.5}
+    finished = only(jsonl(RUN[0], line("run_complete", {"converged": False, "lm_usage": usage})), RunFinished)
+    totals = (finished.lm_calls, finished.tokens_in, finished.tokens_out, finished.cost_usd)
+    assert (finished.outcome, totals) == ("forced_at_limit", (5, 70, 8, 0.5))
+    assert extra(finished) == {"lm_usage": {"total_tokens": 78}}
+
+
+def test_an_error_ends_a_run_as_failed() -> None:
+    """The exception's name is the code."""
+    finished = only(jsonl(RUN[0], line("run_error", {"error": "no wind", "type": "CalmError"})), RunFinished)
+    assert (finished.outcome, finished.error, finished.error_code) == ("failed", "no wind", "CalmError")
+
+
+@pytest.mark.parametrize(
+    ("preview", "code"),
+    [("{'error': 'late', 'exception_type': 'TimeoutError'}", "TimeoutError"), ("late", "error"), (None, "error")],
+)
+def test_a_tools_error_has_a_code(preview: str | None, code: str) -> None:
+    """The exception that the answer names; else just that it is an error."""
+    answer = {"tool": "count", "error": "late"} | ({"result_preview": preview} if preview else {})
+    called = only(jsonl(RUN[0], line("tool_call", {"tool": "count"}), line("tool_result", answer)), ToolCalled)
+    assert (called.error, called.error_code) == ("late", code)
+
+
+def test_texts_cut_by_the_recorder_are_marked_as_previews() -> None:
+    """Recorders cut reasoning and output at 500 characters, code at 1,000."""
+    cut = {"iteration": 1, "reasoning": "r" * 500, "code": "c" * 1000, "output": "o" * 499}
+    step = only(jsonl(RUN[0], line("iteration", cut)), StepTaken)
+    assert step.previews == ("reasoning", "code")
+
+
+def test_a_result_belongs_to_the_latest_open_call_of_its_tool() -> None:
+    """So nested calls pair up, and other tools don't get in between."""
+    a, b = {"tool": "a"}, {"tool": "b"}
+    lines = [
+        line("tool_call", a | {"n": 1}),
+        line("tool_call", b | {"n": 2}),
+        line("tool_call", a | {"n": 3}),
+        line("tool_result", a | {"result_size": 30}),
+        line("tool_result", b | {"result_size": 20}),
+        line("tool_result", a | {"result_size": 10}),
+    ]
+    calls = [event for event in events(jsonl(RUN[0], *lines)) if isinstance(event, ToolCalled)]
+    assert [(event.tool, event.chars, extra(event)["@call"]["n"]) for event in calls] == [
+        ("a", 30, 3),
+        ("b", 20, 2),
+        ("a", 10, 1),
+    ]
+
+
+def test_a_call_without_a_result_and_a_result_without_a_call_are_kept() -> None:
+    """Each is a tool_called that says which of the two it is, at its own time and place."""
+    lines = [
+        line("tool_result", {"tool": "a", "result_size": 5}),
+        line("tool_call", {"tool": "a"}, "2026-05-04T10:00:00"),
+        line("iteration", {"iteration": 1}),
+    ]
+    found = events(jsonl(RUN[0], *lines))[2:]
+    assert [type_of(event) for event in found] == ["tool_called", "tool_called", "step_taken"]
+    assert [extra(event)["@only"] for event in found[:2]] == ["tool_result", "tool_call"]
+    assert (found[0].chars, found[1].chars, found[1].duration_s) == (5, None, None)
+    assert found[1].occurred_at == "2026-05-04T10:00:00.000000Z"
+
+
+def test_a_result_before_its_call_by_the_clock_has_no_duration() -> None:
+    """A clock that was set back doesn't make a negative time; the recorded one is kept."""
+    pair = [line("tool_call", {"tool": "a"}, "2026-05-04T10:00:09"), line("tool_result", {"tool": "a"})]
+    called = only(jsonl(RUN[0], *pair), ToolCalled)
+    assert called.duration_s is None
+    assert extra(called) == {"@call_timestamp": "2026-05-04T10:00:09"}
+
+
+def test_the_run_id_follows_from_stem_and_content_whatever_the_spacing() -> None:
+    """Other spacing or key order is the same run with the same events; other content is another run."""
+    compact = "\n".join(json.dumps(one, separators=(",", ":")) for one in RUN).encode()
+    shuffled = "\n".join(json.dumps(one, sort_keys=True) for one in RUN).encode()
+    first = events(jsonl(*RUN))
+    assert events(compact) == first
+    assert [(event.id, event.run) for event in events(shuffled)] == [(event.id, event.run) for event in first]
+    assert first[0].run.startswith("night-watch-")
+    assert events(jsonl(*RUN, RUN[4]))[0].run != first[0].run
+    assert events(jsonl(*RUN), f"{first[0].run}.jsonl")[0].run == first[0].run
+
+
+@pytest.mark.parametrize(
+    ("lines", "says", "at"),
+    [
+        ([RUN[1]], "begins with run_start", 1),
+        ([RUN[0], RUN[0]], "a second run_start", 2),
+        ([RUN[0], RUN[1] | {"more": 1}], "unknown key 'more'", 2),
+        ([RUN[0], {"event_type": "iteration", "data": {}}], "'timestamp' is missing", 2),
+        ([RUN[0], line("pause", {})], "unknown event_type 'pause'", 2),
+        ([RUN[0], RUN[1] | {"event_type": ["x"]}], "unknown event_type ['x']", 2),
+        ([RUN[0], RUN[1] | {"data": []}], "data must be an object", 2),
+        ([RUN[0], RUN[1] | {"timestamp": 5}], "timestamp a string", 2),
+        ([RUN[0], RUN[1] | {"timestamp": "noon"}], "'noon' is not an ISO time", 2),
+        ([RUN[0], line("iteration", {})], "'iteration' is missing", 2),
+        ([RUN[0], line("iteration", {"iteration": "one"})], "'iteration'", 2),
+        ([RUN[0], line("tool_call", {})], "'tool' is missing", 2),
+        ([RUN[0], line("tool_result", {"tool": "a", "result_size": -1})], "'result_size'", 2),
+        ([RUN[0], line("run_complete", {})], "'converged' must be true or false", 2),
+        ([RUN[0], line("run_complete", {"converged": True, "lm_usage": {"total_cost": "x"}})], "'total_cost'", 2),
+        ([RUN[0], line("iteration", {"iteration": 1, "@call": 2})], "may not have a key '@call'", 2),
+        ([line("run_start", {"task": "t", "context_size": "big"})], "'context_size'", 1),
+        ([line("run_start", {"task": 3})], "'task'", 1),
+    ],
+)
+def test_a_broken_trajectory_is_refused_with_the_line(lines: Sequence[Any], says: str, at: int) -> None:
+    """And with what is wrong there."""
+    with pytest.raises(BadImport) as caught:
+        parse("t.jsonl", jsonl(*lines))
+    assert says in caught.value.reason
+    assert caught.value.line == at
+
+
+@pytest.mark.parametrize("tail", [b'{"timestamp": "2026', b"[1]\n", b"null\n"])
+def test_a_line_that_is_no_object_is_refused(tail: bytes) -> None:
+    """A file that was cut in the middle of a line, for instance."""
+    with pytest.raises(BadImport) as caught:
+        parse("t.jsonl", jsonl(*RUN) + tail)
+    assert caught.value.line == len(RUN) + 1
+
+
+def test_a_key_that_recorders_do_not_write_is_taken_where_it_fits_and_else_kept() -> None:
+    """It may be a field of the event by its own name; with a wrong type it is just an unknown key."""
+    started = only(
+        jsonl(line("run_start", {"task": "t", "model": "m", "mode": "shouting", "ship": {"is": "ref"}})), RunStarted
+    )
+    assert (started.model, started.mode) == ("m", None)
+    assert extra(started) == {"mode": "shouting", "ship": {"is": "ref"}}
+
+
+# ---------------------------------------------------------------- ReasoningBank
+
+
+def test_a_full_record_becomes_a_run_with_steps_a_verdict_and_its_items() -> None:
+    """Task and template ids are kept; the shorter list of thoughts or actions is filled up with nothing."""
+    found = events(jsonl(MEMORY))
+    assert [type_of(event) for event in found] == [
+        "run_started",
+        "step_taken",
+        "step_taken",
+        "run_finished",
+        "run_judged",
+        "memories_extracted",
+    ]
+    started, one, two, finished, judged, extracted = found
+    assert (started.task, extra(started)) == ("Where is the key?", {"task_id": 17, "template_id": 3})
+    assert (one.reasoning, one.code, two.reasoning, two.code) == ("look", "open drawer", "ask", None)
+    assert (finished.outcome, extra(finished)) == ("submitted", {"outcome": "unknown"})
+    assert (judged.purpose, judged.success, judged.kind, judged.judge) == ("learning", True, "lm", "reasoningbank")
+    assert (extracted.kind, extracted.runs, extracted.judgment) == ("success", (started.run,), judged.id)
+    assert extracted.candidates[0].title == "Look in the drawer"
+    assert extracted.heads[0].id == make_id("Look in the drawer", "First.")
+
+
+def test_the_short_form_and_the_scaling_form() -> None:
+    """A failure makes items of failure; without a status there is no verdict, and items count as contrastive."""
+    short = {key: MEMORY[key] for key in ("task_id", "query", "memory_items")} | {"status": "fail"}
+    scaling = {"task_id": 17, "query": "q", "memory_items": "\n\n".join(MEMORY["memory_items"])}  # type: ignore[arg-type]
+    tuple_ = scaling | {"memory_items": [scaling["memory_items"]]}
+    judged, extracted = events(jsonl(short))[-2:]
+    assert (judged.success, extracted.kind, extracted.heads[0].polarity) == (False, "failure", "failure")
+    for record in (scaling, tuple_):
+        found = events(jsonl(record))
+        assert not [event for event in found if isinstance(event, RunJudged | StepTaken)]
+        assert (found[-1].kind, found[-1].judgment, found[-1].heads[0].src) == ("contrastive", None, "contrastive")
+
+
+def test_equal_records_are_runs_of_their_own() -> None:
+    """A memory file may hold a task twice."""
+    runs = {event.run for event in events(jsonl(MEMORY, MEMORY)) if isinstance(event, RunStarted)}
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"status": "maybe"}, "status is 'maybe'"),
+        ({"status": ["fail"]}, "status is ['fail']"),
+        ({"query": None}, "'query' is NoneType"),
+        ({"think_list": "look"}, "think_list"),
+        ({"action_list": [1]}, "action_list: Expected `str | null`"),
+        ({"memory_items": [1]}, "memory_items"),
+        ({"memory_items": {"a": 1}}, "memory_items"),
+    ],
+)
+def test_a_broken_record_is_refused_with_its_line(change: dict[str, Any], says: str) -> None:
+    """The runs of the lines before it are not imported either."""
+    with pytest.raises(BadImport) as caught:
+        parse("m.jsonl", jsonl(MEMORY, MEMORY | change))
+    assert says in caught.value.reason
+    assert caught.value.line == 2
+
+
+def test_a_record_without_items_says_why() -> None:
+    """Text that is no item is kept as stray text."""
+    extracted = only(jsonl(MEMORY | {"memory_items": ["I could not think of any."]}), MemoriesExtracted)
+    assert (extracted.heads, extra(extracted)) == ((), {"stray": "I could not think of any."})
+    assert "no item" in extracted.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "stray"),
+    [
+        ("# Memory Item 1\n## Title A\n## Description B\n## Content C", [("A", "B", "C")], ""),
+        ("# Memory Item 1\n\n## Title\n\nA\n\n## Description\nB\n\n## Content\nC\nD", [("A", "B", "C\nD")], ""),
+        ("## Title: A\n## Content: C\n## Title: B\n## Content: D", [("A", "", "C"), ("B", "", "D")], ""),
+        ("Sure!\n```markdown\n# Memory Item 1\n## Title A\n## Content C\n```", [("A", "", "C")], "Sure!"),
+        ("```\n# Memory Item 1\n## Title A\n## Content C\n```\n\n```\n# Memory Item 2\n## Title B\n## Content D\n```",
+         [("A", "", "C"), ("B", "", "D")], ""),
+        ("# Memory Item 1\n## Title A\n## Content run\n```py\nx = 1\n```", [("A", "", "run\n```py\nx = 1\n```")], ""),
+        ("```\n# Memory Item 1\n## Title A\n## Content run\n```py\nx = 1\n```\n```",
+         [("A", "", "run\n```py\nx = 1\n```")], ""),
+        ("# Memory Item 1: A\n## Content C", [("A", "", "C")], ""),
+        ("# **Memory Item 1**\n## **Title** A\n## **Content**: C", [("A", "", "C")], ""),
+        ("# Memory Item 1\n## Content C only", [], "C only"),
+        ("## Contents of the sea\n", [], "## Contents of the sea"),
+        ("", [], ""),
+    ],
+)  # fmt: skip
+def test_items_are_found_in_what_models_write(text: str, found: list[tuple[str, str, str]], stray: str) -> None:
+    """Values on the heading's line or below it, fences round all or one, headings left out or decorated."""
+    memories, outside = parse_memories(text)
+    assert [tuple(memory) for memory in memories] == found
+    assert outside == stray
+
+
+def test_the_items_of_records_are_decided_run_by_run(bank: Bank, tmp_path: Path) -> None:
+    """A later record that repeats an earlier one supports its item."""
+    path = written(tmp_path, "m.jsonl", jsonl(MEMORY, MEMORY | {"task_id": 18}))
+    report = import_paths(bank, [path]).files[0]
+    assert (report.runs, report.items_added, report.items_skipped, report.groups) == (2, 1, 1, 2)
+    [entry] = bank.state().items.values()
+    assert (entry.support, entry.item.title) == (2, "Look in the drawer")
+
+
+# ---------------------------------------------------------------- exported events
+
+
+@pytest.fixture
+def exported(bank: Bank, tmp_path: Path) -> Path:
+    files = {"items.json": json.dumps(ITEMS).encode(), "run.jsonl": jsonl(*RUN), "memory.jsonl": jsonl(MEMORY)}
+    import_paths(bank, [written(tmp_path, name, data) for name, data in files.items()])
+    bank.append([NoteLogged(note=json.dumps({"text": "n" * 5_000})), NoteLogged(note='"short"')])
+    return written(tmp_path, "events.jsonl", b"".join(export(bank, None, "events")))
+
+
+def test_exported_events_make_an_equal_bank(bank: Bank, exported: Path, tmp_path: Path) -> None:
+    """Same state, same ids, same texts; what was recorded later keeps the time at which it happened."""
+    with Bank.create(tmp_path / "other", unsafe_no_sync=True) as other:
+        report = import_paths(other, [exported]).files[0]
+        assert (report.form, report.appended, report.left_out) == ("events", bank.position, 0)
+        assert state_digests(other.state()) == state_digests(bank.state())
+        pairs = list(zip(bank.events(resolve=True), other.events(after=2, resolve=True), strict=True))
+    for there, here in pairs:
+        assert here.id == there.id
+        assert here.occurred_at == there.occurred_at or here.occurred_at == there.at
+        assert content(here) == content(there)
+
+
+def content(event: Event) -> Event:
+    changes: dict[str, Any] = {"seq": 0, "at": "", "id": "", "occurred_at": None, "more": 0, "dur": 0, "crc": ""}
+    return replace(event, **changes | ({"salt": ""} if hasattr(event, "salt") else {}))
+
+
+def test_exported_events_add_nothing_to_the_bank_they_come_from(bank: Bank, exported: Path) -> None:
+    """The time of recording that stands in for a missing `occurred_at` is not taken for a difference."""
+    before = bank.position
+    report = import_paths(bank, [exported]).files[0]
+    assert (report.appended, report.groups_known, bank.position) == (0, report.groups, before)
+
+
+def test_a_longer_export_adds_the_rest(bank: Bank, exported: Path, tmp_path: Path) -> None:
+    """Wherever the first one was cut, in the middle of a group as well."""
+    lines = exported.read_bytes().splitlines(keepends=True)
+    with Bank.create(tmp_path / "other", unsafe_no_sync=True) as other:
+        import_paths(other, [written(tmp_path, "part.jsonl", b"".join(lines[:9]))])
+        assert import_paths(other, [exported]).files[0].appended == len(lines) - 9
+        assert state_digests(other.state()) == state_digests(bank.state())
+
+
+def test_a_known_event_with_other_content_is_a_conflict(bank: Bank, exported: Path, tmp_path: Path) -> None:
+    """Nothing of the file is appended."""
+    changed = exported.read_bytes().replace(b"Count the buoys", b"Count the gulls")
+    before = bank.position
+    with pytest.raises(DuplicateEvent, match="with other content"):
+        import_paths(bank, [written(tmp_path, "changed.jsonl", changed)])
+    assert bank.position == before
+
+
+def test_erased_texts_come_in_empty_and_erasures_stay_behind(bank: Bank, exported: Path, tmp_path: Path) -> None:
+    """The export keeps the marks; a mark can't be appended, and an erasure names positions of its own bank."""
+    bank.erase(item="wind")
+    bank.erase(text="Count the buoys")
+    data = b"".join(export(bank, None, "events"))
+    assert b"Mind the wind" not in data and b'{"is":"erased"' in data
+    with Bank.create(tmp_path / "other", unsafe_no_sync=True) as other:
+        report = import_paths(other, [written(tmp_path, "erased.jsonl", data)]).files[0]
+        assert report.left_out == 2
+        assert other.state().items["wind"].item.title == ""
+        assert next(event.task for event in other.events() if isinstance(event, RunStarted)) == ""
+        assert not list(other.events(types={"content_erased"}))
+    with Bank.open(bank.path) as again:
+        assert import_paths(again, [tmp_path / "erased.jsonl"]).appended == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ((b'"type":"run_started"', b'"type":"run_begun"'), "'run_begun'"),
+        ((b'"v":1', b'"v":9'), "has version 9"),
+        ((b'"run":"', b'"colour":"red","run":"'), "unknown field `colour`"),
+        ((b'"id":"', b'"id":"0'), "$.id"),
+        ((b'"at":"2', b'"at":"x'), "is not a UTC time"),
+    ],
+)
+def test_an_export_that_was_tampered_with_is_refused_with_the_line(
+    exported: Path, change: tuple[bytes, bytes], says: str
+) -> None:
+    """So is one that a newer release wrote."""
+    lines = exported.read_bytes().splitlines(keepends=True)
+    number = next(n for n, one in enumerate(lines) if b'"run_started"' in one)
+    lines[number] = lines[number].replace(*change, 1)
+    with pytest.raises(BadImport) as caught:
+        parse("e.jsonl", b"".join(lines))
+    assert says in caught.value.reason
+    assert caught.value.line == number + 1
+
+
+def test_an_export_with_a_handle_or_an_id_twice_is_refused(bank: Bank, exported: Path) -> None:
+    """A handle's text is not in the file; an id means one event."""
+    lines = exported.read_bytes().splitlines(keepends=True)
+    with pytest.raises(BadImport, match="already"):
+        parse("e.jsonl", b"".join([*lines, lines[0]]))
+    with pytest.raises(BadImport, match="handle to a text"):
+        parse("e.jsonl", b"\n".join(bank.log.lines()))
+
+
+# ---------------------------------------------------------------- importing
+
+
+FILES = {"items": json.dumps(ITEMS).encode(), "trajectory": jsonl(*RUN), "reasoningbank": jsonl(MEMORY, MEMORY)}
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_the_same_file_twice_adds_nothing(bank: Bank, tmp_path: Path, form: str) -> None:
+    """Nor does a copy under another name, nor after the policy has changed its mind."""
+    path = written(tmp_path, "one", FILES[form])
+    first = import_paths(bank, [path])
+    before = bank.position
+    choices = [choice for choice in bank.state().policies.values() if choice.kind != "consolidation"]
+    bank.append({"type": "policy_set", "policies": msgspec.to_builtins([*choices, Append().choice])})
+    again = import_paths(bank, [path, written(tmp_path, "two", FILES[form])])
+    assert first.appended == before - 2
+    assert (again.appended, bank.position) == (0, before + 1)
+    assert all(file.groups_known == file.groups and file.first == 0 for file in again.files)
+
+
+def test_a_run_is_one_append(bank: Bank, tmp_path: Path) -> None:
+    """Readers see the whole run or nothing of it."""
+    import_paths(bank, [written(tmp_path, "r.jsonl", jsonl(*RUN))])
+    assert [event.more for event in bank.events(after=2)] == [4, 3, 2, 1, 0]
+
+
+def test_folders_are_searched_and_their_files_taken_in_order(bank: Bank, tmp_path: Path) -> None:
+    """Those that end in .json or .jsonl, at any depth, sorted by path; a file that is named may end as it likes."""
+    folder = tmp_path / "in"
+    (folder / "b").mkdir(parents=True)
+    written(folder, "z.json", FILES["items"])
+    written(folder / "b", "a.jsonl", FILES["trajectory"])
+    written(folder, "notes.txt", b"not looked at")
+    named = written(tmp_path, "memory.txt", FILES["reasoningbank"])
+    report = import_paths(bank, [folder, named])
+    assert [Path(file.path).name for file in report.files] == ["a.jsonl", "z.json", "memory.txt"]
+    assert [(file.first, file.last) for file in report.files][0] == (3, 7)
+
+
+@pytest.mark.parametrize("name", ["missing.json", "empty-folder"])
+def test_a_path_with_nothing_to_import_is_refused(bank: Bank, tmp_path: Path, name: str) -> None:
+    """It is named."""
+    (tmp_path / "empty-folder").mkdir()
+    with pytest.raises(BadImport, match=name):
+        import_paths(bank, [tmp_path / name])
+
+
+def test_one_broken_file_stops_the_import_before_it_begins(bank: Bank, tmp_path: Path) -> None:
+    """Nothing of the sound ones before it is appended."""
+    good, bad = written(tmp_path, "a.json", FILES["items"]), written(tmp_path, "b.jsonl", jsonl(RUN[0]) + b"{")
+    before = bank.head()
+    with pytest.raises(BadImport, match=r"b\.jsonl, line 2"):
+        import_paths(bank, [good, bad])
+    assert bank.head() == before
+
+
+def test_progress_counts_bytes(bank: Bank, tmp_path: Path) -> None:
+    """The last call says that all are done."""
+    paths = [written(tmp_path, name, data) for name, data in FILES.items()]
+    calls: list[tuple[int, int]] = []
+    import_paths(bank, paths, lambda done, total: calls.append((done, total)))
+    total = sum(map(len, FILES.values()))
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls[-1] == (total, total)
+
+
+def test_what_does_not_fit_into_one_append_is_split_between_groups(
+    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut short after the first, importing again adds the rest and nothing twice."""
+    path = written(tmp_path, "m.jsonl", jsonl(*(MEMORY | {"task_id": number} for number in range(5))))
+    monkeypatch.setattr(limits, "GROUP_EVENTS", 15)
+    append, count = bank.log.append, 0
+
+    def dying(*args: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise KeyboardInterrupt
+        return append(*args, **options)
+
+    monkeypatch.setattr(bank.log, "append", dying)
+    with pytest.raises(KeyboardInterrupt):
+        import_paths(bank, [path])
+    assert bank.position == 2 + 14
+    report = import_paths(bank, [path]).files[0]
+    assert (report.groups, report.groups_known, bank.position) == (5, 2, 2 + 35)
+    assert len(bank.state().runs) == 5
+    assert len(active(bank.state())) == 1
+
+
+def test_a_writer_in_between_makes_the_import_decide_again(
+    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other brought an item that the file has as well: it is supported, not added a second time."""
+    path = written(tmp_path, "i.json", json.dumps(ITEMS[:1]).encode())
+    append, others = bank.log.append, [json.dumps([ITEMS[0] | {"tags": ["theirs"]}]).encode()]
+
+    def slow(*args: Any, **options: Any) -> Any:
+        if others:
+            import_paths(bank, [written(tmp_path, "theirs.json", others.pop())])
+        return append(*args, **options)
+
+    monkeypatch.setattr(bank.log, "append", slow)
+    report = import_paths(bank, [path]).files[0]
+    assert (report.items_added, report.items_skipped) == (0, 1)
+    assert bank.state().items["wind"].support == 2
+
+
+def test_an_import_gives_up_when_others_are_always_faster(
+    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `IMPORT_TRIES`, with the conflict."""
+    append, tries = bank.log.append, 0
+
+    def slow(given_events: Any, **options: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        append([NoteLogged(note="{}")])
+        return append(given_events, **options)
+
+    monkeypatch.setattr(bank.log, "append", slow)
+    with pytest.raises(PositionConflict):
+        import_paths(bank, [written(tmp_path, "i.json", FILES["items"])])
+    assert tries == limits.IMPORT_TRIES
+
+
+def test_several_importers_of_the_same_files_add_them_once(bank: Bank, tmp_path: Path) -> None:
+    """Whoever comes second finds them there; together they report what was added."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(4):
+        written(folder, f"{number}.jsonl", jsonl(MEMORY | {"query": f"q{number}"}))
+    appended: list[int] = []
+
+    def work() -> None:
+        with Bank.open(bank.path, unsafe_no_sync=True) as own:
+            appended.append(import_paths(own, [folder]).appended)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(appended) == bank.position - 2 == 4 * 7
+    assert bank.state().items[make_id("Look in the drawer", "First.")].support == 4
+
+
+# ---------------------------------------------------------------- laws
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 2**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+TIMES = st.datetimes(min_value=datetime(2000, 1, 1)).map(lambda moment: moment.isoformat()) | st.sampled_from(
+    ["2026-05-04T09:00:00Z", "2026-05-04T09:00:00.5+02:00", "2026-05-04 09:00"]
+)
+TOOLS = st.sampled_from(["a", "b"])
+OWN = ["ship", "model", "truncated", "step", "variables_n", "answer", "result", "error_code", "duration_s", "lm_calls"]
+EXTRAS = st.dictionaries(st.sampled_from(OWN), VALUES, max_size=3)
+
+
+def data_of_kind(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    needed: dict[str, dict[str, Any]] = {
+        "run_start": {},
+        "tool_call": {"tool": TOOLS},
+        "tool_result": {"tool": TOOLS},
+        "iteration": {"iteration": st.integers(0, 9)},
+        "run_complete": {"converged": st.booleans()},
+        "run_error": {},
+    }
+    text, count = st.none() | st.text(max_size=12), st.none() | st.integers(0, 99)
+    usage = {
+        "total_calls": count,
+        "total_cost": st.none() | st.integers(0, 3) | st.floats(0, 9),
+        "total_tokens": VALUES,
+    }
+    optional: dict[str, dict[str, Any]] = {
+        "run_start": {"task": text, "endpoint": text, "context_size": count, "max_iters": count},
+        "tool_call": {"args_type": VALUES, "kwargs_keys": VALUES},
+        "tool_result": {"result_type": VALUES, "result_size": count, "result_preview": text, "error": text},
+        "iteration": {"total": VALUES, "reasoning": text, "code": text, "output": text},
+        "run_complete": {
+            "answer_length": count,
+            "answer_preview": text,
+            "has_sparql": VALUES,
+            "sparql": text,
+            "iterations": count,
+            "lm_usage": st.none() | st.fixed_dictionaries({}, optional=usage),
+        },
+        "run_error": {"error": text, "type": text},
+    }
+    known = st.fixed_dictionaries(needed[kind], optional=optional[kind])
+    return st.tuples(EXTRAS, known).map(lambda both: both[0] | both[1])
+
+
+def lines_of(kinds: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]:
+    return kinds.flatmap(lambda kind: st.builds(line, st.just(kind), data_of_kind(kind), TIMES))
+
+
+TRAJECTORIES = st.tuples(
+    lines_of(st.just("run_start")),
+    st.lists(
+        lines_of(st.sampled_from(["tool_call", "tool_result", "iteration", "run_complete", "run_error"])), max_size=8
+    ),
+).map(lambda both: [both[0], *both[1]])
+
+
+def multiset(lines: Sequence[Any]) -> list[str]:
+    return sorted(json.dumps(one, sort_keys=True) for one in lines)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(lines=TRAJECTORIES)
+def test_a_trajectory_exported_again_has_the_same_lines_and_gives_the_same_events(
+    lines: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Same keys, same values, same times as written; imported again, the very same events."""
+    folder = tmp_path_factory.mktemp("law")
+    with Bank.create(folder / "bank", unsafe_no_sync=True) as made:
+        import_paths(made, [written(folder, "t.jsonl", jsonl(*lines))])
+        back = b"".join(export(made, None, "trajectories"))
+    assert multiset([json.loads(one) for one in back.splitlines()]) == multiset(lines)
+    first = parse("t.jsonl", jsonl(*lines))
+    run = first.units[0].events[0].run  # type: ignore[attr-defined]
+    assert [content(event) for event in events(back, f"{run}.jsonl")] == [content(e) for e in first.units[0].events]
+
+
+@given(lines=TRAJECTORIES)
+def test_every_line_of_a_trajectory_is_in_one_event(lines: list[dict[str, Any]]) -> None:
+    """Pairs of call and result count as one, all else for itself."""
+    found = events(jsonl(*lines))
+    kinds = [one["event_type"] for one in lines]
+    lone = sum(event.extra is not None and "@only" in extra(event) for event in found if isinstance(event, ToolCalled))
+    calls = sum(isinstance(event, ToolCalled) for event in found)
+    assert 2 * calls - lone == kinds.count("tool_call") + kinds.count("tool_result")
+    assert sum(isinstance(event, StepTaken) for event in found) == kinds.count("iteration")
+    assert sum(isinstance(event, RunFinished) for event in found) == sum("run_" in kind for kind in kinds) - 1
+    assert sum(isinstance(event, ContextBuilt) for event in found) <= 1
+    assert len({event.id for event in found}) == len(found)
+
+
+def test_units_know_their_size() -> None:
+    """So that a batch stays below the limit of an append."""
+    [unit] = parse("r.jsonl", jsonl(*RUN)).units
+    assert isinstance(unit, Unit)
+    assert unit.size > sum(len(json.dumps(one)) for one in RUN) / 2
