@@ -15,7 +15,7 @@ from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_at
 from rbank_es.cli.output import columns, flush, on_terminal, say, styled, write
 from rbank_es.cli.summaries import summary
-from rbank_es.cli.texts import cut, line, moment, padded
+from rbank_es.cli.texts import cut, line, moment, padded, width
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import TYPES
@@ -138,13 +138,13 @@ def _last(entries: Iterable[Entry], tail: int | None) -> Iterable[Entry]:
 class Layout:
     """The columns of the table: as wide as a bank's positions and the terminal need and allow."""
 
-    def __init__(self, position: int, *, with_run: bool = True) -> None:
+    def __init__(self, position: int) -> None:
         self.room = columns()
         wide = self.room >= NARROW_COLUMNS
         self.position = max(3, len(f"{position:,}"))
         self.time = slice(0, 19) if wide else slice(5, 16)
         self.type = max(map(len, TYPES))
-        self.run = (20 if wide else 12) if with_run else 0
+        self.run = 20 if wide else 12
 
     def header(self) -> str:
         """The titles of the columns."""
@@ -159,7 +159,6 @@ class Layout:
     def _joined(self, position: str, time: str, type_: str, run: str, what: str) -> str:
         time_width = self.time.stop - self.time.start
         cells = [padded(position, self.position, right=True), padded(time, time_width), padded(type_, self.type)]
-        if self.run:
-            cells.append(padded(cut(run, self.run), self.run))
+        cells.append(padded(cut(run, self.run), self.run))
         before = "  ".join(cells)
-        return f"{before}  {cut(what, max(SUMMARY_COLUMNS, self.room - len(before) - 2))}".rstrip()
+        return f"{before}  {cut(what, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()

@@ -11,7 +11,6 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_at
-from rbank_es.cli.log import Layout
 from rbank_es.cli.output import Cell, fields, heading, say, say_json, shown_cell, styled, table
 from rbank_es.cli.summaries import summary
 from rbank_es.cli.texts import block, moment
@@ -203,10 +202,12 @@ def verdict(success: int | None) -> str | None:
 
 def _print_timeline(title: str, events: list[Event], *, with_run: bool) -> None:
     heading(title)
-    layout = Layout(events[-1].seq if events else 0, with_run=with_run)
-    say(layout.header())
+    rows: list[list[Cell]] = []
     for event in events:
-        say(layout.row(event))
+        run = [getattr(event, "run", None)] if with_run else []
+        rows.append([event.seq, moment(event.at), type_of(event), *run, summary(event)])
+    headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), "what"]
+    table(headers, rows, flexible=["what", "run"] if with_run else ["what"])
 
 
 # ---------------------------------------------------------------- a run
