@@ -23,6 +23,7 @@ COMMAND = (sys.executable, "-m", "rbank_es")
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "logs" / "sample"
 TIMEOUT_S = 60
+PATIENCE_S = 5
 
 
 class Result(NamedTuple):
@@ -102,10 +103,18 @@ def start(*arguments: str | Path | int, cwd: Path) -> subprocess.Popen[bytes]:
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> Result:
-    """Press Ctrl-C, wait for the end, and return what was printed since."""
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=TIMEOUT_S)
-    return Result(process.returncode, out.decode(), err.decode())
+    """Press Ctrl-C until it ends, and return what was printed since.
+
+    Once is not always enough: a signal that comes just before a blocking read is only seen after it.
+    """
+    for _ in range(TIMEOUT_S // PATIENCE_S):
+        process.send_signal(signal.SIGINT)
+        try:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            continue
+        return Result(process.returncode, out.decode(), err.decode())
+    raise AssertionError(f"Ctrl-C did not end {process.args}")
 
 
 def read_until(process: subprocess.Popen[bytes], pattern: str) -> str:
