@@ -392,6 +392,13 @@ def test_a_damaged_file_with_a_journal_is_replaced(killed: ReadModels) -> None:
     assert_sound(killed)
 
 
+def test_a_journal_whose_file_was_deleted_is_not_played_into_the_new_one(killed: ReadModels) -> None:
+    """As when somebody deletes the database, and not what stands beside it."""
+    killed.path.unlink()
+    killed.catch_up(LOG)
+    assert_sound(killed)
+
+
 # ------------------------------------------------------------------------------------------------ company
 
 
