@@ -7,10 +7,8 @@ finds it and does all of it again; every step may be done twice.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -113,6 +111,8 @@ def _escaped(text: str) -> str:
 
 
 def _ascii(text: str) -> str:
+    import json  # an append loads this module, and needs neither this nor shutil
+
     return json.dumps(text)[1:-1]
 
 
@@ -284,6 +284,8 @@ def _rewrite_line(
 
 def clear(directory: Path, folder: Path, keep: str, calls: System) -> None:
     """Remove all derived files, and what dead processes left: they may hold what was erased. Under the bank's lock."""
+    import shutil
+
     for path in directory.glob("*.tmp"):
         path.unlink(missing_ok=True)
     for path in folder.iterdir():
