@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+DEMO_ARGS ?=
 # As many workers as the machine has processors, within reason: a worker costs its start-up.
 WORKERS ?= -n auto --maxprocesses 8 --dist loadgroup
 
@@ -20,7 +21,7 @@ help: ## list the targets
 
 demo: $(VENV)/.installed-dashboard ## replay the sample bank to three points in time and write its dashboard
 	@echo "==> Running the demo"
-	@$(BIN)/rbank-es demo
+	@$(BIN)/rbank-es demo $(DEMO_ARGS)
 
 test: $(VENV)/.installed-dev ## run the tests (PYTEST_ARGS='-m slow' for the slow ones)
 	@echo "==> Running the tests"
