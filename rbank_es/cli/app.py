@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from rbank_es import __version__
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Write": {
@@ -108,15 +106,16 @@ def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.C
     """Make a function a command with `--json` (its argument `as_json`) and `--debug`; its docstring is the help."""
 
     def wrap(function: Callable[..., Any]) -> click.Command:
-        function = debug_option(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
-        return click.command(name, cls=Command, examples=examples)(function)
+        made = click.command(name, cls=Command, examples=examples)(function)
+        made.params += [click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."), debug_option()]
+        return made
 
     return wrap
 
 
-def debug_option(function: Function) -> Function:
-    """Add `--debug`. It is `main` that heeds it, for it must also hold when the command line can't be read."""
-    return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(function)
+def debug_option() -> click.Option:
+    """`--debug`. It is `main` that heeds it, for it must also hold when the command line can't be read."""
+    return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
 @click.command(
@@ -129,7 +128,6 @@ def debug_option(function: Function) -> Function:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="rbank-es", message="%(prog)s %(version)s")
-@debug_option
 @click.pass_context
 def application(context: click.Context) -> None:
     """An event-sourced reasoning bank: what an agent did, what it learnt, and how the bank was at any point in time.
@@ -138,3 +136,6 @@ def application(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+application.params.append(debug_option())
