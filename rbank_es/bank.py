@@ -135,9 +135,8 @@ class Bank:
         Raises `BadEvent`, `PositionConflict`, `DuplicateEvent`, `LimitExceeded`, `LogUnavailable`, `LogBusy`,
         `LogFailed`; nothing was appended then, save after `LogFailed`, where the outcome is unknown.
         """
-        given = [events] if isinstance(events, (Event, Mapping)) else list(events)
-        made = [entry if isinstance(entry, Event) else new_event(dict(entry)) for entry in given]
-        return self.log.append(made, expected=expected)
+        given: list[Given] = [events] if isinstance(events, (Event, Mapping)) else list(events)
+        return self.log.append([_event(entry) for entry in given], expected=expected)
 
     def head(self, point: str | int | None = None) -> Head:
         """Position and head digest at a point: noted somewhere safe, they prove the log unchanged up to there."""
@@ -405,6 +404,10 @@ def cut(text: str, max_chars: int) -> str:
     room = text[: max_chars - 1]
     space = max(room.rfind(" "), room.rfind("\n"))
     return (room[:space] if space > max_chars // 2 else room).rstrip() + "…"
+
+
+def _event(given: Given) -> Event:
+    return given if isinstance(given, Event) else new_event(dict(given))
 
 
 def _all_types() -> Collection[str]:
