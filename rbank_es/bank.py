@@ -135,8 +135,9 @@ class Bank:
         Raises `BadEvent`, `PositionConflict`, `DuplicateEvent`, `LimitExceeded`, `LogUnavailable`, `LogBusy`,
         `LogFailed`; nothing was appended then, save after `LogFailed`, where the outcome is unknown.
         """
-        given: list[Given] = [events] if isinstance(events, (Event, Mapping)) else list(events)
-        return self.log.append([_event(entry) for entry in given], expected=expected)
+        if isinstance(events, (Event, Mapping)):
+            return self.log.append([_event(events)], expected=expected)
+        return self.log.append([_event(entry) for entry in events], expected=expected)
 
     def head(self, point: str | int | None = None) -> Head:
         """Position and head digest at a point: noted somewhere safe, they prove the log unchanged up to there."""
@@ -406,7 +407,7 @@ def cut(text: str, max_chars: int) -> str:
     return (room[:space] if space > max_chars // 2 else room).rstrip() + "…"
 
 
-def _event(given: Given) -> Event:
+def _event(given: Event | Mapping[Any, Any]) -> Event:
     return given if isinstance(given, Event) else new_event(dict(given))
 
 
