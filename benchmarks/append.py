@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,53 +35,61 @@ class Recording(System):
         super().write(fd, data)
 
 
-def bytes_of(place: Path, given: Groups) -> list[bytes]:
-    """What a log writes for each of the groups."""
-    system = Recording()
-    with FileLog.create(place, calls=system, unsafe_no_sync=True) as log:
-        system.written.clear()
-        for group in given:
-            log.append(group)
-        return system.written
+class Given:
+    """What all contestants of a round append: events that no round before had, and what a log writes for them.
+
+    New ones each round, because the log stores a long text only once.
+    """
+
+    def __init__(self, place: Path, size: int, count: int) -> None:
+        self._groups, self._count, self._system = groups(size), count, Recording()
+        self._log = FileLog.create(place, calls=self._system, unsafe_no_sync=True)
+        self.events: Groups = []
+        self.bytes: list[bytes] = []
+
+    def renew(self) -> None:
+        """Go on to the next round."""
+        self.events = list(islice(self._groups, self._count))
+        self._system.written.clear()
+        ends = []
+        for group in self.events:
+            self._log.append(group)
+            ends.append(len(self._system.written))
+        # The last write is the group's; before it, a segment may have been closed and another begun.
+        self.bytes = [self._system.written[end - 1] for end in ends]
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Rows for single appends and for groups of 100."""
-    yield from _of_size(place, 1, sizes.appends, sizes.append_rounds, 0.90)
-    yield from _of_size(place, 100, sizes.appends // 10, sizes.append_rounds, 0.45)
+    yield from _of_size(place / "1", 1, sizes.appends, sizes.append_rounds, 0.90)
+    yield from _of_size(place / "100", 100, sizes.appends // 10, sizes.append_rounds, 0.45)
 
 
 def _of_size(place: Path, size: int, count: int, rounds: int, bound: float) -> Iterator[Row]:
-    given = groups(size, count)
-    written = bytes_of(place / f"bytes-{size}", given)
+    place.mkdir()
+    given = Given(place / "given", size, count)
     with ExitStack() as stack:
-        contestants = _contestants(stack, place, given, written, size)
-        samples = interleave(contestants, rounds)
-    events = size * count
-    mean = sum(map(len, written)) // count
-    yield _row(samples, f"durable append, {size} at a time ({mean:,} bytes each)", events, bound)
+        samples = interleave(_contestants(stack, place, given), rounds, given.renew)
+    mean = sum(map(len, given.bytes)) // count
+    yield _row(samples, f"durable append, {size} at a time ({mean:,} bytes each)", size * count, bound)
     cost = (samples.median("ours") - samples.median("raw")) / count
     yield Row("append", f"  what an append of {size} costs beyond write and sync", duration(max(cost, 0)))
 
 
-def _contestants(
-    stack: ExitStack, place: Path, given: Groups, written: list[bytes], size: int
-) -> dict[str, Contestant]:
-    log = stack.enter_context(FileLog.create(place / f"ours-{size}"))
-    fd = os.open(place / f"raw-{size}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+def _contestants(stack: ExitStack, place: Path, given: Given) -> dict[str, Contestant]:
+    log = stack.enter_context(FileLog.create(place / "ours"))
+    fd = os.open(place / "raw", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     stack.callback(os.close, fd)
-    table, library = Table(place / f"table-{size}.sqlite"), Library(place / f"library-{size}.sqlite")
-    application = LibraryApplication(place / f"application-{size}.sqlite")
+    table, library = Table(place / "table.sqlite"), Library(place / "library.sqlite")
+    application = LibraryApplication(place / "application.sqlite")
     for peer in (table, library, application):
         stack.callback(peer.close)
-    rows = [data.splitlines() for data in written]
-    fields: list[list[dict[str, Any]]] = [[msgspec.to_builtins(event) for event in group] for group in given]
     return {
-        "ours": timed_each(log.append, given),
-        "raw": timed_each(partial(raw_append, fd), written),
-        "table": timed_each(table.append, rows),
-        "library": lambda: _library(library, rows),
-        "application": lambda: _application(application, fields),
+        "ours": lambda: timed_each(log.append, given.events)(),
+        "raw": lambda: timed_each(partial(raw_append, fd), given.bytes)(),
+        "table": lambda: _table(table, given),
+        "library": lambda: _library(library, given),
+        "application": lambda: _application(application, given),
     }
 
 
@@ -90,12 +99,18 @@ def raw_append(fd: int, data: bytes) -> None:
     os.fdatasync(fd)
 
 
-def _library(library: Library, rows: list[list[bytes]]) -> float:
-    stored = [library.stored(group) for group in rows]
+def _table(table: Table, given: Given) -> float:
+    rows = [data.splitlines() for data in given.bytes]
+    return timed_each(table.append, rows)()
+
+
+def _library(library: Library, given: Given) -> float:
+    stored = [library.stored(data.splitlines()) for data in given.bytes]
     return timed_each(library.recorder.insert_events, stored)()
 
 
-def _application(application: LibraryApplication, fields: list[list[dict[str, Any]]]) -> float:
+def _application(application: LibraryApplication, given: Given) -> float:
+    fields: list[list[dict[str, Any]]] = [[msgspec.to_builtins(event) for event in group] for group in given.events]
     application.begin()
     return timed_each(application.append, fields)()
 

@@ -202,10 +202,11 @@ class Corpus:
         )
 
 
-def groups(size: int, count: int) -> list[list[Event]]:
-    """The first events of the corpus in groups; ids are left to the log's writer."""
+def groups(size: int) -> Iterator[list[Event]]:
+    """The events of the corpus in groups, without end; ids are left to the log's writer."""
     events = (msgspec.structs.replace(event, id="") if event.id else event for event in Corpus().events())
-    return [list(islice(events, size)) for _ in range(count)]
+    while True:
+        yield list(islice(events, size))
 
 
 def make_bank(place: Path, events: int) -> Bank:

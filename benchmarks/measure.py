@@ -32,15 +32,19 @@ class Samples(NamedTuple):
         return statistics.median(one / other for one, other in pairs)
 
 
-def interleave(contestants: Mapping[str, Contestant], rounds: int) -> Samples:
+def interleave(
+    contestants: Mapping[str, Contestant], rounds: int, prepare: Callable[[], None] | None = None
+) -> Samples:
     """Let the contestants take turns for some rounds, each round beginning with another of them.
 
-    A first round, which warms page cache and code, isn't counted. Before each turn garbage is collected; within it
-    the collector works as it does in any program.
+    `prepare` is called before each round. A first round, which warms page cache and code, isn't counted. Before each
+    turn garbage is collected; within it the collector works as it does in any program.
     """
     names = list(contestants)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(-1, rounds):
+        if prepare:
+            prepare()
         first = number % len(names)
         for name in names[first:] + names[:first]:
             gc.collect()

@@ -27,7 +27,7 @@ HOW = """\
   models of about 6 kB.
 - **append, writers**: all write the same bytes, and sync each append. Ours also checks, encodes, locks and sums; the
   floor, the SQLite table and the eventsourcing recorder are given the finished lines. The eventsourcing Application
-  encodes too, with an aggregate of its own in each round.
+  encodes too, with an aggregate of its own in each round. Every round has new texts: the log stores one only once.
 - **reading**: SQLite's rows and our lines are decoded by the same decoder; eventsourcing decodes them with its own
   mapper and JSON transcoder, a thousand notifications at a time. Texts over 2 KiB are lines of their own in the log,
   which a replay passes by. *Inline in the peers*: the peers hold the same information in about as many bytes, each

@@ -39,7 +39,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     Bank.create(place / "bank").close()
     Table(place / "table.sqlite").close()
     event = place / "event.json"
-    given = next(e for group in groups(1, 10) for e in group if e.__struct_config__.tag == "tool_called")
+    given = next(e for group in groups(1) for e in group if e.__struct_config__.tag == "tool_called")
     event.write_bytes(msgspec.json.encode(given))
     python = [sys.executable]
     commands = {
