@@ -119,7 +119,7 @@ def text_erased_line(key: str, seed: int) -> bytes:
 def key_of_text(line: bytes) -> str:
     """The key of a text line, erased or not."""
     start = len(TEXT) if line.startswith(TEXT) else len(TEXT_ERASED)
-    return line[start : start + 64].decode()
+    return line[start : start + 64].decode(errors="replace")
 
 
 def seq_of(line: bytes) -> int:

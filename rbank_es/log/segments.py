@@ -93,7 +93,7 @@ def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
         if version > FORMAT:
             raise UnknownEvent("segment_opened", version, FORMAT)
         opened = _OPENED.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LogCorruption(segment.name, 1, 0, f"not the first line of a segment ({error})") from None
     if not lines.is_intact(line, lines.seed_of(opened.bank)):
         raise LogCorruption(segment.name, 1, 0, "checksum of the first line is wrong")

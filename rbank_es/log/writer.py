@@ -260,7 +260,7 @@ class Writer:
 
     def _compose(self, prepared: list[Prepared], tail: Tail) -> Group:
         if self._stored is None and any(item.long for item in prepared):
-            self._stored = erasing.stored_texts(tail.segment)
+            self._stored = erasing.stored_texts(tail.segment, self._seed)
         return compose(prepared, self._circumstances(tail.seq + 1))
 
     def _write(self, data: bytes, tail: Tail) -> None:

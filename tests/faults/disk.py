@@ -29,6 +29,16 @@ def broken() -> OSError:
     return OSError(errno.EIO, os.strerror(errno.EIO))
 
 
+class Quick(System):
+    """A system that doesn't wait for the disk, for tests where nothing is lost with the power."""
+
+    def sync_data(self, fd: int) -> None:
+        """Nothing."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Nothing."""
+
+
 class Disk(System):
     """A system that counts its calls, can die or fail at any of them, and knows what would survive a power cut."""
 
