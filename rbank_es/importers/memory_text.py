@@ -63,7 +63,7 @@ def _drafts(text: str) -> tuple[list[_Draft], list[str]]:
     drafts: list[_Draft] = []
     before: list[str] = []
     here = before
-    for line in text.splitlines():
+    for line in text.replace("\r\n", "\n").split("\n"):
         heading = _HEADING.fullmatch(line.strip())
         if heading is None:
             here.append(line)

@@ -1,0 +1,364 @@
+"""Exporting: each form as others read it, at any point, and back through import."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.digests import state_digests
+from rbank_es.errors import BadInput, BadPoint, NotInBank
+from rbank_es.events import (
+    ContextBuilt,
+    Decision,
+    Event,
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+)
+from rbank_es.exporters import FORMS, SUFFIXES, export, export_files, file_name
+from rbank_es.importers import import_paths
+from rbank_es.items import Item
+from rbank_es.state import active
+
+LEARNT = Item.make(
+    "Sound the horn twice", "In fog, twice a minute.", "success", desc="In fog.", tags=("fog",), domain="sea"
+)
+AVOIDED = Item.make("Don't trust the bell", "It stands still.", "failure", polarity="failure", role="keeper", id="bell")
+SEED = Item.make("Wind the clock", "Every evening.", "seed")
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        learn(made, "seed", SEED)
+        native_run(made)
+        yield made
+
+
+def learn(bank: Bank, kind: Any, *items: Item, runs: tuple[str, ...] = (), skip: bool = False) -> None:
+    heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
+    [extracted] = bank.append(MemoriesExtracted(kind=kind, runs=runs, heads=heads, candidates=texts)).events
+    decisions = tuple(
+        Decision(candidate=index, action="skip" if skip else "add", item=item.id, targets=(item.id,) if skip else ())
+        for index, item in enumerate(items)
+    )
+    bank.append(MemoriesConsolidated(extraction=extracted.id, policy="append-1", decisions=decisions))
+
+
+def native_run(bank: Bank, run: str = "run/1") -> None:
+    """A run as an agent of this project records it."""
+    story: list[Event] = [
+        RunStarted(run=run, task="How deep is it?", ontology="sea", executor="rlm", model="m", iterations_max=9),
+        ContextBuilt(run=run, chars=77, items=(SEED.id,), texts=("words",)),
+        LmCalled(run=run, role="agent", model="m", tokens_in=40, tokens_out=4, cost_usd=0.25),
+        LmCalled(run=run, role="sub", model="m", tokens_in=2),
+        ToolCalled(
+            run=run, tool="sound", call="c1", step=1, chars=3, duration_s=0.5, arguments='{"at":1}', result="{}"
+        ),
+        ToolCalled(run=run, tool="sound", chars=9, error_code="timeout", error="late"),
+        StepTaken(run=run, index=1, stdout_chars=5, reasoning="ask " * 900, code="sound(1)", output="7"),
+        RunFinished(run=run, outcome="submitted", iterations=1, answer="7", answer_chars=1, sparql="SELECT 1"),
+        RunJudged(run=run, purpose="learning", success=True, judge="j", judge_version="1", kind="lm", reason="so"),
+    ]
+    for event in story:
+        bank.append(event)
+    learn(bank, "success", LEARNT, runs=(run,))
+    learn(bank, "failure", AVOIDED, runs=(run,))
+
+
+def lines(bank: Bank, form: str, **options: Any) -> list[Any]:
+    point = options.pop("point", None)
+    return [json.loads(line) for line in b"".join(export(bank, point, form, **options)).splitlines()]
+
+
+def again(bank: Bank, form: str, folder: Path) -> Bank:
+    """Another bank, made from what this one exports."""
+    folder.mkdir()
+    for name, pieces in export_files(bank, None, form):
+        (folder / name).write_bytes(b"".join(pieces))
+    other = Bank.create(folder / "bank", unsafe_no_sync=True)
+    import_paths(other, sorted(folder.glob("*.json*")))
+    return other
+
+
+# ---------------------------------------------------------------- items
+
+
+def test_items_are_the_active_ones_with_all_their_facts(bank: Bank) -> None:
+    """What follows from the rest is left out; a list without items is an empty list."""
+    bank.append({"type": "memories_forgotten", "ids": [SEED.id], "policy": "bounded-1"})
+    found = json.loads(b"".join(export(bank, None, "items")))
+    assert [item["id"] for item in found] == [LEARNT.id, "bell"]
+    assert found[0] == {
+        "id": LEARNT.id,
+        "title": "Sound the horn twice",
+        "desc": "In fog.",
+        "content": "In fog, twice a minute.",
+        "src": "success",
+        "tags": ["fog"],
+        "domain": "sea",
+    }
+    assert (found[1]["role"], "polarity" in found[1]) == ("keeper", False)
+    assert json.loads(b"".join(export(bank, 2, "items"))) == []
+
+
+def test_items_of_every_state_say_which_it_is(bank: Bank) -> None:
+    """Such a list is for reading; importing it would bring ended items back."""
+    bank.append({"type": "memories_forgotten", "ids": [SEED.id], "policy": "bounded-1"})
+    found = json.loads(b"".join(export(bank, None, "items", every_state=True)))
+    assert {item["id"]: item["state"] for item in found} == {
+        SEED.id: "forgotten",
+        LEARNT.id: "active",
+        "bell": "active",
+    }
+
+
+def test_items_come_back_as_they_are(bank: Bank, tmp_path: Path) -> None:
+    """Ids, words and facts."""
+    odd = Item.make('Odd \u2028 "one"', "tab\there\n\nend \U0001f30a", "pattern", polarity="failure", scope="exception")
+    learn(bank, "pattern", odd)
+    with again(bank, "items", tmp_path / "again") as other:
+        assert active(other.state()) == active(bank.state())
+
+
+def test_erased_items_are_left_out(bank: Bank) -> None:
+    """Of an item without words only its id is left."""
+    bank.erase(item="bell")
+    assert [item["id"] for item in json.loads(b"".join(export(bank, None, "items")))] == [SEED.id, LEARNT.id]
+
+
+# ---------------------------------------------------------------- trajectories
+
+
+def test_a_native_run_is_written_as_recorders_write_it(bank: Bank) -> None:
+    """Known things under the recorders' names, others under their own; calls of models as totals."""
+    found = lines(bank, "trajectories")
+    kinds = [line["event_type"] for line in found]
+    assert kinds == ["run_start", *["tool_call", "tool_result"] * 2, "iteration", "run_complete"]
+    start, call, result, _, failed, step, end = (line["data"] for line in found)
+    assert list(start)[:3] == ["task", "context_size", "max_iters"]
+    assert (start["task"], start["context_size"], start["max_iters"], start["model"]) == ("How deep is it?", 77, 9, "m")
+    assert call == {"tool": "sound", "arguments": '{"at":1}', "call": "c1", "step": 1}
+    assert result == {"tool": "sound", "result_size": 3, "result": "{}"}
+    assert failed == {"tool": "sound", "result_size": 9, "error": "late", "error_code": "timeout"}
+    assert step["reasoning"] == "ask " * 900
+    assert end["lm_usage"] == {"total_calls": 2, "prompt_tokens": 42, "completion_tokens": 4, "total_cost": 0.25}
+    assert (end["converged"], end["answer"], end["sparql"]) == (True, "7", "SELECT 1")
+
+
+def test_a_call_is_dated_by_how_long_it_took(bank: Bank) -> None:
+    """The result's time less the duration."""
+    _, call, result, *_ = lines(bank, "trajectories")
+    from datetime import datetime
+
+    start, end = (datetime.fromisoformat(line["timestamp"]) for line in (call, result))
+    assert (end - start).total_seconds() == 0.5
+
+
+def test_a_run_that_failed_ends_in_an_error(bank: Bank) -> None:
+    """With the exception's name as its type."""
+    bank.append([RunStarted(run="r2"), RunFinished(run="r2", outcome="failed", error="gone", error_code="Lost")])
+    end = lines(bank, "trajectories", run="r2")[-1]
+    assert (end["event_type"], end["data"]) == ("run_error", {"error": "gone", "type": "Lost"})
+
+
+def test_runs_are_told_apart_when_their_events_are_not_in_a_row(bank: Bank) -> None:
+    """A file per run, whichever ends first; events of a run that never began are left out."""
+    bank.append([RunStarted(run="a", task="A"), RunStarted(run="b", task="B"), StepTaken(run="ghost", index=1)])
+    bank.append([StepTaken(run="a", index=1), RunFinished(run="b", outcome="submitted"), StepTaken(run="a", index=2)])
+    files = {name: b"".join(pieces).count(b"\n") for name, pieces in export_files(bank, None, "trajectories")}
+    assert files == {file_name("run/1") + ".jsonl": 7, "b.jsonl": 2, "a.jsonl": 3}
+
+
+def test_several_runs_are_several_files(bank: Bank) -> None:
+    """One stream of them could not be imported, so it is refused with what to do."""
+    bank.append(RunStarted(run="r2"))
+    with pytest.raises(BadInput, match="2 runs"):
+        export(bank, None, "trajectories")
+    with pytest.raises(NotInBank, match="nobody"):
+        export(bank, None, "trajectories", run="nobody")
+
+
+def test_erased_texts_are_left_out_of_a_trajectory(bank: Bank) -> None:
+    """The keys of the run's numbers stay."""
+    bank.erase(run="run/1")
+    found = lines(bank, "trajectories")
+    assert [line["event_type"] for line in found][-1] == "run_complete"
+    assert "task" not in found[0]["data"] and found[0]["data"]["max_iters"] == 9
+    assert "answer" not in found[-1]["data"] and found[-1]["data"]["answer_length"] == 1
+
+
+def test_a_native_run_keeps_its_counts_through_a_trajectory(bank: Bank, tmp_path: Path) -> None:
+    """Calls, steps and totals, as the read models show them."""
+    with again(bank, "trajectories", tmp_path / "again") as other:
+        [before], [after] = bank.state().runs.values(), other.state().runs.values()
+        for name in (
+            "iterations_max",
+            "outcome",
+            "iterations",
+            "lm_calls",
+            "tokens_in",
+            "tokens_out",
+            "cost_usd",
+            "model",
+        ):
+            assert getattr(before, name) == getattr(after, name), name
+        with bank.as_of() as there, other.as_of() as here:
+            assert there.rows("leakage_by_tool") == here.rows("leakage_by_tool")
+
+
+# ---------------------------------------------------------------- ReasoningBank
+
+
+def test_a_memory_file_has_a_line_per_run_with_the_items_it_brought(bank: Bank) -> None:
+    """In the form of the peers: thoughts, actions, verdict, and items as Markdown."""
+    [record] = lines(bank, "reasoningbank")
+    assert list(record) == ["task_id", "query", "think_list", "action_list", "status", "memory_items"]
+    assert (record["task_id"], record["query"], record["status"]) == ("run/1", "How deep is it?", "success")
+    assert (record["think_list"], record["action_list"]) == (["ask " * 900], ["sound(1)"])
+    assert record["memory_items"] == [
+        "# Memory Item 1\n## Title Sound the horn twice\n## Description In fog.\n## Content In fog, twice a minute.",
+        "# Memory Item 2\n## Title Don't trust the bell\n## Description \n## Content It stands still.",
+    ]
+
+
+def test_only_active_items_are_written_and_support_is_kept(bank: Bank, tmp_path: Path) -> None:
+    """A run that repeated an item under its own id has it too, so that it supports it again when imported."""
+    bank.append(RunStarted(run="r2", task="Again?"))
+    learn(bank, "success", LEARNT, runs=("r2",), skip=True)
+    bank.append({"type": "memories_retracted", "ids": ["bell"]})
+    first, second = lines(bank, "reasoningbank")
+    assert [len(record["memory_items"]) for record in (first, second)] == [1, 1]
+    assert "status" not in second and "think_list" not in second
+    with again(bank, "reasoningbank", tmp_path / "again") as other:
+        # Without a status an item counts as contrastive, yet its id follows from its words.
+        assert {entry.item.id: entry.support for entry in other.state().items.values()} == {LEARNT.id: 2}
+
+
+def test_records_come_back_with_their_ids_and_unknown_keys(tmp_path: Path) -> None:
+    """What was imported from a memory file is written as it was."""
+    items = ["# Memory Item 1\n## Title T\n## Description D\n## Content C"]
+    record = {
+        "task_id": 7,
+        "query": "q",
+        "think_list": ["a", None],
+        "action_list": [None, "b"],
+        "status": "fail",
+        "memory_items": items,
+        "template_id": 2,
+        "seed": 3,
+    }
+    (tmp_path / "m.jsonl").write_text(json.dumps(record))
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        import_paths(bank, [tmp_path / "m.jsonl"])
+        assert lines(bank, "reasoningbank") == [record]
+        [run] = bank.state().runs
+        assert lines(bank, "reasoningbank", run=run) == [record]
+        with pytest.raises(NotInBank):
+            lines(bank, "reasoningbank", run="nobody")
+
+
+# ---------------------------------------------------------------- events and provenance
+
+
+def test_events_are_the_lines_of_the_log(bank: Bank) -> None:
+    """Byte for byte, but for texts in place of their handles."""
+    stored = list(bank.log.lines())
+    written = b"".join(export(bank, None, "events")).splitlines()
+    assert len(stored) == len(written) == bank.position
+    changed = [number for number, pair in enumerate(zip(stored, written, strict=True)) if pair[0] != pair[1]]
+    [number] = changed
+    there, here = json.loads(stored[number]), json.loads(written[number])
+    assert there["reasoning"]["is"] == "ref"
+    assert here == there | {"reasoning": "ask " * 900}
+    assert list(here) == list(there)
+
+
+def test_events_of_an_erased_bank_keep_the_marks(bank: Bank) -> None:
+    """Also where the text was stored apart."""
+    step = next(event.seq for event in bank.events(types={"step_taken"}))
+    bank.erase(event=step)
+    found = json.loads(b"".join(export(bank, None, "events")).splitlines()[step - 1])
+    assert found["reasoning"]["is"] == "erased" and found["code"]["is"] == "erased"
+    assert isinstance(found["salt"], dict)
+
+
+def test_an_export_of_events_makes_an_equal_bank_at_every_point(bank: Bank, tmp_path: Path) -> None:
+    """Cut anywhere, in the middle of a group as well."""
+    for point in range(2, bank.position + 1, 3):
+        path = tmp_path / f"{point}.jsonl"
+        path.write_bytes(b"".join(export(bank, point, "events")))
+        with Bank.create(tmp_path / f"bank-{point}", unsafe_no_sync=True) as other:
+            import_paths(other, [path])
+            assert state_digests(other.state()) == state_digests(bank.state(point))
+
+
+def test_provenance_is_turtle(bank: Bank) -> None:
+    """It parses, and says from which extraction an item came."""
+    from rdflib import PROV, Graph, URIRef
+
+    graph = Graph().parse(data=b"".join(export(bank, None, "prov")), format="turtle")
+    assert (URIRef("urn:rbank-es:item:bell"), PROV.wasGeneratedBy, None) in graph
+
+
+# ---------------------------------------------------------------- all forms
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_reads_the_bank_as_it_was_at_a_point(bank: Bank, form: str) -> None:
+    """What came later doesn't show; a point that doesn't exist is refused before anything is written."""
+    end = bank.position
+    before = {name: b"".join(pieces) for name, pieces in export_files(bank, None, form)}
+    native_run(bank, "later")
+    learn(bank, "seed", Item.make("Later", "Later."))
+    bank.append({"type": "memories_forgotten", "ids": [SEED.id], "policy": "bounded-1"})
+    assert {name: b"".join(pieces) for name, pieces in export_files(bank, end, form)} == before
+    assert all(name.endswith(SUFFIXES[form]) for name in before)
+    with pytest.raises(BadPoint):
+        export(bank, "HEAD~999", form)
+
+
+def test_an_unknown_form_is_refused(bank: Bank) -> None:
+    """With the forms that there are."""
+    with pytest.raises(BadInput, match=r"items, trajectories, reasoningbank, events, prov"):
+        export(bank, None, "pdf")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_exporting_writes_nothing_to_the_log(bank: Bank, form: str) -> None:
+    """The head stays."""
+    head = bank.head()
+    for _, pieces in export_files(bank, None, form):
+        list(pieces)
+    assert bank.head() == head
+
+
+@pytest.mark.parametrize(
+    ("name", "fit"),
+    [
+        ("run-1", True),
+        ("a.b_c", True),
+        ("a/b", False),
+        ("..", False),
+        (".hidden", False),
+        ("x" * 250, False),
+        ("å", False),
+    ],
+)
+def test_a_runs_name_is_made_fit_for_a_file(name: str, fit: bool) -> None:
+    """One that is not fit gets a digest, so that two names never share a file."""
+    made = file_name(name)
+    assert (made == name) is fit
+    assert "/" not in made and not made.startswith(".") and len(made) < 230
+    assert msgspec.json.decode(msgspec.json.encode(made)) == made
