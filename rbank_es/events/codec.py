@@ -6,6 +6,7 @@ an older version is upcast, a newer one or an unknown type raises `UnknownEvent`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Union
 
@@ -125,6 +126,15 @@ def decode_event(line: bytes | bytearray | memoryview) -> Event:
         return _decoder().decode(line)
     except msgspec.ValidationError:
         return _decode_slowly(line)
+
+
+def decode_events(numbered: Sequence[bytes]) -> list[Event]:
+    """The events of many lines; the same as `decode_event` on each, and quicker. Raises as that does."""
+    decode = _decoder().decode
+    try:
+        return [decode(line) for line in numbered]
+    except msgspec.ValidationError:
+        return [decode_event(line) for line in numbered]
 
 
 def _decode_slowly(line: bytes | bytearray | memoryview) -> Event:

@@ -26,7 +26,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.base import Event
-from rbank_es.events.codec import TYPES, decode_event
+from rbank_es.events.codec import TYPES, decode_event, decode_events
 from rbank_es.log import lines, system
 from rbank_es.log.segments import (
     Segment,
@@ -194,10 +194,10 @@ class Reader:
     def _decoded(self, numbered: list[bytes]) -> list[Event] | None:
         """The events of lines, if every one is intact and an event of this release; else None."""
         seed = self.seed
-        if any(line[-_TAIL:] != b',"crc":"%08x"}' % crc32(line[:-_TAIL], seed) for line in numbered):
+        if [1 for line in numbered if line[-_TAIL:] != b',"crc":"%08x"}' % crc32(line[:-_TAIL], seed)]:
             return None
         try:
-            return [decode_event(line) for line in numbered]
+            return decode_events(numbered)
         except (msgspec.DecodeError, RecursionError, UnknownEvent):
             return None
 
@@ -274,30 +274,32 @@ class Reader:
         Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line vouches for the
         damaged one, `UnknownEvent` for a line from the future.
         """
+        block_bytes = limits.READ_BLOCK_BYTES
         while True:
-            base, complete = next(blocks(fd, offset), (offset, []))
+            base, complete = next(blocks(fd, offset, block_bytes=block_bytes), (offset, []))
             whole = self._quickly(base, complete, before)
             if whole is None:
                 yield from self._carefully(fd, segment, offset, before)
                 return
-            if not whole.events:
+            if whole.events:
+                yield whole
+                offset, before, block_bytes = whole.end, whole.events[-1].seq, limits.READ_BLOCK_BYTES
+            elif offset + block_bytes < os.fstat(fd).st_size:
+                block_bytes *= 4  # a group larger than the block
+            else:
                 return
-            yield whole
-            offset, before = whole.end, whole.events[-1].seq
 
     def _quickly(self, base: int, complete: list[bytes], before: int) -> Whole | None:
-        """The whole groups at the beginning of a block, if nothing in it is wrong and it isn't cut in the middle."""
+        """The whole groups at the beginning of a block, perhaps none; or None if something in it is wrong."""
         numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
         events = self._decoded(numbered)
         if events is None or list(map(_SEQ, events)) != list(range(before + 1, before + 1 + len(events))):
             return None
-        if not events:
-            return Whole([], [], base) if not complete else None
         if any(left.more and right.more != left.more - 1 for left, right in zip(events, events[1:], strict=False)):
             return None
         count = next((index + 1 for index in range(len(events) - 1, -1, -1) if not events[index].more), 0)
         if not count:
-            return None
+            return Whole([], [], base)
         end = next(i for i in range(len(complete) - 1, -1, -1) if complete[i] is numbered[count - 1]) + 1
         return Whole(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
 

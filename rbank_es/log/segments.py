@@ -68,21 +68,23 @@ def segment_of(segments: list[Segment], seq: int) -> int:
     return max(0, bisect_right(segments, seq, key=lambda segment: segment.first) - 1)
 
 
-def blocks(fd: int, offset: int, size: int | None = None) -> Iterator[tuple[int, list[bytes]]]:
+def blocks(
+    fd: int, offset: int, size: int | None = None, block_bytes: int = limits.READ_BLOCK_BYTES
+) -> Iterator[tuple[int, list[bytes]]]:
     """Complete lines (without newline) from `offset` on, in blocks with the offset of the first; stops at the last
     newline before `size`. A line without newline is not returned."""
     kept = b""
     while size is None or offset + len(kept) < size:
-        room = limits.READ_BLOCK_BYTES if size is None else min(limits.READ_BLOCK_BYTES, size - offset - len(kept))
-        block = os.pread(fd, room, offset + len(kept))
+        room = max(block_bytes, len(kept))
+        block = os.pread(fd, room if size is None else min(room, size - offset - len(kept)), offset + len(kept))
         if not block:
             return
         data = kept + block if kept else block
-        *complete, rest = data.split(b"\n")
+        complete = data.split(b"\n")
+        kept = complete.pop()
         if complete:
             yield offset, complete
-            offset += len(data) - len(rest)
-        kept = rest
+            offset += len(data) - len(kept)
 
 
 def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
