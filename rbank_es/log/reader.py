@@ -289,6 +289,12 @@ class Reader:
             else:
                 return
 
+    def whole(self, data: bytes, offset: int, before: int) -> Whole | None:
+        """The whole groups in `data`, read at `offset` behind position `before`; None if there is anything else."""
+        *complete, rest = data.split(b"\n")
+        whole = self._quickly(offset, complete, before)
+        return whole if whole is not None and whole.events and not rest else None
+
     def _quickly(self, base: int, complete: list[bytes], before: int) -> Whole | None:
         """The whole groups at the beginning of a block, perhaps none; or None if something in it is wrong."""
         numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
