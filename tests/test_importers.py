@@ -154,6 +154,7 @@ def test_a_file_of_no_known_form_is_refused_with_the_line(data: bytes, says: str
     assert caught.value.line == at
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet='[]{}":,\n\\ aetypd01', max_size=80).map(str.encode))
 def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
     """Nothing but `BadInput` comes out of a broken file."""
@@ -927,6 +928,7 @@ def test_a_trajectory_exported_again_has_the_same_lines_and_gives_the_same_event
     assert [content(event) for event in events(back, f"{run}.jsonl")] == [content(e) for e in first.units[0].events]
 
 
+@settings(deadline=None)
 @given(lines=TRAJECTORIES)
 def test_every_line_of_a_trajectory_is_in_one_event(lines: list[dict[str, Any]]) -> None:
     """Pairs of call and result count as one, all else for itself."""
