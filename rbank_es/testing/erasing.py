@@ -72,6 +72,7 @@ class ErasingContract(Basis):
         assert erasure.appended is not None and erasure.appended.last == log.position() == 9
         (record,) = log.read(after=8)
         assert isinstance(record, ContentErased) and (record.reason, record.by) == ("asked for", "a person")
+        assert log.append([record]).duplicate
         assert [(unit.seq, unit.path) for unit in record.units] == [(place.seq, place.path) for place in erasure.places]
 
     def test_erase_by_event_takes_copies_along(self) -> None:

@@ -48,7 +48,10 @@ def assert_equals_state(view: View, state: State) -> None:
     items = {row["id"]: row for row in view.rows("items")}
     assert items == {id: items[id] | item_row(state, id) for id in state.items}
     chosen = {row["kind"]: (row["name"], row["version"], json.loads(row["settings"])) for row in view.rows("policies")}
-    assert chosen == {kind: (choice.name, choice.version, choice.settings) for kind, choice in state.policies.items()}
+    policies = state.policies.items()
+    assert chosen == {
+        k: (choice.name, choice.version, json.loads(json.dumps(choice.settings))) for k, choice in policies
+    }
     runs = {row["run"]: row for row in view.rows("runs")}
     assert runs == {run: runs[run] | run_row(state, run) for run in state.runs}
 

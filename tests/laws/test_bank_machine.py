@@ -1,0 +1,269 @@
+"""A bank's life as a state machine: whatever happens in whatever order, everything that is derived agrees."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.digests import state_digests
+from rbank_es.errors import BadInput, NotInBank, PositionConflict
+from rbank_es.events import Erased, Event, JudgmentOverruled
+from rbank_es.log import Head
+from rbank_es.policies.retrieval import RetrievalPolicy
+from rbank_es.projections.read_models import ReadModels
+from rbank_es.state import State, fold
+from rbank_es.testing import event_id
+from tests.fakes import dump
+from tests.faults.disk import Quick
+from tests.laws.test_projections import assert_equals_state
+from tests.strategies import ITEMS, RUNS, WORDS, histories
+
+SEGMENT_BYTES = 4_000
+shares = st.floats(0, 1, allow_nan=False)
+
+
+class BankMachine(RuleBasedStateMachine):
+    """One bank, two handles to it, a model of what it must hold, and every way to upset it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.kept = {name: getattr(limits, name) for name in ("SEGMENT_BYTES", "INLINE_TEXT_BYTES")}
+        limits.SEGMENT_BYTES, limits.INLINE_TEXT_BYTES = SEGMENT_BYTES, 100
+        self.place = self.folder / "bank"
+        self.ids = iter(range(1, 10**6))
+        self.texts_gone = False
+
+    def teardown(self) -> None:
+        for bank in getattr(self, "banks", ()):
+            bank.close()
+        for name, value in self.kept.items():
+            setattr(limits, name, value)
+        shutil.rmtree(self.folder)
+
+    @property
+    def bank(self) -> Bank:
+        return self.banks[0]
+
+    @initialize()
+    def make(self) -> None:
+        """The bank is made; what is told of it from here on is kept in `told`."""
+        made = Bank.create(self.place, calls=Quick())
+        self.banks = [made, Bank.open(self.place, calls=Quick())]
+        self.told: list[list[str]] = [[event.id for event in made.log.read()]]
+        self.noted: list[Head] = [made.head()]
+
+    def tell(self, bank: Bank, events: Iterable[Event]) -> None:
+        group = [replace(event, id=event_id(next(self.ids)) if not event.id else event.id) for event in events]
+        appended = bank.append(group, expected=bank.position)
+        assert not appended.duplicate
+        self.told.append([event.id for event in appended.events])
+
+    # ---------------------------------------------------------------- what happens
+
+    @rule(history=histories(min_size=1, max_size=6).filter(bool), which=st.integers(0, 1))
+    def append(self, history: list[Event], which: int) -> None:
+        """A plausible history is appended, through one handle or the other, whole."""
+        renamed = {event.id: event_id(next(self.ids)) for event in history if event.id}
+        self.tell(self.banks[which], [renaming(event, renamed) for event in history])
+
+    @rule(run=st.sampled_from(RUNS), success=st.booleans())
+    def overrule(self, run: str, success: bool) -> None:
+        """A judgment is replaced, whether or not there was one."""
+        facts: dict[str, Any] = {"judge": "j", "judge_version": "1", "kind": "human", "by": "someone"}
+        self.tell(self.bank, [JudgmentOverruled(run=run, purpose="learning", success=success, **facts)])
+
+    @rule(share=shares)
+    def retry(self, share: float) -> None:
+        """Any group may be appended again: it is answered, and nothing is written."""
+        known = self.told[1:]
+        if known:
+            group = known[int(share * (len(known) - 1))]
+            wanted = [event for event in self.bank.log.read() if event.id in set(group)]
+            if any(holds_erased(event) for event in wanted):
+                return
+            again = self.banks[1].append(wanted)
+            assert again.duplicate and [event.id for event in again.events] == group
+
+    @rule()
+    def conflict(self) -> None:
+        """Who expects another position is refused."""
+        before = self.bank.head()
+        try:
+            self.banks[1].append({"type": "note_logged", "note": {}}, expected=self.bank.position - 1)
+        except PositionConflict as error:
+            assert error.actual == before.seq
+        else:
+            raise AssertionError("it was appended")
+        assert self.bank.head() == before
+
+    @rule(share=shares, garbage=st.binary(max_size=20))
+    def crash(self, share: float, garbage: bytes) -> None:
+        """The last append was cut short: all handles die, and the log is without that group."""
+        self.close()
+        shutil.rmtree(self.place / "derived", ignore_errors=True)
+        path = max(self.place.glob("*.jsonl"))
+        data = path.read_bytes()
+        if len(self.told) > 1 and self.noted[-1].seq <= sum(map(len, self.told[:-1])):
+            first = b'"seq":%d,"at"' % (sum(map(len, self.told[:-1])) + 1)
+            start = self.start_of_group(data, first)
+            if start is not None:
+                end = data.index(b"\n", data.index(b'"seq":%d,"at"' % sum(map(len, self.told))))
+                path.write_bytes(data[: start + int(share * (end - start))])
+                self.told.pop()
+        with path.open("ab") as file:
+            file.write(garbage.replace(b"\n", b"") if share < 0.5 else b"")
+        self.reopen()
+
+    def start_of_group(self, data: bytes, first: bytes) -> int | None:
+        """Where the bytes of the last group begin, its texts included; None where it isn't in this segment."""
+        at = data.find(first)
+        if at < 0:
+            return None
+        begin = data.rfind(b"\n", 0, at) + 1
+        while True:
+            before = data.rfind(b"\n", 0, begin - 1) + 1
+            if not data.startswith(b'{"type":"text', before):
+                return begin
+            begin = before
+
+    @rule(which=st.sampled_from(("all", "indexes", "read models", "hint")))
+    def delete_derived_files(self, which: str) -> None:
+        """Derived files may go at any time."""
+        self.close()
+        pattern = {"all": "*", "indexes": "*.ids", "read models": "projections*", "hint": "hint"}[which]
+        for path in (self.place / "derived").glob(pattern):
+            path.unlink()
+        self.reopen()
+
+    @rule()
+    def reopen(self) -> None:
+        """As another process would find it."""
+        self.close()
+        self.banks = [Bank.open(self.place, calls=Quick()) for _ in range(2)]
+
+    def close(self) -> None:
+        for bank in self.banks:
+            bank.close()
+
+    @rule(which=st.integers(0, 1), rebuild=st.booleans())
+    def project(self, which: int, rebuild: bool) -> None:
+        """The read models catch up, or are made anew."""
+        self.banks[which].project(rebuild=rebuild)
+
+    @rule(item=st.sampled_from(ITEMS))
+    def erase_item(self, item: str) -> None:
+        """An item's texts go, where it was ever extracted."""
+        try:
+            erasure = self.bank.erase(item=item, reason="asked for")
+        except NotInBank:
+            return
+        self.was_erased(erasure.appended is not None)
+
+    @precondition(lambda self: self.bank.position > 2)
+    @rule(share=shares)
+    def erase_event(self, share: float) -> None:
+        """An event's texts go."""
+        erasure = self.bank.erase(event=1 + int(share * (self.bank.position - 1)))
+        self.was_erased(erasure.appended is not None)
+
+    @rule(words=st.lists(st.sampled_from(WORDS), min_size=3, max_size=5).map(" ".join))
+    def erase_words(self, words: str) -> None:
+        """A text goes wherever it stands."""
+        try:
+            erasure = self.banks[1].erase(text=words)
+        except BadInput:
+            return
+        self.was_erased(erasure.appended is not None)
+        stored = b"".join(path.read_bytes() for path in self.place.rglob("*") if path.is_file())
+        assert words.encode() not in stored
+
+    def was_erased(self, recorded: bool) -> None:
+        if recorded:
+            self.told.append([self.bank.log.read(after=self.bank.position - 1).__next__().id])
+            self.noted.append(self.bank.head())
+
+    @rule()
+    def note_head(self) -> None:
+        """Somebody writes down the head."""
+        self.noted.append(self.banks[1].head())
+
+    # ---------------------------------------------------------------- looking at it
+
+    @rule(share=shares)
+    def look_back(self, share: float) -> None:
+        """The view as of any position says what the fold of that prefix says, and a replay into a file as well."""
+        position = int(share * self.bank.position)
+        state = self.bank.state(position)
+        with self.bank.as_of(position) as view:
+            assert view.position == position
+            assert_equals_state(view, state)
+            hits = view.search("bound the query first", 5, policy=RetrievalPolicy())
+        into = self.folder / "replayed.sqlite"
+        replayed = self.banks[1].replay(position, into=into, force=True)
+        assert replayed.digests == state_digests(state)
+        with ReadModels.open(into) as models, models.live() as view:
+            assert_equals_state(view, state)
+            assert view.search("bound the query first", 5, policy=RetrievalPolicy()) == hits
+
+    @rule()
+    def live_is_rebuilt_is_folded(self) -> None:
+        """Read models that followed, read models made anew, and the fold agree."""
+        self.bank.project()
+        live = dump(self.place / "derived" / "projections.sqlite")
+        rebuilt = self.folder / "rebuilt.sqlite"
+        self.banks[1].replay(into=rebuilt, force=True)
+        assert live == dump(rebuilt)
+        with self.bank.as_of() as view:
+            assert_equals_state(view, self.whole_fold())
+
+    def whole_fold(self) -> State:
+        return fold(self.bank.events(resolve=True))
+
+    @rule()
+    def verify(self) -> None:
+        """Every byte is sound, and every head noted holds."""
+        assert self.banks[1].verify(noted=self.noted).log.events == self.bank.position
+
+    @invariant()
+    def positions_have_no_gap(self) -> None:
+        """The events are those that were told, in their order, at positions from 1 on; all handles agree."""
+        expected = [event_id for group in self.told for event_id in group]
+        for bank in self.banks:
+            events = list(bank.log.read())
+            assert [event.id for event in events] == expected
+            assert [event.seq for event in events] == list(range(1, len(expected) + 1))
+            assert bank.position == len(expected)
+
+    @invariant()
+    def noted_heads_hold(self) -> None:
+        """The last head noted is still the head there."""
+        assert self.bank.head(self.noted[-1].seq) == self.noted[-1]
+
+
+def renaming(event: Event, renamed: dict[str, str]) -> Event:
+    """The event with ids of extractions that are the bank's own."""
+    changes = {
+        name: renamed[getattr(event, name)] for name in ("id", "extraction") if getattr(event, name, None) in renamed
+    }
+    return replace(event, **changes)
+
+
+def holds_erased(event: Event) -> bool:
+    values = [getattr(event, name) for name in event.__struct_fields__]
+    parts = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+    return any(isinstance(part, Erased) for part in parts)
+
+
+TestBankMachine = BankMachine.TestCase
+TestBankMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
