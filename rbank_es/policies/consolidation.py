@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta
@@ -108,6 +108,12 @@ def _decide(policy: Append | Dedup, known: _Known, index: int, candidate: Item) 
     )
 
 
+@lru_cache(maxsize=20_000)
+def _distinct_words(content: str) -> frozenset[str]:
+    # The same items are weighed again with each extraction, and items never change.
+    return frozenset(words_of(content))
+
+
 class _Peer:
     """An item to be weighed against; what is compared is prepared once."""
 
@@ -115,9 +121,9 @@ class _Peer:
         self.item = item
         self.title_chars = len(item.title.lower())
 
-    @cached_property
+    @property
     def words(self) -> frozenset[str]:
-        return frozenset(words_of(self.item.content))
+        return _distinct_words(self.item.content)
 
 
 class _Known:
