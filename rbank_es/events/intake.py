@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -23,15 +24,16 @@ from rbank_es.items import make_id, polarity_of
 JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
 WRITERS_FIELDS = ("seq", "at", "more", "dur", "crc", "salt")
 TEXT_OF_ITEM = ("title", "desc", "content", "tags")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
 
 
 def parse_events(text: bytes) -> list[Event]:
-    """The events of one JSON object, or of JSON Lines. Blank lines are skipped.
+    """The events of one JSON object, or of JSON Lines. Blank lines and a byte order mark are skipped.
 
     Raises `BadEvent` naming the line (from 1) and the path to the field, or `LimitExceeded`; then nothing is returned.
     """
+    text = text.removeprefix(b"\xef\xbb\xbf")
     stripped = text.strip()
     whole = _as_object(stripped) if b"\n" in stripped else None
     if whole is not None:
@@ -42,7 +44,7 @@ def parse_events(text: bytes) -> list[Event]:
 def _as_object(text: bytes) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
@@ -53,7 +55,7 @@ def parse_event(text: bytes, line: int | None = None) -> Event:
         raise LimitExceeded(f"line {line or 1} in bytes", len(text), limits.TEXT_LINE_BYTES, "split its texts")
     try:
         fields = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadEvent(f"not JSON: {error}", line=line) from None
     except RecursionError:
         raise BadEvent("not usable: nested too deeply", line=line) from None
@@ -84,12 +86,19 @@ def check_identity(event: Event, line: int | None = None) -> None:
     """Raises `BadEvent` unless `id` is empty or a UUID in canonical form, and `occurred_at` is empty or UTC."""
     if event.id and not _is_uuid(event.id):
         raise BadEvent(f"{event.id!r} is not a UUID in lower-case form", line=line, path="$.id")
-    if event.occurred_at is not None and not _TIME.fullmatch(event.occurred_at):
+    if event.occurred_at is not None and not _is_time(event.occurred_at):
         raise BadEvent(
             f"{event.occurred_at!r} is not a UTC time such as 2026-01-31T12:00:00.000000Z",
             line=line,
             path="$.occurred_at",
         )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return _TIME.fullmatch(text) is not None and datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
 
 
 def _is_uuid(text: str) -> bool:

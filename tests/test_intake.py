@@ -1,0 +1,252 @@
+"""New events as people write them: what is made of them, and what is said of those that can't be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadEvent, LimitExceeded
+from rbank_es.events import (
+    Event,
+    LmCalled,
+    MemoriesExtracted,
+    MemoryProposed,
+    NoteLogged,
+    RunJudged,
+    RunStarted,
+    ToolCalled,
+)
+from rbank_es.events.codec import TYPES
+from rbank_es.events.intake import new_event, parse_event, parse_events, with_new_ids
+from rbank_es.items import ItemText, make_id
+
+
+def lines(*objects: Any) -> bytes:
+    return b"\n".join(json.dumps(each).encode() for each in objects)
+
+
+class TestForms:
+    """One object, or JSON Lines."""
+
+    def test_one_object_over_several_lines(self) -> None:
+        """A single pretty-printed object is one event."""
+        text = json.dumps({"type": "run_started", "run": "r", "task": "t"}, indent=2).encode()
+        assert parse_events(text + b"\n") == [RunStarted(run="r", task="t")]
+
+    def test_json_lines(self) -> None:
+        """One event a line; blank lines and line ends of any kind are nothing."""
+        text = b'\r\n{"type":"note_logged","note":"a"}\r\n\n  \n{"type":"note_logged","note":"b"}'
+        assert [getattr(event, "note", "") for event in parse_events(text)] == ["a", "b"]
+        assert parse_events(b"") == parse_events(b" \n\n") == []
+
+    def test_byte_order_mark(self) -> None:
+        """A byte order mark, as some editors write it, is no part of the first event."""
+        assert parse_events(b'\xef\xbb\xbf{"type":"note_logged","note":"a"}') == [NoteLogged(note="a")]
+
+    def test_id_and_time_may_be_given(self) -> None:
+        """An id makes the append repeatable, a time says when it happened; nothing else of the envelope is taken."""
+        given = {"id": "01900000-0000-7000-8000-000000000001", "occurred_at": "2026-01-31T12:00:00.000000Z"}
+        event = new_event({"type": "note_logged", "note": "a", **given})
+        assert (event.id, event.occurred_at) == (given["id"], given["occurred_at"])
+
+    def test_given_fields_are_not_changed(self) -> None:
+        """The caller's own object stays as it was."""
+        given: dict[str, Any] = {"type": "memories_extracted", "kind": "manual", "candidates": [{"title": "t"}]}
+        before = json.dumps(given)
+        new_event(given)
+        assert json.dumps(given) == before
+
+    def test_new_ids(self) -> None:
+        """Events without an id are given one; those that have one keep it."""
+        ids = iter("ab")
+        events = with_new_ids([NoteLogged(note="x"), NoteLogged(note="y", id="own")], lambda: next(ids))
+        assert [event.id for event in events] == ["a", "own"]
+
+
+class TestConveniences:
+    """What may be written shorter."""
+
+    @pytest.mark.parametrize("value", [{"a": [1, None, "ü"]}, [], 0, True, "text"])
+    def test_free_json(self, value: Any) -> None:
+        """Free JSON may be given as JSON, or as a string of it."""
+        event = new_event({"type": "note_logged", "note": value, "extra": value})
+        assert isinstance(event, NoteLogged)
+        for stored in (event.note, event.extra):
+            assert stored == value if isinstance(value, str) else json.loads(str(stored)) == value
+
+    @pytest.mark.parametrize(
+        ("fields", "name"),
+        [
+            ({"type": "tool_called", "run": "r", "tool": "t"}, "arguments"),
+            ({"type": "tool_called", "run": "r", "tool": "t"}, "result"),
+            ({"type": "lm_called", "role": "agent", "model": "m"}, "request"),
+            ({"type": "run_finished", "run": "r", "outcome": "failed"}, "evidence"),
+        ],
+    )
+    def test_every_field_of_free_json(self, fields: dict[str, Any], name: str) -> None:
+        """Arguments, results, requests, evidence: all of them."""
+        event = new_event(fields | {name: {"k": [1]}})
+        assert getattr(event, name) == '{"k":[1]}'
+        assert getattr(new_event(fields), name) is None
+
+    def test_whole_items_as_candidates(self) -> None:
+        """A candidate may be one object; head and words are told apart, id and polarity follow from the rest."""
+        item = {"title": "T", "content": "C", "tags": ["x"], "domain": "prov"}
+        event = new_event(
+            {"type": "memories_extracted", "kind": "failure", "candidates": [item, {"id": "own", **item}]}
+        )
+        assert isinstance(event, MemoriesExtracted)
+        assert [head.id for head in event.heads] == [make_id("T", "C"), "own"]
+        assert {(head.src, head.polarity, head.domain) for head in event.heads} == {("failure", "failure", "prov")}
+        assert set(event.candidates) == {ItemText(title="T", content="C", tags=("x",))}
+
+    @pytest.mark.parametrize(
+        ("kind", "src", "polarity"),
+        [("manual", "seed", "success"), ("pattern", "pattern", "success"), ("failure", "failure", "failure")],
+    )
+    def test_source_follows_from_the_kind(self, kind: str, src: str, polarity: str) -> None:
+        """An item's source is the extraction's kind where that is one; what is given wins."""
+        event = new_event({"type": "memories_extracted", "kind": kind, "candidates": [{"title": "T"}]})
+        assert isinstance(event, MemoriesExtracted) and event.heads[0].src == src
+        assert event.heads[0].polarity == polarity
+        given = {"title": "T", "src": "contrastive", "polarity": "failure"}
+        event = new_event({"type": "memories_extracted", "kind": kind, "candidates": [given]})
+        assert isinstance(event, MemoriesExtracted)
+        assert (event.heads[0].src, event.heads[0].polarity) == ("contrastive", "failure")
+
+    def test_proposed_item(self) -> None:
+        """The same for a proposal."""
+        event = new_event({"type": "memory_proposed", "by": "mem_add", "candidate": {"title": "T", "role": "planner"}})
+        assert isinstance(event, MemoryProposed)
+        assert (event.head.id, event.head.role, event.candidate) == (make_id("T", ""), "planner", ItemText(title="T"))
+
+    def test_heads_and_candidates_as_stored(self) -> None:
+        """What is written out in full is taken as it is."""
+        head = {"id": "i", "src": "seed", "polarity": "success"}
+        full = {"kind": "manual", "heads": [head], "candidates": [{"is": "item", "title": "T"}]}
+        event = new_event({"type": "memories_extracted", **full})
+        assert isinstance(event, MemoriesExtracted) and event.heads[0].id == "i"
+
+
+NOTE = {"type": "note_logged", "note": "fine"}
+BAD: list[tuple[Any, str, str]] = [
+    ({}, "'type' is missing", "$.type"),
+    ({"type": None}, "'type' is missing", "$.type"),
+    ({"type": 5}, "unknown event type '5'", "$.type"),
+    ({"type": "run_startd"}, "did you mean 'run_started'", "$.type"),
+    ({"type": "x" * 500}, "unknown event type 'x", "$.type"),
+    ({"type": "run_started"}, "missing required field `run`", "$"),
+    ({"type": "run_started", "run": "r", "colour": 1}, "unknown field `colour`", "$"),
+    ({"type": "run_started", "run": 5}, "Expected `str`, got `int`", "$.run"),
+    ({"type": "run_started", "run": ""}, "length >= 1", "$.run"),
+    ({"type": "run_started", "run": "n" * 257}, "length <= 256", "$.run"),
+    ({"type": "run_started", "run": "r", "iterations_max": -1}, "`int` >= 0", "$.iterations_max"),
+    ({"type": "run_started", "run": "r", "iterations_max": 2**53}, "<= 9007199254740991", "$.iterations_max"),
+    ({"type": "run_started", "run": "r", "iterations_max": 1.5}, "Expected `int", "$.iterations_max"),
+    ({"type": "run_started", "run": "r", "mode": "loud"}, "Invalid enum value 'loud'", "$.mode"),
+    ({"type": "run_started", "run": "r", "budgets": {"L0": "x"}}, "Expected `int`, got `str`", "$.budgets[...]"),
+    ({"type": "run_started", "run": "r", "layers": ["L0", 1]}, "Expected `str`, got `int`", "$.layers[1]"),
+    ({"type": "run_started", "run": "r", "v": 2}, "Invalid enum value 2", "$.v"),
+    ({"type": "run_judged", "run": "r", "success": "yes"}, "Expected `bool`", "$.success"),
+    ({"type": "note_logged", "note": "x", "id": "7"}, "not a UUID", "$.id"),
+    ({"type": "note_logged", "note": "x", "id": "01900000-0000-7000-8000-00000000000A"}, "not a UUID", "$.id"),
+    ({"type": "note_logged", "note": "x", "occurred_at": "2026-01-31 12:00"}, "length >= 27", "$.occurred_at"),
+    ({"type": "note_logged", "note": "x", "occurred_at": "2026-01-31T12:00:00.000000+"}, "not a UTC", "$.occurred_at"),
+    ({"type": "note_logged", "note": "x", "occurred_at": "2026-02-31T12:00:00.000000Z"}, "not a UTC", "$.occurred_at"),
+    ({"type": "note_logged", "note": "x", "occurred_at": "2026-01-31T25:00:00.000000Z"}, "not a UTC", "$.occurred_at"),
+    ({"type": "memories_extracted", "kind": "manual", "candidates": [{"content": "c"}]}, "`title`", "$.candidates[0]"),
+    ({"type": "memories_extracted", "kind": "manual", "candidates": ["x"]}, "Expected `object`", "$.candidates[0]"),
+    (
+        {"type": "memories_extracted", "kind": "manual", "candidates": [{"title": "t", "src": "moon"}]},
+        "'moon'",
+        "$.heads",
+    ),
+    ({"type": "memories_extracted", "kind": "manual", "candidates": [{"title": "t", "x": 1}]}, "`x`", "$.heads[0]"),
+    ({"type": "memory_proposed", "by": "x", "candidate": {"title": 5}}, "Expected `str`", "$.candidate"),
+    *[
+        ({"type": "note_logged", "note": "x", name: value}, f"'{name}' is set by the log's writer", f"$.{name}")
+        for name, value in (("seq", 1), ("at", "x"), ("more", 0), ("dur", 0), ("crc", ""), ("salt", "x"))
+    ],
+]
+
+
+class TestBadInput:
+    """Each with the number of the line, the path to the field, and no event of the lot."""
+
+    @pytest.mark.parametrize(("fields", "said", "path"), BAD, ids=lambda value: str(value)[:40])
+    def test_field(self, fields: dict[str, Any], said: str, path: str) -> None:
+        """The message says what is wrong, in which line, and where in it."""
+        with pytest.raises(BadEvent) as caught:
+            parse_events(lines(NOTE, NOTE, fields))
+        assert said in caught.value.reason, caught.value.reason
+        assert caught.value.line == 3 and (caught.value.path or "").startswith(path)
+        assert str(caught.value).startswith("line 3: ") and f"(at {caught.value.path})" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (b'{"type": "note_logged", ', "not JSON"),
+            (b"{'type': 'note_logged'}", "not JSON"),
+            (b"note_logged", "not JSON"),
+            (b'{"type":"note_logged","note":NaN}', "not JSON"),
+            (b'{"type":"note_logged","note":"\xff\xfe"}', "not JSON"),
+            (b'\xff{"type":"note_logged","note":"x"}', "not JSON"),
+            (b'{"type":"note_logged","note":"\\ud800"}', "not JSON"),
+            (b'{"type":"note_logged","note":"x"}}', "not JSON"),
+            (b'{"type":"note_logged","note":"x"}{"type":"note_logged","note":"y"}', "not JSON"),
+            (b'["note_logged"]', "expected a JSON object, got list"),
+            (b"5", "expected a JSON object, got int"),
+            (b"null", "expected a JSON object, got NoneType"),
+            (b'{"type":"note_logged","note":' + b"[" * 20_000 + b"]" * 20_000 + b"}", "nested too deeply"),
+            (b'{"type":"run_finished","run":"r","outcome":"failed","cost_usd":1e999}', ""),
+            (b'{"type":"run_finished","run":"r","outcome":"failed","tokens_in":123456789012345678901234567890}', ""),
+        ],
+        ids=lambda value: str(value)[:30],
+    )
+    def test_malformed(self, line: bytes, said: str) -> None:
+        """What is no JSON, or no object, is said with the number of its line, counting blank ones."""
+        with pytest.raises(BadEvent) as caught:
+            parse_events(lines(NOTE) + b"\n\n" + line + b"\n" + lines(NOTE))
+        assert said in caught.value.reason and caught.value.line == 3
+
+    def test_type_from_another_release(self) -> None:
+        """An unknown type says where the known ones are listed."""
+        with pytest.raises(BadEvent, match="rbank-es schema"):
+            parse_event(b'{"type":"something else entirely"}')
+
+    def test_long_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A line over the limit is refused before it is parsed."""
+        monkeypatch.setattr(limits, "TEXT_LINE_BYTES", 1_000)
+        with pytest.raises(LimitExceeded, match="line 2") as caught:
+            parse_events(lines(NOTE, {"type": "note_logged", "note": "x" * 1_000}))
+        assert caught.value.allowed == 1_000 < caught.value.actual
+
+    @pytest.mark.parametrize("given", [{"type": "nothing"}, NoteLogged(note="\ud800"), {"type": "run_started"}])
+    def test_nothing_is_lost(self, tmp_path: Path, given: Any) -> None:
+        """A bank that is given a bad event among good ones is as it was, and goes on."""
+        with Bank.create(tmp_path / "bank") as bank:
+            before = bank.head()
+            with pytest.raises(BadEvent):
+                bank.append([NOTE, given])
+            assert bank.head() == before
+            assert bank.append(NOTE).first == before.seq + 1
+
+
+def test_every_type_can_be_given_as_json() -> None:
+    """What the log writes of an event, without the envelope, is what people may write."""
+    events: list[Event] = [
+        RunStarted(run="r", task="t", budgets={"L0": 1}),
+        ToolCalled(run="r", tool="t", arguments="{}"),
+        LmCalled(role="judge", model="m", parameters={"temperature": 0.5, "stop": ("a", "b")}),
+        RunJudged(run="r", purpose="scoring", success=True, judge="j", judge_version="1", kind="check"),
+    ]
+    import msgspec
+
+    for event in events:
+        assert parse_event(msgspec.json.encode(event)) == event
+    assert {type(event).__struct_config__.tag for event in events} < set(TYPES)
