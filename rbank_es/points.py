@@ -15,9 +15,9 @@ from rbank_es.errors import BadPoint
 from rbank_es.events import RunStarted
 from rbank_es.log import EventLog
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
-_BACK = re.compile(r"HEAD(?:~(\d{1,18}))?")
-_NUMBER = re.compile(r"\d{1,18}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.ASCII)
+_BACK = re.compile(r"HEAD(?:~(\d{1,18}))?", re.ASCII)
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def resolve_point(log: EventLog, point: str | int | None) -> int:
@@ -85,11 +85,11 @@ def _time(log: EventLog, text: str, head: int) -> int | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError) as error:
         raise BadPoint(text, f"not a time ({error})") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    limit = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    limit = moment.isoformat(timespec="microseconds") + "Z"
     return _last_at_or_before(log, limit, head)
 
 

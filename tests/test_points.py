@@ -1,0 +1,221 @@
+"""Points in time: what each form means, and what is said of those that mean nothing, or two things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.errors import BadBankName, BadPoint
+from rbank_es.events import RunFinished, RunStarted
+from rbank_es.log import FileLog
+from rbank_es.places import directory_of, split_point
+from rbank_es.points import resolve_point
+from rbank_es.testing import event_id, note
+
+SECOND = 1_000_000
+BEGAN = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> FileLog:
+    """Ten events, ten seconds apart, the third and fourth of one moment; runs begin at 2, 5, 7."""
+    moments = iter(BEGAN + offset * SECOND for offset in (0, 10, 20, 20, 40, 50, 60, 70, 80, 90))
+    now = [BEGAN]
+    made = FileLog.create(tmp_path_factory.mktemp("points") / "bank", clock=lambda: now[0])
+    events = [
+        note("1", 1),
+        RunStarted(run="run-a", id=event_id(2)),
+        note("3", 3),
+        note("4", 4),
+        RunStarted(run="6", id=event_id(5)),
+        RunFinished(run="run-a", outcome="failed", id=event_id(6)),
+        RunStarted(run="HEAD~1", id=event_id(7)),
+        RunStarted(run="run-a", id=event_id(8)),
+        RunStarted(run=event_id(3), id=event_id(9)),
+        RunStarted(run="2026-01-01", id=event_id(10)),
+    ]
+    for event in events:
+        now[0] = next(moments)
+        made.append([event])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("point", "position"),
+    [
+        (None, 10),
+        (0, 0),
+        (7, 7),
+        (10, 10),
+        ("0", 0),
+        ("7", 7),
+        ("007", 7),
+        ("seq:6", 6),
+        ("HEAD", 10),
+        ("HEAD~0", 10),
+        ("HEAD~3", 7),
+        ("HEAD~10", 0),
+        ("run:HEAD~1", 6),
+        ("run-a", 1),
+        ("run:run-a", 1),
+        ("run:6", 4),
+        (event_id(4), 4),
+        (event_id(4).upper(), 4),
+        (f"event:{event_id(3)}", 3),
+        (f"run:{event_id(3)}", 8),
+        ("2025-12-31", 0),
+        ("2026-01-02", 10),
+        ("2026-01-01T00:00:00Z", 1),
+        ("2026-01-01T00:00:09.999999Z", 1),
+        ("2026-01-01T00:00:10Z", 2),
+        ("2026-01-01 00:00:10", 2),
+        ("2026-01-01T00:00:20Z", 4),
+        ("2026-01-01T01:00:20+01:00", 4),
+        ("2025-12-31T23:00:39.999-01:00", 4),
+        ("2026-01-01T00:01:30Z", 10),
+        ("0300-01-01", 0),
+        ("0001-01-01T00:00:00+23:00", 0),
+        ("9999-12-31T23:59:59-23:00", 10),
+    ],
+)
+def test_meaning(log: FileLog, point: str | int | None, position: int) -> None:
+    """A position, `HEAD`, a time (UTC unless it says otherwise), an event, a run: just before it began."""
+    assert resolve_point(log, point) == position
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        (11, "no position 11; the log goes from 0 to 10"),
+        (-1, "no position -1"),
+        ("11", "no position 11"),
+        ("9" * 18, "no position"),
+        ("9" * 30, "no position, event or run"),
+        ("HEAD~11", "no position -1"),
+        ("HEAD~", "no position, event or run of that name"),
+        ("HEAD~x", "no position, event or run of that name"),
+        ("head", "no position, event or run of that name"),
+        ("", "no position, event or run of that name"),
+        ("run-z", "no position, event or run of that name"),
+        ("run:run-z", "no such run"),
+        ("seq:x", "no such position"),
+        ("seq:11", "no such position"),
+        ("seq:-1", "no such position"),
+        (f"event:{event_id(77)}", "no such event"),
+        ("event:7", "no such event"),
+        (event_id(77), "no position, event or run of that name"),
+        ("event:", "no position, event or run of that name"),
+        ("6", "it could be a position or a run; write seq:, event: or run: in front"),
+        (event_id(3), "it could be an event or a run"),
+        ("2026-01-01", "it could be a time or a run"),
+        ("2026-02-31", "not a time"),
+        ("2026-01-01T25:00", "not a time"),
+        ("2026-01-01Tnoon", "not a time"),
+        ("٣", "no position, event or run of that name"),
+    ],
+)
+def test_no_such_point(log: FileLog, point: str | int, said: str) -> None:
+    """What doesn't exist, or could be two things, is refused with the reason and the forms that there are."""
+    with pytest.raises(BadPoint) as caught:
+        resolve_point(log, point)
+    assert said in caught.value.reason and caught.value.point == str(point)
+    assert "A point is a position, an ISO time, HEAD~n, an event id, or a run id." in str(caught.value)
+
+
+def test_empty_log(tmp_path: Path) -> None:
+    """A log without events has one point."""
+    log = FileLog.create(tmp_path / "bank")
+    assert [resolve_point(log, point) for point in (None, 0, "0", "HEAD", "HEAD~0", "2026-01-01")] == [0] * 6
+    for point in (1, "HEAD~1", "run-a"):
+        with pytest.raises(BadPoint):
+            resolve_point(log, point)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-5, 30), min_size=1, max_size=20), st.integers(-40, 400))
+def test_time_is_the_last_event_recorded_by_then(steps: list[int], asked: int) -> None:
+    """For any clock, also one that goes backwards, a time means the last event recorded at or before it."""
+    import tempfile
+
+    from tests.faults.disk import Quick
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SEGMENT_BYTES", 900)
+        now = [BEGAN]
+        log = FileLog.create(Path(folder) / "bank", clock=lambda: now[0], calls=Quick())
+        for step in steps:
+            now[0] += step * SECOND
+            log.append([note("x")])
+        minutes, seconds = divmod(asked, 60)
+        hours, minutes = divmod(minutes, 60)
+        day = "2026-01-01" if hours >= 0 else "2025-12-31"
+        text = f"{day}T{hours % 24:02d}:{minutes:02d}:{seconds:02d}.000000Z"
+        expected = sum(event.at <= text for event in log.read())
+        assert resolve_point(log, text) == expected
+
+
+class TestPlaces:
+    """Where a bank is, and at what point."""
+
+    @pytest.mark.parametrize(
+        ("text", "bank", "point"),
+        [
+            ("bank", "bank", None),
+            ("bank@7", "bank", "7"),
+            ("./a@b/bank", "./a@b/bank", None),
+            ("./a@b/bank@HEAD~1", "./a@b/bank", "HEAD~1"),
+            ("a@b@c", "a@b", "c"),
+            ("bank@2026-01-01T00:00:00+01:00", "bank", "2026-01-01T00:00:00+01:00"),
+            ("/bank/@7", "/bank/", "7"),
+        ],
+    )
+    def test_split(self, text: str, bank: str, point: str | None) -> None:
+        """At the last `@` behind the last `/`."""
+        assert split_point(text) == (bank, point)
+
+    @pytest.mark.parametrize("text", ["bank@", "@7", "@"])
+    def test_half_a_point(self, text: str) -> None:
+        """Neither side may be empty."""
+        with pytest.raises(BadBankName):
+            split_point(text)
+
+    def test_directories(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A bare name is kept at home; a path is a path; a file URL is the path in it."""
+        monkeypatch.delenv("RBANK_HOME", raising=False)
+        assert directory_of("my-bank_1.x") == Path("logs/my-bank_1.x")
+        monkeypatch.setenv("RBANK_HOME", "/home/banks")
+        assert directory_of("b") == Path("/home/banks/b")
+        assert directory_of("./b") == Path("b") and directory_of("../b") == Path("../b")
+        assert directory_of("/a/b c") == Path("/a/b c") == directory_of("file:///a/b%20c")
+        assert directory_of("file:/a") == directory_of("file://localhost/a") == Path("/a")
+        assert directory_of(Path("any thing")) == Path("any thing")
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "",
+            ".",
+            "..",
+            ".b",
+            "b.",
+            "-b",
+            "a/b",
+            "a b",
+            "ü",
+            "b\0",
+            "x" * 101,
+            "~",
+            "file:",
+            "file://host/a",
+            "pg://x",
+            "C:b",
+        ],
+    )
+    def test_bad_names(self, name: str) -> None:
+        """What can't be a bank's name is refused with what can."""
+        with pytest.raises(BadBankName, match="can't name a bank"):
+            directory_of(name)
