@@ -28,7 +28,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, BankExists, CheckFailed, LimitExceeded, LogError, NotInBank, ProjectionError
+from rbank_es.errors import (
+    BadInput,
+    BankExists,
+    BankNotFound,
+    CheckFailed,
+    LimitExceeded,
+    LogError,
+    NotInBank,
+    PositionConflict,
+    ProjectionError,
+)
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.intake import new_event
 from rbank_es.items import Item
@@ -96,14 +106,13 @@ class Bank:
         from rbank_es.policies import default_policies
 
         directory = directory_of(place)
-        if directory.is_dir() and any(path.name not in ("lock", "derived") for path in directory.iterdir()):
-            raise BankExists(f"{directory} (or other files are)")
-        if directory.exists() and not directory.is_dir():
-            raise BankExists(f"{directory} (it is a file)")
-        bank = cls(FileLog.create(directory, **options), directory.name)
+        bank = cls(_unborn(directory, options), directory.name)
         chosen = default_policies() if policies is None else tuple(policies)
         born = BankCreated(name=bank.name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
-        bank.append([born, PolicySet(policies=tuple(chosen), by=by)], expected=EMPTY)
+        try:
+            bank.append([born, PolicySet(policies=tuple(chosen), by=by)], expected=EMPTY)
+        except PositionConflict:
+            raise BankExists(str(directory)) from None
         return bank
 
     @classmethod
@@ -396,6 +405,21 @@ class Bank:
 
     def __repr__(self) -> str:
         return f"Bank({str(self.path)!r})"
+
+
+def _unborn(directory: Path, options: Mapping[str, Any]) -> FileLog:
+    """An empty log at that place: a new one, or one whose maker got no further. Raises `BankExists`."""
+    with suppress(BankNotFound):
+        log = FileLog.open(directory, **options)
+        if log.position():
+            raise BankExists(str(directory))
+        return log
+    if directory.exists() and not directory.is_dir():
+        raise BankExists(f"{directory} (it is a file)")
+    ours = ("lock", "derived")
+    if directory.is_dir() and any(path.name not in ours and path.suffix != ".tmp" for path in directory.iterdir()):
+        raise BankExists(f"{directory} (or other files are)")
+    return FileLog.create(directory, **options)
 
 
 def cut(text: str, max_chars: int) -> str:
