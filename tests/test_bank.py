@@ -1,0 +1,483 @@
+"""The bank: making, appending, time, replaying, searching, following, erasing, closing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import rbank_es
+from rbank_es import limits
+from rbank_es.bank import Bank, cut
+from rbank_es.errors import (
+    BadBankName,
+    BadEvent,
+    BadInput,
+    BadPoint,
+    BadSearch,
+    BankExists,
+    BankNotFound,
+    CheckFailed,
+    DuplicateEvent,
+    LimitExceeded,
+    LogCorruption,
+    NotInBank,
+    PositionConflict,
+)
+from rbank_es.events import (
+    BankCreated,
+    Decision,
+    Erased,
+    Event,
+    JudgmentOverruled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRead,
+    NoteLogged,
+    PolicyChoice,
+    PolicySet,
+    Ref,
+    RunFinished,
+    RunStarted,
+)
+from rbank_es.items import Item
+from rbank_es.log import EMPTY, FileLog, Head
+from rbank_es.state import fold
+from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
+from tests.faults.disk import Quick
+
+CLASSES = Item.make("Ask for the classes first", "List the classes of the ontology before writing a query.")
+LIMIT = Item.make("Always set a LIMIT", "A query without LIMIT may return everything.", src="failure", domain="prov")
+LABELS = Item.make("Look up labels", f"Resolve each IRI to its label. {'Then compare. ' * 300}")
+
+
+def learned(*items: Item, number: int) -> list[Event]:
+    extraction = event_id(number)
+    facts = {"heads": tuple(item.head for item in items), "candidates": tuple(item.text for item in items)}
+    decisions = tuple(Decision(candidate=index, action="add", item=item.id) for index, item in enumerate(items))
+    return [
+        MemoriesExtracted(id=extraction, kind="manual", **facts),
+        MemoriesConsolidated(extraction=extraction, policy="append-1", decisions=decisions),
+    ]
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", calls=Quick()) as made:
+        yield made
+
+
+@pytest.fixture
+def lively(bank: Bank) -> Bank:
+    """Two items at 4, a run that used one at 5 to 7, a third item at 9, one forgotten at 10."""
+    bank.append(learned(CLASSES, LIMIT, number=1))
+    bank.append(
+        [
+            RunStarted(run="r1", task="Which classes are there?"),
+            MemoriesRead(run="r1", ids=(CLASSES.id,), how="get", chars=10),
+            RunFinished(run="r1", outcome="submitted", iterations=2, answer="x" * 5_000),
+        ]
+    )
+    bank.append(learned(LABELS, number=2))
+    bank.append(MemoriesForgotten(ids=(LIMIT.id,), policy="bounded-1"))
+    return bank
+
+
+class TestMaking:
+    """Where there is a bank, and where there isn't."""
+
+    def test_birth(self, bank: Bank) -> None:
+        """A bank begins with its name, the release, and the policies in force, written down in full."""
+        born, policies = bank.events()
+        assert isinstance(born, BankCreated) and (born.name, born.release) == ("bank", rbank_es.__version__)
+        assert isinstance(policies, PolicySet)
+        assert [choice.kind for choice in policies.policies] == ["retrieval", "consolidation", "forgetting"]
+        assert all(choice.settings or choice.name == "never" for choice in policies.policies)
+        assert (bank.position, bank.name, len(bank.id)) == (2, "bank", 32)
+
+    def test_own_policies(self, tmp_path: Path) -> None:
+        """Policies that are given replace the defaults, whole."""
+        choice = PolicyChoice(kind="retrieval", name="bm25", version=1, settings={"k": 3})
+        with Bank.create(tmp_path / "bank", policies=[choice], purpose="to try", by="me") as bank:
+            assert bank.state().policies == {"retrieval": choice}
+
+    def test_exists(self, bank: Bank, tmp_path: Path) -> None:
+        """A bank, a file, or a directory with other files is left as it is."""
+        before = bank.head()
+        with pytest.raises(BankExists):
+            Bank.create(bank.path)
+        assert bank.head() == before
+        (tmp_path / "file").write_text("mine")
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / "notes").write_text("mine")
+        for name in ("file", "full"):
+            with pytest.raises(BankExists):
+                Bank.create(tmp_path / name)
+        assert (tmp_path / "file").read_text() == (tmp_path / "full" / "notes").read_text() == "mine"
+        (tmp_path / "empty").mkdir()
+        Bank.create(tmp_path / "empty" / "deeper" / "bank").close()
+
+    def test_maker_got_no_further(self, tmp_path: Path) -> None:
+        """Where a maker died, or was refused, before the first event, the bank can still be made."""
+        with pytest.raises(BadEvent):
+            Bank.create(tmp_path / "refused", purpose="\ud800")
+        FileLog.create(tmp_path / "died").close()
+        (tmp_path / "early").mkdir()
+        (tmp_path / "early" / "00000000000000000001.jsonl.tmp").write_text("{")
+        for name in ("refused", "died", "early"):
+            with Bank.create(tmp_path / name) as bank:
+                assert bank.position == 2 and bank.verify().log.events == 2
+
+    def test_makers_at_once(self, tmp_path: Path) -> None:
+        """Of several that make the same bank, one does."""
+        for number in range(5):
+            place = tmp_path / f"bank-{number}"
+            made = at_once(*[lambda place=place: Bank.create(place) for _ in range(4)])  # type: ignore[misc]
+            assert sorted(type(each).__name__ for each in made) == ["Bank"] + ["BankExists"] * 3
+            with Bank.open(place) as bank:
+                assert bank.position == 2
+
+    def test_not_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is no bank is said with what to do; a name that can't be one as well; nothing is made."""
+        for place in (tmp_path / "none", tmp_path, tmp_path / "none" / "deeper"):
+            with pytest.raises(BankNotFound, match="rbank-es init"):
+                Bank.open(place)
+        monkeypatch.setenv("RBANK_HOME", str(tmp_path / "home"))
+        with pytest.raises(BankNotFound):
+            Bank.open("name")
+        with pytest.raises(BadBankName):
+            Bank.open("bad name")
+        assert list(tmp_path.iterdir()) == []
+        Bank.create("name").close()
+        assert (tmp_path / "home" / "name").is_dir()
+
+
+class TestAppending:
+    """Events, or the JSON of them."""
+
+    def test_forms(self, bank: Bank) -> None:
+        """One event, one mapping, several, any iterable of both: each call is one group."""
+        assert bank.append(note("a")).last == 3
+        assert bank.append({"type": "note_logged", "note": {"b": 1}}).last == 4
+        appended = bank.append(iter([note("c"), {"type": "note_logged", "note": "d"}]))
+        assert (appended.first, appended.last) == (5, 6)
+        assert [event.note for event in bank.events(after=2) if isinstance(event, NoteLogged)] == [
+            "a",
+            '{"b":1}',
+            "c",
+            "d",
+        ]
+
+    def test_refusals(self, bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever is refused leaves the bank as it was."""
+        bank.append(note("known", 1))
+        before = bank.head(), list(bank.log.lines())
+        monkeypatch.setattr(limits, "GROUP_EVENTS", 3)
+        refused: list[tuple[Any, Any, type[Exception]]] = [
+            ([], {}, BadEvent),
+            ({}, {}, BadEvent),
+            ([note("x"), {"type": "nothing"}], {}, BadEvent),
+            ([note("x")] * 4, {}, LimitExceeded),
+            (note("other", 1), {}, DuplicateEvent),
+            ([note("known", 1), note("new", 2)], {}, DuplicateEvent),
+            (note("x"), {"expected": 2}, PositionConflict),
+            (note("x"), {"expected": EMPTY}, PositionConflict),
+            ({"type": "content_erased", "units": []}, {}, BadEvent),
+        ]
+        for events, options, error in refused:
+            with pytest.raises(error):
+                bank.append(events, **options)
+            assert (bank.head(), list(bank.log.lines())) == before
+
+    def test_two_handles_and_threads(self, bank: Bank) -> None:
+        """A bank may be open more than once, and a handle be used by several threads."""
+        with Bank.open(bank.path, calls=Quick()) as other:
+
+            def work(handle: Bank, name: str) -> None:
+                for number in range(10):
+                    handle.append(NoteLogged(note=str(number), run=name))
+                    handle.head()
+                    handle.state()
+
+            results = at_once(*[lambda h=h, n=n: work(h, n) for h, n in ((bank, "a"), (bank, "b"), (other, "c"))])  # type: ignore[misc]
+            assert results == [None] * 3
+            for name in "abc":
+                assert [event.note for event in other.events(run=name) if isinstance(event, NoteLogged)] == list(
+                    "0123456789"
+                )
+
+
+class TestReading:
+    """Events and texts."""
+
+    def test_events(self, lively: Bank) -> None:
+        """Up to a point, after a position, of types, of one run, with texts in place of handles."""
+        assert [event.seq for event in lively.events()] == list(range(1, 11))
+        assert [event.seq for event in lively.events(point="HEAD~3", after=2)] == [3, 4, 5, 6, 7]
+        assert [event.seq for event in lively.events(types=("run_started", "memories_extracted"))] == [3, 5, 8]
+        assert [event.seq for event in lively.events(run="r1")] == [5, 6, 7]
+        plain, whole = (next(lively.events(types=("run_finished",), resolve=flag)) for flag in (False, True))
+        assert isinstance(plain, RunFinished) and isinstance(whole, RunFinished)
+        assert isinstance(plain.answer, Ref) and whole.answer == lively.text(plain.answer) == "x" * 5_000
+        assert lively.text("plain") == "plain" and lively.text(None) is None and lively.text(Erased("0" * 64)) is None
+
+    def test_heads_and_times(self, lively: Bank) -> None:
+        """A head at any point; the time of any position."""
+        assert lively.head("HEAD~2") == lively.head(8) == lively.log.head(8)
+        assert lively.head() == lively.head("HEAD") and lively.head(0) == Head(0, "0" * 64)
+        assert lively.time_at(3) == next(lively.events(after=2)).at and lively.time_at(0) == ""
+        for point in (11, "HEAD~11", "no such run"):
+            with pytest.raises(BadPoint):
+                lively.head(point)
+
+    def test_run_as_a_point(self, lively: Bank) -> None:
+        """A run names the bank just before it began."""
+        assert lively.resolve("r1") == 4
+        assert lively.state("r1").runs == {} and set(lively.state("r1").items) == {CLASSES.id, LIMIT.id}
+
+
+class TestTime:
+    """State, replay, views, differences."""
+
+    def test_state_is_the_fold_of_a_prefix(self, lively: Bank) -> None:
+        """At every position, and independent of what came after."""
+        for position in range(lively.position + 1):
+            state = lively.state(position)
+            assert state == fold(lively.events(point=position, resolve=True)) and state.position == position
+
+    def test_replay(self, lively: Bank, tmp_path: Path) -> None:
+        """Position, time, state and digests; into a file, which is never overwritten unasked."""
+        into, seen = tmp_path / "then.sqlite", list[tuple[int, int]]()
+        replayed = lively.replay("r1", into=into, progress=lambda done, total: seen.append((done, total)))
+        assert (replayed.position, replayed.at) == (4, lively.time_at(4)) and into.exists() and seen
+        assert replayed.digests == lively.replay(4).digests != lively.replay().digests
+        before = into.read_bytes()
+        with pytest.raises(BadInput, match="--force"):
+            lively.replay(into=into)
+        assert into.read_bytes() == before
+        lively.replay(into=into, force=True)
+        with pytest.raises(BadInput, match="not a directory"):
+            lively.replay(into=tmp_path / "none" / "file")
+
+    def test_digests_are_free_of_positions_and_times(self, lively: Bank, tmp_path: Path) -> None:
+        """The same history in another bank, at other positions, has the same state digests."""
+        with Bank.create(tmp_path / "other", calls=Quick()) as other:
+            other.append([note("something in between")] * 3)
+            for event in lively.events(after=2, resolve=True):
+                other.append(event)
+            assert other.replay().digests == lively.replay().digests
+
+    def test_views(self, lively: Bank) -> None:
+        """A view at a point shows what was there; it is closed by its `with`."""
+        with lively.as_of("HEAD~1") as view, lively.as_of() as now:
+            assert (view.position, now.position) == (9, 10)
+            assert {row["id"]: row["state"] for row in now.items()}[LIMIT.id] == "forgotten"
+            assert {row["state"] for row in view.items()} == {"active"}
+            assert now.usage() == {CLASSES.id: (1, 0)}
+
+    def test_diff(self, lively: Bank) -> None:
+        """What differs between two points, either way round; nothing between a point and itself."""
+        assert lively.diff(4, 4).empty and lively.diff("HEAD", None).empty
+        diff = lively.diff(4, None)
+        assert [each.id for each in diff.added] == [LABELS.id] and diff.removed == ()
+        changes = {each.id: {c.what: (c.before, c.after) for c in each.changes} for each in diff.changed}
+        assert changes == {LIMIT.id: {"state": ("active", "forgotten")}, CLASSES.id: {"uses": (0, 1)}}
+        assert [each.run for each in diff.runs] == ["r1"]
+        back = lively.diff(None, 4)
+        assert [each.id for each in back.removed] == [LABELS.id]
+
+    def test_overruling(self, lively: Bank) -> None:
+        """A verdict that is replaced changes wins from there on, and not before."""
+        facts: dict[str, Any] = {"judge": "j", "judge_version": "1", "kind": "human", "by": "me"}
+        lively.append(JudgmentOverruled(run="r1", purpose="learning", success=True, **facts))
+        with lively.as_of() as now, lively.as_of("HEAD~1") as then:
+            assert (now.usage(), then.usage()) == ({CLASSES.id: (1, 1)}, {CLASSES.id: (1, 0)})
+
+
+class TestItems:
+    """Searching, getting, quoting."""
+
+    def test_search(self, lively: Bank) -> None:
+        """Best first, at any point, filtered; forgotten items are found only where they were active."""
+        assert [hit.id for hit in lively.search("which classes has the ontology?", 5)] == [CLASSES.id]
+        assert [hit.id for hit in lively.search("LIMIT a query", 5)][:1] == [CLASSES.id]
+        assert LIMIT.id in [hit.id for hit in lively.search("LIMIT a query", 5, point="HEAD~1")]
+        assert lively.search("LIMIT a query", 5, point="HEAD~1", polarity="success", domain="prov") == []
+        assert [hit.id for hit in lively.search("query", 5, point=4, polarity="failure")] == [LIMIT.id]
+        assert lively.search("classes", 5, point=2) == []
+
+    @pytest.mark.parametrize(
+        "query", ['"', "OR", "*", "NEAR(", "🦉", "?!", "", "a AND (b", "classes*", "title:classes", "'; --"]
+    )
+    def test_nothing_is_syntax(self, lively: Bank, query: str) -> None:
+        """Any text is a query of plain words."""
+        assert {hit.id for hit in lively.search(query, 5)} <= {CLASSES.id, LABELS.id}
+        assert bool(lively.search(query, 5)) == ("classes" in query)
+
+    def test_bad_search(self, lively: Bank) -> None:
+        """A polarity or a number that can't be are refused."""
+        for options in ({"polarity": "maybe"}, {"k": 0}, {"k": limits.SEARCH_HITS + 1}):
+            with pytest.raises(BadSearch):
+                lively.search("classes", **options)  # type: ignore[arg-type]
+
+    def test_get(self, lively: Bank) -> None:
+        """Items in full, in the order asked for, whatever became of them, as they were extracted."""
+        assert lively.get([LABELS.id, LIMIT.id]) == [LABELS, LIMIT]
+        with pytest.raises(LimitExceeded, match="max_n"):
+            lively.get(["a", "b", "c", "d"])
+        assert lively.get([CLASSES.id] * 4, max_n=4) == [CLASSES] * 4
+        for ids, point in (([LABELS.id], 4), (["nothing"], None)):
+            with pytest.raises(NotInBank):
+                lively.get(ids, point=point)
+
+    def test_quote(self, lively: Bank) -> None:
+        """The beginning of the content, never more than asked for, marked where it was cut."""
+        assert lively.quote(CLASSES.id) == CLASSES.content
+        quoted = lively.quote(LABELS.id, 40)
+        assert len(quoted) <= 40 and quoted.endswith("…") and LABELS.content.startswith(quoted[:-1])
+        with pytest.raises(BadInput):
+            lively.quote(CLASSES.id, 0)
+
+    @pytest.mark.parametrize(
+        ("text", "size", "expected"),
+        [("short", 5, "short"), ("one two three", 9, "one two…"), ("x" * 20, 5, "xxxx…"), ("a b", 1, "…"), ("", 3, "")],
+    )
+    def test_cut(self, text: str, size: int, expected: str) -> None:
+        """Between words where there is a word's end in the second half."""
+        assert cut(text, size) == expected
+
+
+class TestFollowing:
+    """Events as they come."""
+
+    def test_follow(self, bank: Bank) -> None:
+        """What is appended from now on, by whichever handle, of the types asked for, until it is stopped."""
+        stop, seen = threading.Event(), list[str]()
+
+        def follow() -> None:
+            for event in bank.follow(types=("note_logged",), stop=stop):
+                assert isinstance(event, NoteLogged)
+                seen.append(str(event.note))
+                if len(seen) == 3:
+                    stop.set()
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        with Bank.open(bank.path, calls=Quick()) as other:
+            for number in range(200):
+                other.append([note(f"{number}"), RunStarted(run="r")])
+                if stop.wait(0.05):
+                    break
+        thread.join(10)
+        assert not thread.is_alive() and len(seen) == 3
+        assert [int(text) for text in seen] == list(range(int(seen[0]), int(seen[0]) + 3))
+
+    def test_follow_from_a_position(self, lively: Bank) -> None:
+        """Behind a position, what is there already comes first."""
+        stop, seen = threading.Event(), list[int]()
+        for event in lively.follow(after=6, stop=stop):
+            seen.append(event.seq)
+            if event.seq == lively.position:
+                stop.set()
+        assert seen == [7, 8, 9, 10]
+
+
+class TestCheckingAndErasing:
+    """Proving, and forgetting for good."""
+
+    def test_verify(self, lively: Bank) -> None:
+        """Noted heads hold, or don't."""
+        noted = [lively.head(seq) for seq in (0, 5, 10)]
+        seen = lively.verify(noted=noted)
+        assert (seen.log.events, seen.log.head, seen.retrievals) == (10, noted[-1], None)
+        with pytest.raises(CheckFailed):
+            lively.verify(noted=[Head(5, "ab" * 32)])
+
+    def test_damage(self, lively: Bank) -> None:
+        """Damage is raised with segment, line and byte."""
+        path = next(lively.path.glob("*.jsonl"))
+        data = bytearray(path.read_bytes())
+        data[data.index(b"Which classes")] ^= 1
+        path.write_bytes(data)
+        with Bank.open(lively.path) as again, pytest.raises(LogCorruption) as caught:
+            again.state()
+        assert caught.value.segment == path.name and caught.value.line == 1 + data[: caught.value.byte_offset].count(
+            b"\n"
+        )
+
+    @pytest.mark.parametrize("how", ["event", "item", "run", "text"])
+    def test_erase(self, lively: Bank, how: str) -> None:
+        """An event's, an item's, a run's texts, or a text: gone everywhere, read models included; heads hold."""
+        secret = Item.make("The vault", f"{SECRET}, every time")
+        lively.append(learned(secret, number=7))
+        lively.append([RunStarted(run="r9", task=SECRET), note(f"they said: {SECRET}", run="r9")])
+        lively.project()
+        lively.search("vault")
+        noted = [lively.head(seq) for seq in range(lively.position + 1)]
+        named: dict[str, Any] = {"event": 13, "item": secret.id, "run": "r9", "text": SECRET}
+        would = lively.erase(**{how: named[how]}, dry_run=True)
+        did = lively.erase(**{how: named[how]}, reason="asked for")
+        assert would.places == did.places and did.appended is not None
+        if how == "item":  # its words are a sentence; what else holds a part of it is not meant
+            lively.erase(text=SECRET)
+        else:
+            stored = b"\n".join(path.read_bytes() for path in lively.path.rglob("*") if path.is_file())
+            assert not [form for form in forms_of(SECRET) if form in stored]
+        assert lively.verify(noted=noted).log.erased >= 1
+        with lively.as_of() as view:
+            assert view.position == lively.position
+            assert SECRET not in repr([view.rows(name) for name in ("items", "runs")])
+        assert SECRET not in repr(list(lively.events(resolve=True)))
+
+    def test_erased_item(self, lively: Bank) -> None:
+        """An erased item stays, without its words, as it was used and judged; earlier points show it erased."""
+        lively.project()
+        lively.erase(item=CLASSES.id)
+        for point in (None, 4):
+            (item,) = lively.get([CLASSES.id], point=point)
+            assert item == Item.join(CLASSES.head, None)
+            assert lively.state(point).items[CLASSES.id].erased
+        assert lively.search("which classes has the ontology?", 5) == []
+        with lively.as_of() as view:
+            assert view.usage() == {CLASSES.id: (1, 0)}
+
+    def test_bad_erasures(self, lively: Bank) -> None:
+        """Exactly one thing that exists must be named; else nothing happens."""
+        before = lively.head()
+        wrong: list[tuple[dict[str, Any], type[Exception]]] = [
+            ({}, BadInput),
+            ({"event": 1, "run": "r1"}, BadInput),
+            ({"event": 11}, NotInBank),
+            ({"event": -1}, NotInBank),
+            ({"item": "nothing"}, NotInBank),
+            ({"run": "nothing"}, NotInBank),
+            ({"text": "short"}, BadInput),
+        ]
+        for named, error in wrong:
+            with pytest.raises(error):
+                lively.erase(**named)
+        assert lively.erase(text="words that stand nowhere").places == ()
+        assert lively.head() == before
+
+
+def test_closed_bank_opens_again_when_used(lively: Bank) -> None:
+    """`close` lets go of files and read models; the bank may still be used."""
+    lively.search("classes")
+    lively.close()
+    lively.close()
+    assert lively.search("classes") and lively.append(note("again")).last == 11
+    assert repr(lively) == f"Bank({str(lively.path)!r})"
+
+
+def test_public_names() -> None:
+    """The package gives its names on first use, and no others."""
+    assert rbank_es.Bank is Bank and rbank_es.Item is Item and rbank_es.fold is fold
+    assert set(rbank_es.__all__) <= set(dir(rbank_es))
+    with pytest.raises(AttributeError):
+        _ = rbank_es.nothing
+    assert msgspec.json.encode(Head(1, "a")) == b'{"seq":1,"digest":"a"}'
