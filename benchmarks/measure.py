@@ -85,7 +85,8 @@ class Goal(NamedTuple):
     unit: str
 
     def met(self, value: float) -> bool:
-        """Whether the value reaches the goal."""
+        """Whether the value, to two decimals, reaches the goal."""
+        value = round(value, 2)
         return value >= self.bound if self.sign == "≥" else value <= self.bound
 
     def __str__(self) -> str:

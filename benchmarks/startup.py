@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -68,4 +69,6 @@ def _command() -> list[str]:
 
 
 def _run(command: Sequence[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=HOME)
+    # As after an installation: with byte code, which a shell may have been told not to write.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=HOME, env=environment)
