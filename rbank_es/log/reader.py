@@ -298,6 +298,9 @@ class Reader:
     def _quickly(self, base: int, complete: list[bytes], before: int) -> Whole | None:
         """The whole groups at the beginning of a block, perhaps none; or None if something in it is wrong."""
         numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+        others = [line for line in complete if line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+        if not all(lines.is_intact(line, self.seed) for line in others):
+            return None
         events = self._decoded(numbered)
         if events is None or list(map(_SEQ, events)) != list(range(before + 1, before + 1 + len(events))):
             return None

@@ -113,7 +113,7 @@ class Disk(System):
         """Write to `target` what a loss of power leaves of `directory`.
 
         Without `luck` only what was synced (or, `generous`, everything); else of what was not, each file's bytes up
-        to a random point, and each change of an entry or none.
+        to a random point, perhaps with a hole, and each change of an entry or none.
         """
         target.mkdir()
         files = {entry: entry.stat().st_ino for entry in directory.iterdir() if entry.is_file()}
@@ -135,7 +135,13 @@ class Disk(System):
             return now
         if luck is None or not now.startswith(synced):
             return synced
-        return now[: luck.randint(len(synced), len(now))]
+        left = now[: luck.randint(len(synced), len(now))]
+        if luck.random() < 0.5:
+            return left
+        # Pages reach the disk in any order: one in the middle may be missing.
+        start = luck.randint(len(synced), len(left))
+        end = luck.randint(start, len(left))
+        return left[:start] + bytes(end - start) + left[end:]
 
 
 def _content(fd: int) -> bytes:

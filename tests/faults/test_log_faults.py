@@ -26,7 +26,7 @@ from rbank_es.events.codec import TYPES
 from rbank_es.log import Erasing, FileLog
 from rbank_es.log import lines as line_format
 from rbank_es.testing import event_id, note
-from tests.faults.disk import Disk, broken, no_space
+from tests.faults.disk import Disk, Quick, broken, no_space
 
 
 @pytest.fixture
@@ -138,6 +138,21 @@ class TestTornTail:
         assert texts_in(reader) == ["first long text " * 10]
         writer.append([note("third, and shorter, text " * 4)])
         assert texts_in(reader)[1:] == ["third, and shorter, text " * 4]
+
+    def test_a_page_of_a_text_that_never_reached_the_disk(self, tmp_path: Path) -> None:
+        """A group is not whole without its texts, though its events may be: pages reach the disk in any order."""
+        place = tmp_path / "bank"
+        FileLog.create(place).append([note("a")])
+        log = FileLog.open(place)
+        log.append([note("long " * 5_000), note("b")])
+        data = bytearray(active(place).read_bytes())
+        data[8_192:12_288] = bytes(4_096)
+        active(place).write_bytes(data)
+        no_hint(place)
+        again = FileLog.open(place)
+        assert texts_in(again) == ["a"] and again.verify().torn is not None
+        assert again.append([note("c")]).last == 2 and again.verify().torn is None
+        assert texts_in(again) == ["a", "c"]
 
     def test_id_of_a_torn_event_is_not_known(self, tmp_path: Path) -> None:
         """The id of an event whose group isn't whole: no position for readers, no duplicate for writers."""
@@ -612,3 +627,73 @@ class TestFailedSync:
         seen = fresh.verify()
         assert seen.cleared and seen.torn is None
         assert fresh.append([note("z")]).last == seen.events + 1 and fresh.verify().events == seen.events + 1
+
+
+class TestTailing:
+    """Readers of a tail that is being healed, or grows, while they read it."""
+
+    @pytest.mark.parametrize("cut", [1, 60, 200, 700])
+    def test_healed_in_the_middle_of_a_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
+        """Whenever in a read the torn tail is replaced by other groups, the reader sees a prefix of the truth."""
+        monkeypatch.setattr(limits, "READ_BLOCK_BYTES", 150)
+        monkeypatch.setattr(limits, "INLINE_TEXT_BYTES", 100)
+        with create(tmp_path / "model") as log:
+            log.append([note("a")])
+            size = active(log.directory).stat().st_size
+            log.append([note("torn " * 30), note("torn"), note("torn " * 5)])
+        torn = active(log.directory).read_bytes()[:-cut]
+        assert len(torn) > size
+        for moment in range(1, 40):
+            place = Path(shutil.copytree(tmp_path / "model", tmp_path / f"{cut}-{moment}"))
+            active(place).write_bytes(torn)
+            no_hint(place)
+            self.read_while(place, moment, monkeypatch)
+            shutil.rmtree(place)
+
+    def read_while(self, place: Path, moment: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        reader, writer, calls, pread = FileLog.open(place), FileLog.open(place, calls=Quick()), [0], os.pread
+
+        def interrupted(fd: int, length: int, offset: int) -> bytes:
+            calls[0] += 1
+            if calls[0] == moment:
+                for number in range(6):
+                    writer.append([note("healed " * (number * 7 % 5)), note("x" * number * 20)])
+            return pread(fd, length, offset)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pread", interrupted)
+            seen = texts_in(reader)
+        if calls[0] < moment:
+            writer.append([note("after")])
+        truth = texts_in(FileLog.open(place))
+        assert seen == truth[: len(seen)] and "torn" not in truth
+        assert texts_in(reader) == truth and len(truth) > 1
+
+    def test_erased_and_rolled_in_the_middle_of_a_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The same with segments that are closed, rewritten and followed by others meanwhile."""
+        monkeypatch.setattr(limits, "READ_BLOCK_BYTES", 300)
+        monkeypatch.setattr(limits, "INLINE_TEXT_BYTES", 100)
+        with create(tmp_path / "model") as log:
+            for number in range(5):
+                log.append([note(f"number {number} " * 12), note("short")])
+        for moment in range(1, 60):
+            place = Path(shutil.copytree(tmp_path / "model", tmp_path / f"at-{moment}"))
+            reader, writer, calls, pread = FileLog.open(place), FileLog.open(place, calls=Quick()), [0], os.pread
+
+            def interrupted(fd: int, length: int, offset: int) -> bytes:
+                calls[0] += 1  # noqa: B023
+                if calls[0] == moment:  # noqa: B023
+                    writer.append([note("more " * 30)])  # noqa: B023
+                    writer.erase(Erasing(events=frozenset({3, 9})))  # noqa: B023
+                    writer.append([note("and more " * 30)])  # noqa: B023
+                return pread(fd, length, offset)  # noqa: B023
+
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "pread", interrupted)
+                seen = list(reader.read(resolve=TYPES))
+                head, position = reader.head(10), reader.position()
+            assert [event.seq for event in seen] == list(range(1, len(seen) + 1)) and len(seen) >= 10
+            assert head == log.head(10) and position >= 10
+            assert [event.seq for event in reader.read(resolve=TYPES)] == list(range(1, reader.position() + 1))
+            assert reader.verify([head]).events == reader.position()
+            shutil.rmtree(place)
