@@ -121,9 +121,11 @@ def read_until(process: subprocess.Popen[bytes], pattern: str) -> str:
     """Read the output of a running command until a pattern occurs in it."""
     assert process.stdout is not None
     seen, deadline = b"", time.monotonic() + TIMEOUT_S
+    poller = select.poll()
+    poller.register(process.stdout, select.POLLIN)
     while not re.search(pattern, seen.decode(errors="replace")):
         left = deadline - time.monotonic()
-        assert left > 0 and select.select([process.stdout], [], [], left)[0], (pattern, seen)
+        assert left > 0 and poller.poll(left * 1000), (pattern, seen)
         piece = os.read(process.stdout.fileno(), 65536)
         assert piece, (pattern, seen, process.communicate())
         seen += piece

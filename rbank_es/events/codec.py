@@ -130,6 +130,8 @@ def decode_event(line: bytes | bytearray | memoryview) -> Event:
 
 def decode_events(numbered: Sequence[bytes]) -> list[Event]:
     """The events of many lines; the same as `decode_event` on each, and quicker. Raises as that does."""
+    if not numbered:
+        return []  # and no decoder is made: a writer that finds nothing new asks for this at its start
     decode = _decoder().decode
     try:
         return [decode(line) for line in numbered]

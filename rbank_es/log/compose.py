@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -21,10 +22,21 @@ _HEADS = {cls: f'{{"type":"{name}","seq":' for name, cls in TYPES.items()}
 _TAILS = {cls: f'","v":{version_of(cls)}' for cls in TYPES.values()}
 
 
+_PLAIN = frozenset({str, type(None)})
+
+
+def _getter(names: Sequence[str]) -> attrgetter[tuple[Any, ...]] | None:
+    return attrgetter(*names, names[0]) if names else None  # of one name alone it would give no tuple
+
+
+_WORDS = {cls: _getter(texts_of(cls)) for cls in TYPES.values()}
+
+
 class Prepared(NamedTuple):
     """An event with its id and salt, encoded as far as that doesn't depend on its position.
 
     `event.id` is empty where the id was given by the writer. `long`: it may hold texts that are stored apart.
+    `handles`: it holds handles to such texts.
     """
 
     event: Event
@@ -32,6 +44,7 @@ class Prepared(NamedTuple):
     salt: str
     body: bytes
     long: bool
+    handles: bool
 
 
 class Circumstances(NamedTuple):
@@ -68,11 +81,15 @@ def prepare(events: Sequence[Event], ids: Sequence[str], salts: Sequence[str]) -
         marker = body.find(lines.SALT)
         if marker >= 0 and not body.startswith(salt.encode(), marker + len(lines.SALT) + 1):
             raise BadEvent(f"{type_of(event)}: no setting may be named 'salt'", path="$")
-        if lines.ERASED in body:
-            _refuse_marks(event)
-        if b":null" in body:
+        if body.find(b":null", 0, marker if marker >= 0 else None) >= 0:
             _refuse_nothing(event)
-        prepared.append(Prepared(event, event.id or event_id, salt, body, len(body) > limits.INLINE_TEXT_BYTES))
+        # To ask the texts what they are is quicker than to search what may be a long line for marks.
+        words = _WORDS[type(event)]
+        plain = words is None or _PLAIN.issuperset(map(type, words(event)))
+        if not plain and lines.ERASED in body:
+            _refuse_marks(event)
+        long = len(body) > limits.INLINE_TEXT_BYTES
+        prepared.append(Prepared(event, event.id or event_id, salt, body, long, not plain and lines.REF in body))
     return prepared
 
 

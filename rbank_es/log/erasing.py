@@ -296,12 +296,12 @@ def clear(directory: Path, folder: Path, keep: str, calls: System) -> None:
     calls.sync_directory(folder)
 
 
-def stored_texts(segment: Segment, seed: int) -> dict[bytes, str]:
-    """The texts that a segment holds: SHA-256 of the raw JSON to key."""
+def stored_texts(segment: Segment, seed: int, after: int) -> dict[bytes, str]:
+    """The texts that a segment holds from an offset on: SHA-256 of the raw JSON to key."""
     with opened(segment.path) as fd:
         return {
             sha256(bytes(_TEXT.decode(line).text)).digest(): lines.key_of_text(line)
-            for _, complete in blocks(fd, 0)
+            for _, complete in blocks(fd, after)
             for line in complete
             if line.startswith(lines.TEXT) and lines.is_intact(line, seed)
         }

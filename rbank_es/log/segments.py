@@ -23,6 +23,7 @@ FORMAT = 1
 
 class _Format(msgspec.Struct, frozen=True, tag_field="type", tag="segment_opened"):
     format: int
+    bank: str
 
 
 _FORMAT: msgspec.json.Decoder[_Format] = msgspec.json.Decoder(_Format)
@@ -91,9 +92,10 @@ def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
     """First line of a segment, and the offset behind it. Raises `LogCorruption` if it isn't what it must be."""
     line = os.pread(fd, 4096, 0).partition(b"\n")[0]
     try:
-        version = _FORMAT.decode(line).format
-        if version > FORMAT:
-            raise UnknownEvent("segment_opened", version, FORMAT)
+        said = _FORMAT.decode(line)
+        # A flipped bit must not pass for a log from the future: every format keeps the bank's id and the checksum.
+        if said.format > FORMAT and lines.is_intact(line, lines.seed_of(said.bank)):
+            raise UnknownEvent("segment_opened", said.format, FORMAT)
         opened = _OPENED.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LogCorruption(segment.name, 1, 0, f"not the first line of a segment ({error})") from None

@@ -78,7 +78,8 @@ class Writer:
 
     def _forget(self) -> None:
         self._fd = self._lock_fd = -1
-        self._stored: dict[bytes, str] | None = None
+        self._stored: dict[bytes, str] = {}
+        self._stored_upto = (0, 0, 0)
         self._dirty = False
         self._heads.tail = None
         self.ids.forget_active()
@@ -143,8 +144,6 @@ class Writer:
             return None
         last = whole.events[-1]
         self.ids.add(whole.events)
-        if lines.ANY_TEXT in data:
-            self._stored = None
         self._heads.durable = max(self._heads.durable, last.dur)
         self._heads.last_at = max(self._heads.last_at, last.at)
         self._heads.tail = Tail(tail.segment, tail.inode, size, last.seq, last.at, last.dur, None)
@@ -155,7 +154,6 @@ class Writer:
         if not same or self._fd < 0 or os.fstat(self._fd).st_ino != tail.inode:
             self._reopen(tail.segment)
             self._system.sync_directory(self._directory)  # whoever began the segment may have died before this
-        self._stored = None
         self.ids.forget_active()
         self._heads.durable = max(self._heads.durable, tail.durable)
         self._heads.last_at = max(self._heads.last_at, tail.at) or self._time_before(tail.segment)
@@ -215,7 +213,7 @@ class Writer:
         noise = self._entropy(28 * len(events))
         ids = names.uuid7s(self._clock(), noise[18 * len(events) :])
         prepared = prepare(events, ids, names.salts(noise[: 18 * len(events)]))
-        return [self._owned(item) if lines.REF in item.body else item for item in prepared]
+        return [self._owned(item) if item.handles else item for item in prepared]
 
     def _owned(self, item: Prepared) -> Prepared:
         """With texts in place of handles: a handle is good only within its own segment. Raises `BadEvent`."""
@@ -258,7 +256,7 @@ class Writer:
 
     def _circumstances(self, first: int) -> Circumstances:
         at = max(names.utc_text(self._clock()), self._heads.last_at)
-        return Circumstances(first, at, self._heads.durable, self._seed, self._stored or {}, self._salt)
+        return Circumstances(first, at, self._heads.durable, self._seed, self._stored, self._salt)
 
     def _salt(self) -> str:
         return names.salts(self._entropy(18))[0]
@@ -269,19 +267,29 @@ class Writer:
             tail = self._roll(tail)
             group = self._compose(prepared, tail)
         self._write(group.data, tail)
-        last = group.events[-1]
+        last, known = group.events[-1], tail
         tail = Tail(tail.segment, tail.inode, tail.offset + len(group.data), last.seq, last.at, 0, None)
         self.ids.add(group.events)
-        if self._stored is not None:
+        if self._stored_upto == _end_of(known):
             self._stored.update(group.texts)
+            self._stored_upto = _end_of(tail)
         # Last: whoever is interrupted before this finds a file that is longer than it knows, and looks again.
         self._heads.last_at, self._dirty, self._heads.tail = last.at, True, tail
         return Appended(group.events[0].seq, last.seq, group.events), tail
 
     def _compose(self, prepared: list[Prepared], tail: Tail) -> Group:
-        if self._stored is None and any(item.long for item in prepared):
-            self._stored = erasing.stored_texts(tail.segment, self._seed)
+        if any(item.long for item in prepared):
+            self._look_for_texts(tail)
         return compose(prepared, self._circumstances(tail.seq + 1))
+
+    def _look_for_texts(self, tail: Tail) -> None:
+        """Know which texts the active segment holds; only what others wrote since the last look is read."""
+        *file, offset = self._stored_upto
+        if file != [tail.segment.first, tail.inode] or offset > tail.offset:
+            self._stored, offset = {}, 0
+        if offset < tail.offset:
+            self._stored.update(erasing.stored_texts(tail.segment, self._seed, offset))
+        self._stored_upto = _end_of(tail)
 
     def _write(self, data: bytes, tail: Tail) -> None:
         """All of the bytes or none: what a full disk or a signal cuts short is taken back.
@@ -353,7 +361,7 @@ class Writer:
         self._heads.note_digest((len(line), last, bytes.fromhex(head)), segment, inode)
         self._heads.last_at = self._heads.last_at or self._time_before(segment)
         tail = Tail(segment, inode, len(line), last, self._heads.last_at, 0, None)
-        self._heads.tail, self._stored = tail, None
+        self._heads.tail = tail
         self.ids.forget_active()
         return tail
 
@@ -423,6 +431,11 @@ class Writer:
             _close_all((self._fd, self._lock_fd))
             self._forget()
 
+    def __del__(self) -> None:
+        # As with any file of Python: who forgets to close doesn't leak.
+        with suppress(Exception):
+            _close_all((self._fd, self._lock_fd))
+
     def forked(self) -> None:
         """In a forked child: what threads of the parent hold is not held here, and its open files are not shared."""
         self._mutex = threading.RLock()
@@ -430,6 +443,10 @@ class Writer:
         self._forget()
         self._reader.holder = None
         self._texts.forked()
+
+
+def _end_of(tail: Tail) -> tuple[int, int, int]:
+    return tail.segment.first, tail.inode, tail.offset
 
 
 def _close_all(descriptors: Iterable[int]) -> None:
