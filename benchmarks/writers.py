@@ -6,7 +6,7 @@ import gc
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -69,7 +69,10 @@ def _table(place: Path, given: Given) -> Append:
 
 
 def _together(opener: Opener, processes: int, appends: int) -> float:
-    """Seconds from the first append of any process to the last one's end, `appends` in all."""
+    """Seconds that so many appends take all processes together, once each has made its first.
+
+    The first append of a process opens its files and looks where the log ends; that isn't counted.
+    """
     context = multiprocessing.get_context("fork")
     barrier, spans = context.Barrier(processes), context.SimpleQueue()
     shares = [range(first, appends, processes) for first in range(processes)]
@@ -79,14 +82,16 @@ def _together(opener: Opener, processes: int, appends: int) -> float:
     found = [spans.get() for _ in workers]
     for worker in workers:
         worker.join()
-    return float(max(end for _, end in found) - min(begin for begin, _ in found))
+    seconds = max(end for _, end in found) - min(begin for begin, _ in found)
+    return float(seconds) * appends / (appends - processes)
 
 
-def _work(opener: Opener, share: Iterable[int], barrier: Barrier, spans: Any) -> None:
+def _work(opener: Opener, share: range, barrier: Barrier, spans: Any) -> None:
     gc.freeze()  # a forked child would copy page by page what the collector looks at
     append = opener()
+    append(share[0])
     barrier.wait()
     begin = time.perf_counter()
-    for number in share:
+    for number in share[1:]:
         append(number)
     spans.put((begin, time.perf_counter()))
