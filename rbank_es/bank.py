@@ -106,14 +106,9 @@ class Bank:
         from rbank_es.policies import default_policies
 
         directory = directory_of(place)
-        bank = cls(_unborn(directory, options), directory.name)
         chosen = default_policies() if policies is None else tuple(policies)
-        born = BankCreated(name=bank.name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
-        try:
-            bank.append([born, PolicySet(policies=tuple(chosen), by=by)], expected=EMPTY)
-        except PositionConflict:
-            raise BankExists(str(directory)) from None
-        return bank
+        born = BankCreated(name=directory.name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
+        return cls(_born(directory, [born, PolicySet(policies=chosen, by=by)], options), directory.name)
 
     @classmethod
     def open(cls, place: str | Path, **options: Any) -> Bank:
@@ -225,7 +220,7 @@ class Bank:
         self,
         to: str | int | None = None,
         *,
-        into: Path | None = None,
+        into: str | Path | None = None,
         force: bool = False,
         progress: Progress | None = None,
     ) -> Replayed:
@@ -237,7 +232,7 @@ class Bank:
 
         position = self.resolve(to)
         if into is not None:
-            self._replay_into(into, position, force, progress)
+            self._replay_into(Path(into), position, force, progress)
         state = self.state(position, progress=progress)
         return Replayed(position, self.time_at(position), state, state_digests(state))
 
@@ -344,7 +339,8 @@ class Bank:
             first = check.different[0]
             raise CheckFailed(
                 f"{len(check.different)} of {check.checked + len(check.different)} retrievals don't find what they "
-                f"found; the first, at {first.seq:,}, found {list(first.recorded)} and now finds {list(first.found)}"
+                f"found; the first, at {first.seq:,}, found {', '.join(first.recorded) or 'nothing'} and now finds "
+                f"{', '.join(first.found) or 'nothing'}"
             )
         return Verified(seen, check)
 
@@ -407,19 +403,21 @@ class Bank:
         return f"Bank({str(self.path)!r})"
 
 
-def _unborn(directory: Path, options: Mapping[str, Any]) -> FileLog:
-    """An empty log at that place: a new one, or one whose maker got no further. Raises `BankExists`."""
+def _born(directory: Path, events: Sequence[Event], options: Mapping[str, Any]) -> FileLog:
+    """A log at that place that begins with these events: a new one, or an empty one. Raises `BankExists`."""
     with suppress(BankNotFound):
         log = FileLog.open(directory, **options)
-        if log.position():
-            raise BankExists(str(directory))
+        try:
+            log.append(events, expected=EMPTY)
+        except PositionConflict:
+            raise BankExists(str(directory)) from None
         return log
     if directory.exists() and not directory.is_dir():
         raise BankExists(f"{directory} (it is a file)")
     ours = ("lock", "derived")
     if directory.is_dir() and any(path.name not in ours and path.suffix != ".tmp" for path in directory.iterdir()):
         raise BankExists(f"{directory} (or other files are)")
-    return FileLog.create(directory, **options)
+    return FileLog.create(directory, events, **options)
 
 
 def cut(text: str, max_chars: int) -> str:

@@ -22,6 +22,7 @@ RBankError                       exit code of the command line
 │   ├── UnknownEvent             3   the log holds a type or version that this release doesn't know
 │   ├── LogFailed                3   a sync failed earlier; nobody may write until `verify`
 │   ├── LogUnavailable           2   the system refused: read-only, disk full, I/O error
+│   ├── ErasureUnfinished        2   (a LogUnavailable) the same amid an erasure; the next writer completes it
 │   └── LogBusy                  4   another writer holds the log for too long
 ├── ProjectionError              3   a read model can't be built or read
 └── CheckFailed                  1   a verification found a difference
@@ -209,6 +210,17 @@ class LogUnavailable(LogError):
     def __init__(self, bank: str, action: str, cause: OSError) -> None:
         self.bank, self.action, self.cause = bank, action, cause
         super().__init__(f"can't {action} {bank}: {cause.strerror or cause}; the log is as it was")
+
+
+class ErasureUnfinished(LogUnavailable):
+    """The system refused in the middle of an erasure: it is recorded and begun, and must be completed first."""
+
+    def __init__(self, bank: str, cause: OSError) -> None:
+        super().__init__(bank, "complete the erasure in", cause)
+        self.args = (
+            f"the erasure in {bank} has begun and can't be completed: {cause.strerror or cause}. Nothing else is "
+            "written until it is; mend that, and the next append or erase completes it",
+        )
 
 
 class LogBusy(LogError):

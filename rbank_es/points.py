@@ -52,6 +52,8 @@ def _any(log: EventLog, point: str, head: int) -> int:
         return next(iter(found.values()))
     if _NUMBER.fullmatch(point):
         return _within(int(point), point, head)
+    if _TIME.fullmatch(point):
+        raise BadPoint(point, "that is not a time, and no event or run is called so")
     raise BadPoint(point, f"no position, event or run of that name in {log.place} (its head is at {head:,})")
 
 
@@ -87,8 +89,8 @@ def _time(log: EventLog, text: str, head: int) -> int | None:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:
             moment = moment.astimezone(UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError) as error:
-        raise BadPoint(text, f"not a time ({error})") from None
+    except (ValueError, OverflowError):
+        return None
     limit = moment.isoformat(timespec="microseconds") + "Z"
     return _last_at_or_before(log, limit, head)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ _TOLERANCE = 1e-9
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A retrieval that doesn't find what it found: item ids as recorded, and as found again."""
+    """A retrieval that doesn't find what it found: item ids with scores as recorded, and as found again."""
 
     seq: int
     recorded: tuple[str, ...]
@@ -61,8 +61,7 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
             elif found is None or erased:
                 unverifiable += 1
             else:
-                recorded = tuple(hit.id for hit in event.hits)
-                different.append(Difference(event.seq, recorded, tuple(hit.id for hit in found)))
+                different.append(Difference(event.seq, _shown(event.hits), _shown(found)))
     return RetrievalCheck(checked, unverifiable, tuple(different))
 
 
@@ -105,6 +104,10 @@ def _found_again(
         return view.search(
             event.query, event.k, polarity=event.polarity, domain=event.domain, role=event.role, policy=policy
         )
+
+
+def _shown(hits: Iterable[Hit | Found]) -> tuple[str, ...]:
+    return tuple(f"{hit.id} ({hit.score!r})" for hit in hits)
 
 
 def _same(recorded: tuple[Hit, ...], found: list[Found]) -> bool:

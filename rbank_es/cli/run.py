@@ -1,5 +1,7 @@
 """From a command line to an exit code: whatever goes wrong ends as one message, never as a traceback.
 
+With `--json`, such an error is also a JSON document on standard output: `{"ok": false, "error": {…}}`.
+
 0    done
 1    a check failed
 2    usage, or bad input
@@ -30,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(GARBAGE_THRESHOLD)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _refuse_undecodable(given)
         code = _invoke([*given])
         if sys.stdout is not None:
             # Here a full disk or a closed pipe can still be told; when the interpreter ends they can't.
@@ -37,7 +40,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gc.freeze()
         return code
     except BaseException as error:
+        if "--json" in given and given[:1] != ["log"]:  # `log` prints events, and nothing else
+            _tell_program(error)
         return _end(error, debug="--debug" in given or os.environ.get("RBANK_DEBUG", "0") not in ("", "0"))
+
+
+def _refuse_undecodable(arguments: list[str]) -> None:
+    for argument in arguments:
+        if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
+            from rbank_es.errors import BadInput
+
+            raise BadInput(f"the argument {argument!r} is not UTF-8; nothing was done")
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -65,6 +78,20 @@ def _end(error: BaseException, *, debug: bool) -> int:
         with_notes = "\n".join([message, *map(str, getattr(error, "__notes__", ()))])
         _complain(with_notes)
     return code
+
+
+def _tell_program(error: BaseException) -> None:
+    """One JSON document on standard output also where a command ends in an error of this project."""
+    from rbank_es.errors import RBankError
+
+    if isinstance(error, RBankError) and sys.stdout is not None:
+        import msgspec
+
+        told = {"type": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        try:
+            print(msgspec.json.encode({"ok": False, "error": told}).decode())
+        except (OSError, ValueError):
+            return
 
 
 def _complain(message: str) -> None:

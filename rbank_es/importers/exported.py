@@ -29,11 +29,15 @@ def parse_exported(path: str, data: bytes) -> Parsed:
     """The events of an export, in the groups in which they were appended. Raises `BadImport` naming the line."""
     known: dict[str, int] = {}
     groups: list[list[Event]] = [[]]
-    left_out = 0
+    left_out = seq = 0
     for line in json_lines(path, data):
         event = _event(path, line)
         if known.setdefault(event.id, line.number) != line.number:
             raise BadImport(path, f"id {event.id} is that of line {known[event.id]} already", line=line.number)
+        last, seq = seq, line.fields["seq"]
+        if not isinstance(seq, int) or seq <= last:
+            reason = f"position {seq} follows {last:,}: the lines are not in the order of the log"
+            raise BadImport(path, reason, line=line.number)
         if isinstance(event, ContentErased):
             left_out += 1
         else:

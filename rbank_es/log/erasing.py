@@ -29,6 +29,9 @@ from rbank_es.log.system import System
 from rbank_es.log.texts import Texts
 
 MARKER = "ERASING"
+_DEPTH = 4
+"""How often JSON may stand inside a string of JSON: a tool's JSON in a message in a request is twice."""
+
 _UNITS_PER_EVENT = 2_000
 _TEXT: msgspec.json.Decoder[lines.TextLine] = msgspec.json.Decoder(lines.TextLine)
 
@@ -98,11 +101,11 @@ def plan(directory: Path, reader: Reader, texts: Texts, what: Erasing, said: str
 
 
 def patterns(text: str) -> set[bytes]:
-    """How a text looks inside a line: as a JSON string, as one inside JSON inside a string, and once deeper."""
-    once = {_escaped(text)}
-    inner = once | {_ascii(text)}
-    deeper = {form(part) for part in inner for form in (_escaped, _ascii)}
-    forms = once | {_escaped(part) for part in inner} | {_escaped(part) for part in deeper}
+    """How a text looks inside a line: as a JSON string, and as one inside JSON inside a string, `_DEPTH` times over."""
+    forms, inner = {_escaped(text)}, {text}
+    for _ in range(_DEPTH):
+        inner = {form(part) for part in inner for form in (_escaped, _ascii)}
+        forms |= {_escaped(part) for part in inner}
     return {form.encode() for form in forms}
 
 

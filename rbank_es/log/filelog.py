@@ -57,8 +57,11 @@ class FileLog:
         )
 
     @classmethod
-    def create(cls, directory: Path, **options: Any) -> FileLog:
-        """Make an empty log. Raises `BankExists`, `LogUnavailable`."""
+    def create(cls, directory: Path, events: Sequence[Event] = (), **options: Any) -> FileLog:
+        """Make a log that begins with these events: nobody ever sees it without them.
+
+        Raises `BankExists`, `LogUnavailable`, and what `append` raises for events that can't be.
+        """
         calls: system.System = options.get("calls") or system.System()
         try:
             missing = [place for place in (directory, *directory.parents) if not place.exists()]
@@ -69,11 +72,12 @@ class FileLog:
                 if list_segments(directory):
                     raise BankExists(str(directory))
                 bank_id = options.get("entropy", os.urandom)(16).hex()
+                log = cls(directory, bank_id, **options)
                 first = lines.opened_line(bank_id, 1, lines.GENESIS.hex(), 0)
-                calls.write_whole(segment_path(directory, 1), first)
+                calls.write_whole(segment_path(directory, 1), first + log._writer.first_group(events))
         except OSError as error:
             raise LogUnavailable(str(directory), "make a bank in", error) from error
-        return cls(directory, bank_id, **options)
+        return log
 
     @classmethod
     def open(cls, directory: Path, **options: Any) -> FileLog:

@@ -20,6 +20,7 @@ from rbank_es import limits
 from rbank_es.errors import (
     BadEvent,
     DuplicateEvent,
+    ErasureUnfinished,
     LimitExceeded,
     LogError,
     LogFailed,
@@ -188,6 +189,10 @@ class Writer:
             else:
                 self._acknowledge(fd, appended.last)
                 return appended
+
+    def first_group(self, events: Sequence[Event]) -> bytes:
+        """The bytes of the events with which a log begins; none for none."""
+        return compose(self._prepare(events), self._circumstances(1)).data if events else b""
 
     def _append_once(self, prepared: list[Prepared], expected: int | Expected) -> tuple[Appended, int]:
         """Write the group, or find it written; returns a descriptor to sync."""
@@ -409,6 +414,12 @@ class Writer:
             raise LogUnavailable(self._place, "write to", error) from error
 
     def _carry_out(self, job: erasing.Job, prepared: list[Prepared], tail: Tail) -> Appended:
+        try:
+            return self._erase_everywhere(job, prepared, tail)
+        except OSError as error:
+            raise ErasureUnfinished(self._place, error) from error
+
+    def _erase_everywhere(self, job: erasing.Job, prepared: list[Prepared], tail: Tail) -> Appended:
         appended = self._known(prepared)
         if appended is None:
             appended, tail = self._append(prepared, tail)
