@@ -71,6 +71,7 @@ def test_an_erasure_that_runs_out_of_space_says_that_it_has_begun(tmp_path: Path
             bank.erase(event=3)
         with pytest.raises(ErasureUnfinished):
             bank.append(NoteLogged())
+        assert bank.verify().log.erasing
         calls.full = False
         bank.append(NoteLogged())
         assert bank.verify().log.erased == 1

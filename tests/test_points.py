@@ -186,8 +186,8 @@ class TestPlaces:
         """A bare name is kept at home; a path is a path; a file URL is the path in it."""
         monkeypatch.delenv("RBANK_HOME", raising=False)
         assert directory_of("my-bank_1.x") == Path("logs/my-bank_1.x")
-        monkeypatch.setenv("RBANK_HOME", "/home/banks")
-        assert directory_of("b") == Path("/home/banks/b")
+        monkeypatch.setenv("RBANK_HOME", "/srv/banks")
+        assert directory_of("b") == Path("/srv/banks/b")
         assert directory_of("./b") == Path("b") and directory_of("../b") == Path("../b")
         assert directory_of("/a/b c") == Path("/a/b c") == directory_of("file:///a/b%20c")
         assert directory_of("file:/a") == directory_of("file://localhost/a") == Path("/a")

@@ -51,6 +51,8 @@ def _print(name: str, seen: Verified) -> None:
     if log.torn:
         size = count(log.torn.size_bytes, "byte")
         say(f"an append was interrupted: its {size} at the end are not read, and the next append cuts them off")
+    if log.erasing:
+        say("an erasure has begun and is not complete: the next append or erase completes it")
     if log.cleared:
         say("writers had been stopped after a failed sync; the log is sound and open to them again")
     if check := seen.retrievals:

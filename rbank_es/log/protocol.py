@@ -63,7 +63,7 @@ class TornTail(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """What `verify` saw, when it found nothing wrong."""
+    """What `verify` saw, when it found nothing wrong. `erasing`: an erasure has begun, and the next writer ends it."""
 
     head: Head
     segments: int
@@ -73,6 +73,7 @@ class Verification(msgspec.Struct, frozen=True):
     noted: tuple[Head, ...] = ()
     torn: TornTail | None = None
     cleared: bool = False
+    erasing: bool = False
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -70,7 +70,8 @@ def _verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head]
     last = segments[-1]
     tail = reader.tail(last)
     check.segment(last, tail.offset if tail.sealed is None else None)
-    check.finish(under_way=(directory / erasing.MARKER).exists())
+    under_way = (directory / erasing.MARKER).exists()
+    check.finish(under_way=under_way)
     return Verification(
         head=Head(check.seq, check.digest.hex()),
         segments=len(segments),
@@ -79,6 +80,7 @@ def _verify(directory: Path, bank_id: str, reader: Reader, noted: Sequence[Head]
         erased=len(check.marks) + len(check.erased_texts),
         noted=tuple(noted),
         torn=_torn(reader, last, tail) if tail.sealed is None else None,
+        erasing=under_way,
     )
 
 
