@@ -9,9 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import Bank
-from rbank_es.errors import BadImport, BankExists, ErasureUnfinished
-from rbank_es.events import MemoriesRetrieved, NoteLogged, RunStarted, ToolCalled, type_of
+from rbank_es import Bank, Item
+from rbank_es.errors import BadImport, BankExists, CheckFailed, ErasureUnfinished
+from rbank_es.events import (
+    Decision,
+    Hit,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesRetrieved,
+    NoteLogged,
+    RunStarted,
+    ToolCalled,
+    type_of,
+)
 from rbank_es.importers import import_paths
 from rbank_es.log.system import System
 
@@ -122,12 +132,15 @@ def test_a_failed_check_is_told_to_programs_too(tmp_path: Path):
 
 def test_a_retrieval_that_differs_in_its_score_says_so(tmp_path: Path):
     """The message shows scores, so that what differs can be seen."""
-    from rbank_es.retrievals import Difference
-
+    item = Item.make("Count the lamps", "Count them.")
     with Bank.create(tmp_path / "bank") as bank:
-        bank.append(MemoriesRetrieved(k=1, policy="bm25-1", query="lamps", hits=()))
-        assert bank.verify(retrievals=True).retrievals is not None
-    assert "scores" in (Difference.__doc__ or "")
+        made = bank.append(MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,)))
+        decision = Decision(candidate=0, action="add", item=item.id)
+        bank.append(MemoriesConsolidated(extraction=made.events[0].id, policy="append-1", decisions=(decision,)))
+        wrong = Hit(id=item.id, rank=1, score=-99.5)
+        bank.append(MemoriesRetrieved(k=1, policy="bm25-1", query="lamps", hits=(wrong,)))
+        with pytest.raises(CheckFailed, match=rf"found {item.id} \(-99.5\) and now finds {item.id} \(-"):
+            bank.verify(retrievals=True)
 
 
 def test_an_argument_that_is_no_text_is_refused(tmp_path: Path):
