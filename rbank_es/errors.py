@@ -14,6 +14,10 @@ RBankError                       exit code of the command line
 │   ├── BadSearch                    a search's filters are wrong
 │   ├── LimitExceeded                larger than a limit allows
 │   ├── MissingExtra                 an optional part of this package is not installed
+│   ├── BadOntology                  an ontology's file is missing, empty, broken, too large, or of no known form
+│   ├── BadContextFile               a guide, or a file of constraints, can't be used
+│   ├── UnknownHandle                a key or alias names no payload
+│   ├── QueryRefused                 a query that will not be run (code, hint, place)
 │   └── CannotWrite                  the file that was asked for can't be written
 ├── LogError
 │   ├── PositionConflict         4   the log is not where the writer expected it
@@ -24,6 +28,7 @@ RBankError                       exit code of the command line
 │   ├── LogUnavailable           2   the system refused: read-only, disk full, I/O error
 │   ├── ErasureUnfinished        2   (a LogUnavailable) the same amid an erasure; the next writer completes it
 │   └── LogBusy                  4   another writer holds the log for too long
+├── QueryFailed                  2   a query that was run and gave no answer: time, memory, the endpoint (code, hint)
 ├── ProjectionError              3   a read model can't be built or read
 └── CheckFailed                  1   a verification found a difference
 """
@@ -131,6 +136,45 @@ class MissingExtra(BadInput):
         super().__init__(f"{purpose} needs an optional part; install it with: pip install 'rbank-es[{extra}]'")
 
 
+class BadOntology(BadInput):
+    """An ontology's file is missing, empty, broken, too large, or of no known form."""
+
+    def __init__(self, path: str, reason: str, hint: str, *, line: int | None = None) -> None:
+        self.path, self.reason, self.hint, self.line = path, reason, hint, line
+        super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}; {hint}")
+
+
+class BadContextFile(BadInput):
+    """A guide, or a file of constraints, can't be used."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}")
+
+
+class UnknownHandle(BadInput):
+    """A key or alias names no payload."""
+
+    def __init__(self, key: str, reason: str = "no payload has this key or alias") -> None:
+        self.key, self.reason = key, reason
+        super().__init__(f"{key!r}: {reason}; give the handle that a tool returned, or its key")
+
+
+class QueryRefused(BadInput):
+    """A SPARQL query that will not be run; nothing was sent to any engine.
+
+    `code` is stable, for programs: syntax, not_read_only, service_refused, from_refused, unknown_term,
+    unknown_prefix, too_long, slow_here. `line` and `column` count from 1.
+    """
+
+    def __init__(
+        self, code: str, message: str, hint: str, *, line: int | None = None, column: int | None = None
+    ) -> None:
+        self.code, self.message, self.hint, self.line, self.column = code, message, hint, line, column
+        where = f" (line {line}, column {column})" if line is not None else ""
+        super().__init__(f"{message}{where}. {hint}")
+
+
 class CannotWrite(BadInput):
     """The file that was asked for can't be written; what was there before is unchanged."""
 
@@ -231,6 +275,18 @@ class LogBusy(LogError):
     def __init__(self, bank: str, waited_s: float) -> None:
         self.bank, self.waited_s = bank, waited_s
         super().__init__(f"another process has held the log of {bank} for {waited_s:.0f} s; retry later")
+
+
+class QueryFailed(RBankError):
+    """A SPARQL query was run and gave no answer; the engine is ready for the next one.
+
+    `code` is stable, for programs: timeout, out_of_memory, engine_failed, bad_query, unreachable, endpoint_error,
+    cut_answer, not_sparql, redirected, too_many_requests.
+    """
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        self.code, self.message, self.hint = code, message, hint
+        super().__init__(f"{message}. {hint}")
 
 
 class ProjectionError(RBankError):

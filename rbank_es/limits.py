@@ -112,3 +112,108 @@ DASHBOARD_BARS = 20
 
 DASHBOARD_TEXT_CHARS = 120
 """What the dashboard shows of a task, a title, a name."""
+
+TOOL_RETURN_CHARS = 1_000
+"""What a tool returns at most, as JSON. More than that in one return is a red flag of leakage."""
+
+SLICE_RETURN_CHARS = 4_000
+"""What `sparql_slice` and `ctx_slice` return at most: rows and excerpts that the agent asked for."""
+
+ITEMS_RETURN_CHARS = 4_500
+"""What `mem_get` returns at most: three items in full, as an extractor may make them, and little more."""
+
+TOOL_ARGUMENT_CHARS = 20_000
+"""Characters of one call's arguments, as JSON, that are taken; a query or a note that is longer is refused."""
+
+TOOL_TRIES = 20
+"""How often a tool that reads the bank reads again because other writers were faster."""
+
+READ_ITEMS = 3
+"""Items that `mem_get` gives in full at once."""
+
+FOUND_ITEMS = 20
+"""The largest `k` of `mem_search`: what still fits into its return with titles."""
+
+PEEK_CHARS = 200
+"""Default size of `ctx_peek` (source: the handle pattern)."""
+
+FIND_HITS = 100
+"""The largest `k` of `ctx_find`."""
+
+FIND_TIME_S = 1.0
+"""How long `ctx_find` may look: a pattern can backtrack for ever."""
+
+FIND_SNIPPET_CHARS = 40
+"""What `ctx_find` shows around a hit, on either side."""
+
+CELL_CHARS = 300
+"""What a slice shows of one value; the whole stays behind the handle."""
+
+SLICE_ROWS = 100
+"""Rows of one slice."""
+
+QUERY_TEXT_CHARS = 20_000
+"""Characters of a SPARQL query; longer ones are not parsed."""
+
+QUERY_ROWS_DEFAULT = 100
+QUERY_ROWS = 10_000
+"""Rows that a query gives: unless asked otherwise, and at most."""
+
+QUERY_TIME_S = 30.0
+QUERY_TIME_MOST_S = 300.0
+"""How long a query may run: unless asked otherwise, and at most."""
+
+QUERY_MEMORY_BYTES = 1024 * MIB
+"""Memory that a query may take in the local engine, beside the graph itself."""
+
+RESULT_BYTES = 4 * MIB
+"""Bytes of one result: with the escapes of JSON, it still fits into a text line."""
+
+RESULT_CELL_CHARS = 100_000
+"""Characters of one value that are kept of a result."""
+
+ENGINE_START_S = 60.0
+"""How long the local engine may take to load its graph."""
+
+ONTOLOGY_FILES = 1_000
+"""Files of one ontology."""
+
+ONTOLOGY_BYTES = 256 * MIB
+"""Bytes of all files of one ontology: what is larger belongs behind an endpoint."""
+
+ONTOLOGY_LITERAL_CHARS = 1 * MIB
+"""Characters of one literal in an ontology that are looked at when it is described."""
+
+GRAPH_CACHE_ENTRIES = 32
+"""Parsed graphs that are kept on disk; the one used least recently goes first."""
+
+ENDPOINT_CONNECT_S = 5.0
+ENDPOINT_READ_S = 20.0
+"""How long an endpoint may take to accept a connection, and between two pieces of an answer."""
+
+ENDPOINT_RETRIES = 2
+ENDPOINT_WAIT_S = 30.0
+"""How often a call that was turned away is tried again, and the longest wait that an endpoint may ask for."""
+
+ENDPOINT_REDIRECTS = 3
+"""Redirects within the same host that are followed."""
+
+ENDPOINT_GET_CHARS = 1_800
+"""Queries up to this length go by GET, which caches well; longer ones by POST."""
+
+ENDPOINT_MESSAGE_CHARS = 300
+"""What the agent sees of an endpoint's own error message."""
+
+CONTEXT_BASE_CHARS = 800
+CONTEXT_L0_CHARS = 600
+CONTEXT_L1_CHARS = 1_000
+CONTEXT_L2_CHARS = 600
+CONTEXT_L2_ITEMS = 2
+CONTEXT_L2_ITEM_CHARS = 300
+CONTEXT_L3_CHARS = 1_000
+CONTEXT_LEAN_L1_CHARS = 400
+CONTEXT_LEAN_L3_CHARS = 200
+"""Budgets of the layers of a context in characters, titles and markup included (source: the layered memory plan)."""
+
+CONTEXT_FILE_BYTES = 4 * MIB
+"""A guide or a file of constraints that is given to a context."""

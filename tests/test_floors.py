@@ -24,6 +24,8 @@ FLOORS = {
     "rbank_es.diff": (1, "state"),
     "rbank_es.log": (1, "log"),
     "rbank_es.state": (1, "state"),
+    "rbank_es.ontology": (1, "ontology"),
+    "rbank_es.sparql": (2, "sparql"),  # what a query may name is known from the ontology
     "rbank_es.policies": (2, "policies"),
     "rbank_es.projections": (2.5, "projections"),  # a search ranks by a pure policy
     "rbank_es.bank": (3, "bank"),
@@ -46,7 +48,7 @@ FLOORS = {
     "rbank_es.__main__": (7.5, "cli"),
 }
 FACADE = "rbank_es"  # its lazy export table may name every floor; nothing inside may lean on it
-HEAVY = ("dspy", "numpy", "plotly", "rdflib", "sqlite_utils")
+HEAVY = ("dspy", "httpx", "numpy", "plotly", "pyoxigraph", "rdflib", "sqlite_utils")
 
 
 def module_name(folder: str, path: Path) -> str:

@@ -1,0 +1,1 @@
+"""Contexts: what an agent is told before its first step, layer by layer, within budgets."""

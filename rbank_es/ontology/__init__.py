@@ -1,0 +1,1 @@
+"""Ontologies: reading their files, describing what is in them, keeping that by digest."""

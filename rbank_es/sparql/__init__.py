@@ -1,0 +1,1 @@
+"""SPARQL: guarding queries, and the engines that run them."""
