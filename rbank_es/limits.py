@@ -125,6 +125,18 @@ ITEMS_RETURN_CHARS = 4_500
 TOOL_ARGUMENT_CHARS = 20_000
 """Characters of one call's arguments, as JSON, that are taken; a query or a note that is longer is refused."""
 
+PAYLOAD_CHARS = 5 * MIB
+"""Characters of one payload: with the escapes of JSON, it still fits into a text line."""
+
+PAYLOADS_KEPT_CHARS = 32 * MIB
+"""Payloads of a run that are kept in memory beside the bank; those recorded later are read from there."""
+
+STORE_CHARS = 256 * MIB
+"""All payloads of a store that has no bank."""
+
+ERROR_CHARS = 2_000
+"""What an event keeps of an error's message."""
+
 TOOL_TRIES = 20
 """How often a tool that reads the bank reads again because other writers were faster."""
 

@@ -105,6 +105,10 @@ class FileLog:
         """Where derived files are kept: indexes and read models, all of them deletable."""
         return self._heads.folder
 
+    def new_id(self) -> str:
+        """See `EventLog.new_id`."""
+        return self._writer.new_id()
+
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         """See `EventLog.append`."""
         return self._writer.append(events, expected)

@@ -152,6 +152,10 @@ class EventLog(Protocol):
         """The same as `read`, as the bytes in the log, without newline."""
         ...
 
+    def new_id(self) -> str:
+        """A fresh UUIDv7 for an event, for a writer that must name it before it is appended."""
+        ...
+
     def position(self) -> int:
         """Position of the last event; 0 for an empty log."""
         ...

@@ -207,6 +207,10 @@ class Writer:
                 appended, _ = self._append(prepared, tail)
             return appended, os.dup(self._fd)
 
+    def new_id(self) -> str:
+        """A fresh UUIDv7."""
+        return names.uuid7s(self._clock(), self._entropy(10))[0]
+
     def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
         if not events:
             raise BadEvent("there is nothing to append")

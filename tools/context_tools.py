@@ -1,0 +1,127 @@
+"""Looking into what stands behind a handle: its size, its beginning, a part of it, the places of a pattern."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rbank_es import limits
+from rbank_es.tools.desk import Desk
+from rbank_es.tools.encoding import size
+from rbank_es.tools.reply import Reply, ToolError
+
+_FRAME_CHARS = 240
+"""What the keys, numbers and hints around a text need of a result."""
+
+
+class ContextTools:
+    """The `ctx_*` tools."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def ctx_stats(self, ref: str | dict[str, Any]) -> Reply:
+        """Size of what stands behind a handle, without reading it.
+
+        Args: ref: a handle that a tool returned, its key, or its alias such as 'results_0'.
+        Returns: key, dtype, length (characters), lines, sha256.
+        Example: ctx_stats(result)['length']
+        """
+        return Reply(self._desk.store.stats(ref))
+
+    def ctx_peek(self, ref: str | dict[str, Any], n: int = limits.PEEK_CHARS) -> Reply:
+        """The first characters behind a handle.
+
+        Args: ref: a handle, key or alias; n: how many characters (at most what fits into 1,000).
+        Returns: text, length (of the whole), has_more.
+        Example: print(ctx_peek(result, 100)['text'])
+        """
+        return self._part(ref, 0, _count("n", n), limits.TOOL_RETURN_CHARS)
+
+    def ctx_slice(self, ref: str | dict[str, Any], start: int, end: int) -> Reply:
+        """A part of the text behind a handle.
+
+        Args: ref: a handle, key or alias; start, end: offsets in characters from 0, end not included.
+        Returns: text (at most what fits into 4,000), start, end, length, has_more, next_start.
+        Example: part = ctx_slice(result, 0, 2000); rest = ctx_slice(result, part['next_start'], part['length'])
+        """
+        return self._part(ref, _count("start", start), _count("end", end), limits.SLICE_RETURN_CHARS)
+
+    def ctx_find(self, ref: str | dict[str, Any], pattern: str, k: int = 20, start: int = 0) -> Reply:
+        """Where a pattern occurs in the text behind a handle.
+
+        Args: ref: a handle, key or alias; pattern: a regular expression, case ignored; k: hits wanted (at most 100);
+        start: offset to look from.
+        Returns: hits (start, end, snippet) in order, returned, has_more, next_start (give it as start for more).
+        Example: [hit['start'] for hit in ctx_find(result, 'P0[0-9]+')['hits']]
+        """
+        wanted = min(max(1, k), limits.FIND_HITS)
+        text = self._desk.store.get(ref)
+        found = _matches(pattern, text, wanted + 1, _count("start", start))
+        return _hits(text, found[:wanted], more=len(found) > wanted)
+
+    def _part(self, ref: str | dict[str, Any], start: int, end: int, cap_chars: int) -> Reply:
+        text = self._desk.store.get(ref)
+        asked = text[start:end]
+        shown = asked if self._desk.naive else fitting(asked, cap_chars - _FRAME_CHARS)
+        stop = start + len(shown)
+        body: dict[str, Any] = {"text": shown, "start": min(start, len(text)), "end": min(stop, len(text))}
+        body["length"] = len(text)
+        body["has_more"] = stop < len(text)
+        if body["has_more"]:
+            body["next_start"] = stop
+        return Reply(body, truncated=len(shown) < len(asked))
+
+
+def fitting(text: str, room: int) -> str:
+    """The longest beginning of a text whose JSON takes at most `room` characters."""
+    if len(text) <= room and size(text) <= room:
+        return text
+    low, high = 0, min(len(text), room)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size(text[:middle]) <= room else (low, middle - 1)
+    return text[:low]
+
+
+def _count(name: str, value: int) -> int:
+    if value < 0:
+        raise ToolError("bad_range", f"{name} is {value}", "offsets count from 0; ctx_stats(ref) tells the length")
+    return value
+
+
+def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, int]]:
+    import regex
+
+    found: list[tuple[int, int]] = []
+    try:
+        for match in regex.finditer(pattern, text, regex.IGNORECASE, start, timeout=limits.FIND_TIME_S):
+            found.append(match.span())
+            if len(found) == most:
+                break
+    except regex.error as error:
+        raise ToolError("bad_pattern", f"not a regular expression: {error}", "escape ( ) [ ] . * + ? with \\") from None
+    except TimeoutError:
+        raise ToolError(
+            "timeout",
+            f"the pattern was still looking after {limits.FIND_TIME_S:g} s",
+            "use a plainer pattern: no repeats inside repeats",
+        ) from None
+    return found
+
+
+def _hits(text: str, found: list[tuple[int, int]], *, more: bool) -> Reply:
+    hits: list[dict[str, Any]] = []
+    left = limits.TOOL_RETURN_CHARS - _FRAME_CHARS
+    for start, end in found:
+        around = text[max(0, start - limits.FIND_SNIPPET_CHARS) : start + limits.FIND_SNIPPET_CHARS]
+        hit = {"start": start, "end": end, "snippet": " ".join(around.split())}
+        left -= size(hit) + 1
+        if left < 0:
+            more = True
+            break
+        hits.append(hit)
+    body: dict[str, Any] = {"hits": hits, "returned": len(hits), "has_more": more, "length": len(text)}
+    if more and hits:
+        last = hits[-1]
+        body["next_start"] = max(last["end"], last["start"] + 1)
+    return Reply(body, truncated=more)

@@ -1,0 +1,75 @@
+"""The desk: what the tools of one run share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.tools.store import Handle, Store
+
+if TYPE_CHECKING:
+    from rbank_es.sparql.source import Source
+    from rbank_es.tools.extracting import Extractor
+
+QUERY_TOOLS = frozenset({"sparql_query", "g_query"})
+"""The tools whose argument `query` made the payload that they returned."""
+
+
+class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tools of a run behave.
+
+    `payloads`: `handles` is the design; `naive` gives full payloads instead, without caps, and exists only as the
+    control condition of experiments on prompt leakage. `mode`: with `auto`, memory reaches the agent by its context
+    alone, so the tools that read the bank are left out. `propose`: whether queries that worked are proposed as
+    memories.
+    """
+
+    payloads: Literal["handles", "naive"] = "handles"
+    mode: Literal["auto", "tools", "both"] = "both"
+    propose: bool = True
+
+
+@dataclass
+class Desk:
+    """What the tools of one run share. `step` and `call` say which step and call is being made."""
+
+    bank: Bank
+    run: str
+    store: Store
+    extractor: Extractor
+    source: Source | None = None
+    policy: ToolPolicy = ToolPolicy()
+    step: int | None = None
+    call: str = ""
+    proposed: set[str] = field(default_factory=set)
+    """Ids of the items that this run has proposed so far."""
+    unrecorded: list[Exception] = field(default_factory=list)
+    """Why calls could not be recorded: whoever drives the run should stop it."""
+
+    @property
+    def naive(self) -> bool:
+        """Whether full payloads are returned: the control condition of experiments."""
+        return self.policy.payloads == "naive"
+
+    @property
+    def domain(self) -> str | None:
+        """Id of the ontology, as the `domain` of items names it."""
+        return self.source.id if self.source is not None else None
+
+    def query_of(self, handle: Handle) -> str | None:
+        """The query that made a result; None where the handle is of something else. Raises `UnknownHandle`."""
+        made = self.store.origin(handle)
+        if made is None or made.tool not in QUERY_TOOLS:
+            return None
+        arguments = json.loads(self.bank.text(made.arguments) or "{}")
+        query: Any = arguments.get("query") if isinstance(arguments, dict) else None
+        return query if isinstance(query, str) else None
+
+    def row_limit(self, asked: int) -> int:
+        """The number of rows that a query may give, within the limits."""
+        return max(1, min(asked, limits.QUERY_ROWS))

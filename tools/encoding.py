@@ -1,0 +1,181 @@
+"""The one encoder of tool results: whatever a tool answers becomes a small JSON object that survives the sandbox.
+
+At the boundary between host and sandbox (dspy 3.4 with Pyodide, measured) None becomes '' or JsNull, integers beyond
+2^53 become floats, 1.0 becomes 1, keys of digits change their order, and a NaN, a Struct or any other object turns the
+whole answer into text. So none of these leaves this module. What is promised of an encoded result: it is a dict; its
+keys are texts, none of them of digits only; its values are texts, booleans, integers within 2^53, finite floats that
+are no integers below 2^53, lists and dicts of these; it goes through JSON and the sandbox unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from rbank_es.events import Ref
+
+EXACT = 2**53 - 1
+"""The largest integer that JavaScript holds exactly (ECMA-262, Number.MAX_SAFE_INTEGER)."""
+
+DEPTH = 16
+"""Levels of nesting that are kept; what lies deeper is shown as `CUT`."""
+
+CUT = "…"
+"""Marks a text that was cut."""
+
+NEXT = "ask for less: a narrower question, a smaller limit, or a slice"
+_RESERVED = frozenset({"__dspy_tool_bridge_error__", "__proto__"})
+
+
+def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
+    """The value as a result of at most `cap_chars` characters of JSON.
+
+    A result that is larger is cut (lists at their ends, texts at their ends) and says so with `truncated` and `next`.
+    """
+    plain = _dict(value, 0)
+    if size(plain) <= cap_chars:
+        return plain
+    plain = {name: part for name, part in plain.items() if name != "truncated"}
+    note: dict[str, Any] = {"truncated": True}
+    if "next" not in plain:
+        note["next"] = NEXT
+    room = cap_chars - size(note) + 1
+    return {**_shrunk_dict(plain, room), **note} if room > 2 else {}
+
+
+def size(value: Any) -> int:
+    """Characters of the value as compact JSON."""
+    return len(msgspec.json.encode(value).decode())
+
+
+def handle_of(ref: Ref) -> dict[str, Any]:
+    """A handle as the agent gets it."""
+    return {"key": ref.key, "dtype": ref.dtype, "size": ref.sz, "preview": ref.prev}
+
+
+def text_of(text: str) -> str:
+    """The text with lone surrogates, which no UTF-8 can hold, replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, Enum):
+        return _plain(value.value, depth)
+    if isinstance(value, str):
+        return text_of(str(value))
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -EXACT <= value <= EXACT else _digits(value)
+    if isinstance(value, float):
+        return _number(float(value))
+    return _compound(value, depth)
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python refuses to spell out integers of thousands of digits
+        return hex(value)
+
+
+def _number(value: float) -> int | float | str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return int(value) if value.is_integer() and abs(value) <= EXACT else value
+
+
+def _compound(value: Any, depth: int) -> Any:
+    if depth >= DEPTH:
+        return CUT
+    if isinstance(value, Ref):
+        return _dict(handle_of(value), depth)
+    if isinstance(value, msgspec.Struct):
+        return _dict(msgspec.structs.asdict(value), depth)
+    if isinstance(value, Mapping):
+        return _dict(value, depth)
+    if isinstance(value, (list, tuple)):
+        return [_plain(part, depth + 1) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(part, depth + 1) for part in value), key=repr)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "replace")
+    return value.isoformat() if isinstance(value, date) else f"<{type(value).__name__}>"
+
+
+def _dict(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    done: dict[str, Any] = {}
+    for key, part in value.items():
+        if part is not None:
+            done[_key(key, done)] = _plain(part, depth + 1)
+    return done
+
+
+def _key(key: Any, taken: Mapping[str, Any]) -> str:
+    """A key that keeps its place and its meaning at the boundary."""
+    name = text_of(key) if isinstance(key, str) else str(_plain(key, DEPTH))
+    if name.isdigit() or name in _RESERVED:
+        name = f"_{name}"
+    while name in taken:
+        name = f"_{name}"
+    return name
+
+
+# ---------------------------------------------------------------- the last resort: cutting to size
+
+
+def _shrunk(value: Any, room: int) -> Any:
+    """The value in at most `room` characters of JSON; None if there is no room for anything of it."""
+    if size(value) <= room:
+        return value
+    if isinstance(value, str):
+        return _shrunk_text(value, room)
+    if isinstance(value, list):
+        return _shrunk_list(value, room)
+    return _shrunk_dict(value, room) if isinstance(value, dict) and room >= 2 else None
+
+
+def _shrunk_text(text: str, room: int) -> str | None:
+    if room < 3:
+        return None
+    # Escapes make JSON longer than the text, by up to six times: halve the distance until it fits.
+    low, high = 0, min(len(text), room)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size(text[:middle] + CUT) <= room else (low, middle - 1)
+    return text[:low] + CUT
+
+
+def _shrunk_list(values: list[Any], room: int) -> list[Any] | None:
+    if room < 2:
+        return None
+    kept: list[Any] = []
+    left = room - 2
+    for value in values:
+        needed = size(value) + bool(kept)
+        if needed > left:
+            part = _shrunk(value, left) if not kept else None
+            return [part] if part is not None else kept
+        kept.append(value)
+        left -= needed
+    return kept
+
+
+def _shrunk_dict(value: dict[str, Any], room: int) -> dict[str, Any]:
+    """Small values whole, large ones cut to an equal share of what is left; keys that find no room go."""
+    left = room - 2
+    shares: dict[str, int] = {}
+    waiting = sorted(value, key=lambda name: size(value[name]) + size(name))
+    for index, name in enumerate(waiting):
+        fixed = size(name) + 2
+        shares[name] = max(0, min(size(value[name]), left // (len(waiting) - index) - fixed))
+        left -= shares[name] + fixed if shares[name] else 0
+    cut = {name: _shrunk(part, shares[name]) for name, part in value.items() if shares[name]}
+    return {name: part for name, part in cut.items() if part is not None}

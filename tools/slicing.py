@@ -1,0 +1,254 @@
+"""Rows, a page at a time: as many as fit into a budget of characters, every value plain JSON, no row skipped.
+
+Whatever is in the rows, a page holds at least one row where there is one, so whoever goes from page to page along
+`next_offset` comes to the end. What is too long for its place is clipped, marked with `CUT`, and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from rbank_es import limits
+from rbank_es.sparql.answers import Answer, Cell, Row
+from rbank_es.tools.encoding import CUT, EXACT, size
+
+Json = str | int | float | bool
+"""What a cell becomes."""
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+OK_CHARS = 11
+"""What every answer says beside its body: `"ok":true,`."""
+
+KIND_CHARS = 40
+"""What is shown of one kind; names of datatypes can be long."""
+
+WIDTHS = (150, 75, 40, 20, 10, 4)
+"""How far the texts of a row that has no room are clipped, step by step, before columns are left out."""
+
+_INTEGERS = frozenset(
+    XSD + name
+    for name in (
+        "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
+        "unsignedLong unsignedInt unsignedShort unsignedByte"
+    ).split()
+)
+_FRACTIONS = frozenset(XSD + name for name in ("decimal", "double", "float"))
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_INTEGER = re.compile(r"[+-]?0*(\d{1,16})", re.ASCII)
+_FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_PLAIN = frozenset(("", XSD + "string", RDF + "langString"))
+
+
+class Fit(NamedTuple):
+    """The rows that found room, how many texts in them were clipped, and how many columns of the first left out."""
+
+    rows: list[dict[str, Any]]
+    clipped: int = 0
+    left_out: int = 0
+
+
+def page(
+    rows: Sequence[dict[str, Any]],
+    offset: int,
+    limit: int,
+    cap_chars: int,
+    *,
+    name: str = "rows",
+    beside: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The body of an answer that pages through rows: the rows from `offset` that fit, and where the next page begins.
+
+    `beside` is what the body says besides; with it, the body is at most `cap_chars` characters of JSON.
+    """
+    frame = {name: [], **(beside or {}), **_whereabouts(offset, limit, len(rows)), "clipped": limits.CELL_CHARS}
+    found = fit(rows[offset : offset + limit], cap_chars - size(frame) - OK_CHARS)
+    return _body(name, found, {**(beside or {})}, offset, len(rows))
+
+
+def fit(rows: Sequence[dict[str, Any]], room_chars: int) -> Fit:
+    """The first rows that fit into so many characters of JSON; a first row that is too large is clipped to fit."""
+    kept: list[dict[str, Any]] = []
+    left = room_chars
+    for row in rows:
+        left -= size(row) + 1
+        if left < 0:
+            break
+        kept.append(row)
+    return Fit(kept) if kept or not rows else narrowed(rows[0], room_chars - 1)
+
+
+def narrowed(row: dict[str, Any], room_chars: int) -> Fit:
+    """One row in so many characters of JSON: its texts clipped, then its last columns left out."""
+    narrow, clipped = row, 0
+    for width in WIDTHS:
+        narrow, clipped = clip_all(row, width)
+        if size(narrow) <= room_chars:
+            return Fit([narrow], clipped)
+    while narrow and size(narrow) > room_chars:
+        narrow.popitem()
+    return Fit([narrow], clipped, len(row) - len(narrow))
+
+
+def clip(text: str, width: int) -> str:
+    """The text in at most `width` characters, marked where it was cut."""
+    return text if len(text) <= width else text[: width - 1] + CUT
+
+
+def clip_all(value: Any, width: int) -> tuple[Any, int]:
+    """The value with every text in it clipped (names stay whole), and how many were."""
+    if isinstance(value, str):
+        return clip(value, width), int(len(value) > width)
+    if isinstance(value, dict):
+        pairs = {name: clip_all(part, width) for name, part in value.items()}
+        return {name: part for name, (part, _) in pairs.items()}, sum(count for _, count in pairs.values())
+    if isinstance(value, list):
+        parts = [clip_all(part, width) for part in value]
+        return [part for part, _ in parts], sum(count for _, count in parts)
+    return value, 0
+
+
+# ---------------------------------------------------------------- the rows of a query's answer
+
+
+def slice_answer(
+    answer: Answer,
+    offset: int,
+    limit: int,
+    cap_chars: int = limits.SLICE_RETURN_CHARS,
+    *,
+    shorten: Callable[[str], str] | None = None,
+) -> dict[str, Any]:
+    """The body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, and the kind of every column.
+
+    A row maps variables to plain JSON; an unbound variable is absent. `shorten` abbreviates datatypes.
+    """
+    names = shown_names(answer.variables)
+    frame = {"rows": [], "kinds": {}, **_whereabouts(offset, limit, len(answer.rows)), "clipped": 10**6, "note": _NOTE}
+    room = cap_chars - size(frame) - OK_CHARS
+    kinds: dict[str, str] = {}
+    kept, shown_kinds, clipped, left = [], kinds, 0, room
+    for row in answer.rows[offset : offset + limit]:
+        merged = _merged(kinds, names, row, shorten)
+        some = _some(merged, room // 3)
+        shown, cut = clip_all(_as_json(names, row), limits.CELL_CHARS)
+        needed = size(shown) + 1
+        if needed + size(some) > left:
+            if kept:
+                break
+            first = narrowed(shown, room - size(some) - 1)
+            return _body("rows", first, {"kinds": some}, offset, len(answer.rows))
+        kept.append(shown)
+        kinds, shown_kinds, clipped, left = merged, some, clipped + cut, left - needed
+    return _body("rows", Fit(kept, clipped), {"kinds": shown_kinds}, offset, len(answer.rows))
+
+
+def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
+    """Names under which variables are shown: digits alone would change their order at the sandbox's boundary."""
+    names: list[str] = []
+    for variable in variables:
+        name = f"_{variable}" if variable.isdigit() else variable
+        while name in names:
+            name = f"_{name}"
+        names.append(name)
+    return tuple(names)
+
+
+def value_of(cell: Cell) -> Json:
+    """A cell as JSON: numbers and booleans where they are exact there, else the text; a blank node as `_:label`."""
+    if cell.kind == "bnode":
+        return cell.value if cell.value.startswith("_:") else f"_:{cell.value}"
+    if cell.kind == "iri" or cell.datatype in _PLAIN:
+        return cell.value
+    if cell.datatype == XSD + "boolean":
+        return _BOOLEANS.get(cell.value, cell.value)
+    if cell.datatype in _INTEGERS:
+        return _integer(cell.value)
+    return _fraction(cell.value) if cell.datatype in _FRACTIONS else cell.value
+
+
+def kind_of(cell: Cell, shorten: Callable[[str], str] | None = None) -> str:
+    """What a cell is: iri, bnode, number, boolean, text, text@LANGUAGE, or its datatype where it is shown as text."""
+    if cell.kind != "literal":
+        return cell.kind
+    if cell.lang:
+        return clip(f"text@{cell.lang}", KIND_CHARS)
+    if cell.datatype in _PLAIN:
+        return "text"
+    value = value_of(cell)
+    if isinstance(value, bool):
+        return "boolean"
+    return clip(_datatype(cell.datatype, shorten), KIND_CHARS) if isinstance(value, str) else "number"
+
+
+def _datatype(iri: str, shorten: Callable[[str], str] | None) -> str:
+    if iri.startswith(XSD):
+        return "xsd:" + iri.removeprefix(XSD)
+    return shorten(iri) if shorten is not None else f"<{iri}>"
+
+
+def _integer(text: str) -> int | str:
+    if not _INTEGER.fullmatch(text):
+        return text
+    number = int(text)
+    return number if -EXACT <= number <= EXACT else text
+
+
+def _fraction(text: str) -> int | float | str:
+    if not _FRACTION.fullmatch(text):
+        return text
+    number = float(text)
+    if not number.is_integer():
+        return number if abs(number) != float("inf") else text
+    # A float that became an integer by rounding is not the number that was written.
+    return int(number) if abs(number) <= EXACT and Decimal(text) == int(number) else text
+
+
+def _as_json(names: Sequence[str], row: Row) -> dict[str, Any]:
+    return {name: value_of(cell) for name, cell in zip(names, row, strict=True) if cell is not None}
+
+
+def _merged(
+    kinds: Mapping[str, str], names: Sequence[str], row: Row, shorten: Callable[[str], str] | None
+) -> dict[str, str]:
+    merged = dict(kinds)
+    for name, cell in zip(names, row, strict=True):
+        if cell is not None:
+            kind = kind_of(cell, shorten)
+            merged[name] = kind if merged.get(name, kind) == kind else "mixed"
+    return merged
+
+
+def _some(kinds: dict[str, str], room_chars: int) -> dict[str, str]:
+    some = dict(kinds)
+    while some and size(some) > room_chars:
+        some.popitem()
+    return some
+
+
+# ---------------------------------------------------------------- what a page says of itself
+
+_NOTE = "some columns have no room: select fewer"
+
+
+def _whereabouts(offset: int, limit: int, total: int) -> dict[str, Any]:
+    return {"returned": limit, "total": total, "offset": offset, "has_more": False, "next_offset": offset + limit}
+
+
+def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: int) -> dict[str, Any]:
+    after = offset + len(found.rows)
+    body: dict[str, Any] = {name: found.rows, **beside, "returned": len(found.rows), "total": total, "offset": offset}
+    body["has_more"] = after < total
+    if body["has_more"]:
+        body["next_offset"] = after
+    if found.clipped:
+        body["clipped"] = found.clipped
+    if found.left_out:
+        body["note"] = _NOTE
+    elif offset and offset >= total:
+        body["note"] = f"there is no row {offset}"
+    return body
