@@ -84,6 +84,15 @@ class TypedUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uses: int
 
 
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How often instances of one class lead to instances of another by a property: the steps of paths in the data."""
+
+    subject: str
+    property: str
+    object: str
+    uses: int
+
+
 class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that a card, a constraint list or a tool says about an ontology comes from here."""
 
@@ -102,6 +111,8 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cardinalities: tuple[Cardinality, ...] = ()
     typed_uses: tuple[TypedUse, ...] = ()
     """Most used first, then by IRI; at most `TYPED_USES`."""
+    links: tuple[Link, ...] = ()
+    """Likewise. Both ends are individuals; each class that an end has counts."""
     label_properties: dict[str, int] = {}
     """Properties that name things (rdfs:label, skos:prefLabel, …) with their number of triples, most used first."""
     definition_properties: dict[str, int] = {}
