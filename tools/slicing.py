@@ -30,16 +30,14 @@ KIND_CHARS = 40
 WIDTHS = (150, 75, 40, 20, 10, 4)
 """How far the texts of a row that has no room are clipped, step by step, before columns are left out."""
 
-_INTEGERS = frozenset(
-    XSD + name
-    for name in (
-        "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
-        "unsignedLong unsignedInt unsignedShort unsignedByte"
-    ).split()
+_WHOLE = (
+    "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
+    "unsignedLong unsignedInt unsignedShort unsignedByte"
 )
+_INTEGERS = frozenset(XSD + name for name in _WHOLE.split())
 _FRACTIONS = frozenset(XSD + name for name in ("decimal", "double", "float"))
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_INTEGER = re.compile(r"[+-]?0*(\d{1,16})", re.ASCII)
+_INTEGER = re.compile(r"[+-]?0*(\d{1,16})", re.ASCII)  # 16 digits are enough for EXACT
 _FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _PLAIN = frozenset(("", XSD + "string", RDF + "langString"))
 
@@ -65,7 +63,7 @@ def page(
 
     `beside` is what the body says besides; with it, the body is at most `cap_chars` characters of JSON.
     """
-    frame = {name: [], **(beside or {}), **_whereabouts(offset, limit, len(rows)), "clipped": limits.CELL_CHARS}
+    frame = {name: [], **(beside or {}), **_whereabouts(offset, limit, len(rows))}
     found = fit(rows[offset : offset + limit], cap_chars - size(frame) - OK_CHARS)
     return _body(name, found, {**(beside or {})}, offset, len(rows))
 
@@ -89,9 +87,20 @@ def narrowed(row: dict[str, Any], room_chars: int) -> Fit:
         narrow, clipped = clip_all(row, width)
         if size(narrow) <= room_chars:
             return Fit([narrow], clipped)
-    while narrow and size(narrow) > room_chars:
-        narrow.popitem()
-    return Fit([narrow], clipped, len(row) - len(narrow))
+    kept = some(narrow, room_chars)
+    return Fit([kept], clipped, len(row) - len(kept))
+
+
+def some(parts: Mapping[str, Any], room_chars: int) -> dict[str, Any]:
+    """The first parts of an object that fit into so many characters of JSON."""
+    kept: dict[str, Any] = {}
+    left = room_chars - 2
+    for name, part in parts.items():
+        left -= size(name) + size(part) + 2
+        if left < 0:
+            break
+        kept[name] = part
+    return kept
 
 
 def clip(text: str, width: int) -> str:
@@ -128,33 +137,34 @@ def slice_answer(
     A row maps variables to plain JSON; an unbound variable is absent. `shorten` abbreviates datatypes.
     """
     names = shown_names(answer.variables)
-    frame = {"rows": [], "kinds": {}, **_whereabouts(offset, limit, len(answer.rows)), "clipped": 10**6, "note": _NOTE}
+    frame = {"rows": [], "kinds": {}, **_whereabouts(offset, limit, len(answer.rows))}
     room = cap_chars - size(frame) - OK_CHARS
     kinds: dict[str, str] = {}
-    kept, shown_kinds, clipped, left = [], kinds, 0, room
+    kept: list[dict[str, Any]] = []
+    shown_kinds, clipped, left = kinds, 0, room
     for row in answer.rows[offset : offset + limit]:
         merged = _merged(kinds, names, row, shorten)
-        some = _some(merged, room // 3)
+        told = some(merged, room // 3)
         shown, cut = clip_all(_as_json(names, row), limits.CELL_CHARS)
         needed = size(shown) + 1
-        if needed + size(some) > left:
+        if needed + size(told) > left:
             if kept:
                 break
-            first = narrowed(shown, room - size(some) - 1)
-            return _body("rows", first, {"kinds": some}, offset, len(answer.rows))
+            first = narrowed(shown, room - size(told) - 1)
+            return _body("rows", first, {"kinds": told}, offset, len(answer.rows))
         kept.append(shown)
-        kinds, shown_kinds, clipped, left = merged, some, clipped + cut, left - needed
+        kinds, shown_kinds, clipped, left = merged, told, clipped + cut, left - needed
     return _body("rows", Fit(kept, clipped), {"kinds": shown_kinds}, offset, len(answer.rows))
 
 
 def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
     """Names under which variables are shown: digits alone would change their order at the sandbox's boundary."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for variable in variables:
         name = f"_{variable}" if variable.isdigit() else variable
         while name in names:
             name = f"_{name}"
-        names.append(name)
+        names[name] = None
     return tuple(names)
 
 
@@ -192,10 +202,10 @@ def _datatype(iri: str, shorten: Callable[[str], str] | None) -> str:
 
 
 def _integer(text: str) -> int | str:
-    if not _INTEGER.fullmatch(text):
+    digits = _INTEGER.fullmatch(text)
+    if digits is None or int(digits[1]) > EXACT:
         return text
-    number = int(text)
-    return number if -EXACT <= number <= EXACT else text
+    return -int(digits[1]) if text.startswith("-") else int(digits[1])
 
 
 def _fraction(text: str) -> int | float | str:
@@ -223,20 +233,15 @@ def _merged(
     return merged
 
 
-def _some(kinds: dict[str, str], room_chars: int) -> dict[str, str]:
-    some = dict(kinds)
-    while some and size(some) > room_chars:
-        some.popitem()
-    return some
-
-
 # ---------------------------------------------------------------- what a page says of itself
 
 _NOTE = "some columns have no room: select fewer"
 
 
 def _whereabouts(offset: int, limit: int, total: int) -> dict[str, Any]:
-    return {"returned": limit, "total": total, "offset": offset, "has_more": False, "next_offset": offset + limit}
+    """The longest form of what a page says of itself."""
+    numbers = {"returned": limit, "total": total, "offset": offset, "next_offset": offset + limit, "clipped": 10**6}
+    return {**numbers, "has_more": False, "note": _NOTE}
 
 
 def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: int) -> dict[str, Any]:
