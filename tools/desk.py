@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
     from rbank_es.tools.extracting import Extractor
 
-QUERY_TOOLS = frozenset({"sparql_query", "g_query"})
+QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
 """The tools whose argument `query` made the payload that they returned."""
 
 

@@ -28,6 +28,9 @@ DEPTH = 16
 CUT = "…"
 """Marks a text that was cut."""
 
+LEAST_CAP_CHARS = 150
+"""Room for the word that something was cut."""
+
 NEXT = "ask for less: a narrower question, a smaller limit, or a slice"
 _RESERVED = frozenset({"__dspy_tool_bridge_error__", "__proto__"})
 
@@ -36,16 +39,15 @@ def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
     """The value as a result of at most `cap_chars` characters of JSON.
 
     A result that is larger is cut (lists at their ends, texts at their ends) and says so with `truncated` and `next`.
+    The cap is at least `LEAST_CAP_CHARS`.
     """
     plain = _dict(value, 0)
     if size(plain) <= cap_chars:
         return plain
-    plain = {name: part for name, part in plain.items() if name != "truncated"}
-    note: dict[str, Any] = {"truncated": True}
-    if "next" not in plain:
-        note["next"] = NEXT
-    room = cap_chars - size(note) + 1
-    return {**_shrunk_dict(plain, room), **note} if room > 2 else {}
+    own = plain.get("next")
+    note = {"truncated": True, "next": own if isinstance(own, str) and size(own) <= cap_chars // 4 else NEXT}
+    rest = {name: part for name, part in plain.items() if name not in note}
+    return {**_shrunk_dict(rest, cap_chars - size(note) + 1), **note}
 
 
 def size(value: Any) -> int:
@@ -170,7 +172,7 @@ def _shrunk_list(values: list[Any], room: int) -> list[Any] | None:
 
 def _shrunk_dict(value: dict[str, Any], room: int) -> dict[str, Any]:
     """Small values whole, large ones cut to an equal share of what is left; keys that find no room go."""
-    left = room - 2
+    left = max(0, room - 2)
     shares: dict[str, int] = {}
     waiting = sorted(value, key=lambda name: size(value[name]) + size(name))
     for index, name in enumerate(waiting):

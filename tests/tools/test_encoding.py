@@ -1,0 +1,87 @@
+"""The encoder of tool results: what each kind of value becomes, and what is cut first."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from rbank_es.events import Ref
+from rbank_es.items import Item
+from rbank_es.tools.encoding import encode, size
+
+
+class Colour(Enum):
+    red = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (True, True),
+        (7, 7),
+        (1.0, 1),
+        (-0.0, 0),
+        (2.5, 2.5),
+        (1e300, 1e300),
+        (2**53 - 1, 2**53 - 1),
+        (2**53, "9007199254740992"),
+        (-(2**70), str(-(2**70))),
+        (math.nan, "NaN"),
+        (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"),
+        ("a\ud800b", "a?b"),
+        (b"caf\xc3\xa9", "café"),
+        (date(2026, 1, 31), "2026-01-31"),
+        (Colour.red, "red"),
+        ({3, 1}, [1, 3]),
+        ((1, None), [1, ""]),
+        (object(), "<object>"),
+    ],
+)
+def test_a_value_becomes_one_that_the_sandbox_leaves_alone(value: Any, shown: Any) -> None:
+    result = encode({"value": value}, 1_000)
+    assert result == {"value": shown}
+    assert type(result["value"]) is type(shown)
+
+
+def test_what_is_none_is_left_out() -> None:
+    assert encode({"a": None, "b": {"c": None}}, 100) == {"b": {}}
+
+
+def test_keys_that_a_sandbox_would_reorder_or_take_for_its_own_get_an_underscore() -> None:
+    assert list(encode({"b": 1, 10: 2, "2": 3, "_2": 4}, 100)) == ["b", "_10", "_2", "__2"]
+    assert encode({"__dspy_tool_bridge_error__": "x"}, 100) == {"___dspy_tool_bridge_error__": "x"}
+
+
+def test_structs_and_handles_become_dicts() -> None:
+    shown = encode({"ref": Ref("k", "results", 5, "12345"), "item": Item.make("Title", "Content")}, 1_000)
+    assert shown["ref"] == {"key": "k", "dtype": "results", "size": 5, "preview": "12345"}
+    assert shown["item"]["title"] == "Title" and "role" not in shown["item"]
+
+
+def test_a_cycle_ends() -> None:
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    assert size(encode(loop, 1_000)) <= 1_000
+
+
+def test_the_largest_part_is_cut_and_small_ones_stay_whole() -> None:
+    result = encode({"ok": True, "total": 3, "text": "x" * 10_000, "rows": [{"a": 1}]}, 200)
+    assert (result["ok"], result["total"], result["rows"]) == (True, 3, [{"a": 1}])
+    assert result["text"].endswith("x…") and result["truncated"] is True
+    assert 180 < size(result) <= 200
+
+
+def test_a_list_loses_its_end() -> None:
+    result = encode({"rows": [{"n": n} for n in range(500)]}, 300)
+    assert result["rows"] == [{"n": n} for n in range(len(result["rows"]))]
+    assert len(result["rows"]) > 10
+    assert "smaller limit" in result["next"]
+
+
+def test_the_next_step_that_a_tool_names_is_kept() -> None:
+    assert encode({"next": "sparql_slice(handle, 50)", "text": "x" * 2_000}, 300)["next"] == "sparql_slice(handle, 50)"

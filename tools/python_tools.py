@@ -1,0 +1,43 @@
+"""What a Python program calls where an agent calls tools: the answer is a `Ref`, and the call is recorded alike."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.tools.desk import Desk
+from rbank_es.tools.encoding import handle_of
+from rbank_es.tools.reply import Reply, ToolError
+
+
+class PythonTools:
+    """Stands behind `Toolbox.load_graph`, `execute_query` and `retrieve_memories`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def load_graph(self, path: str) -> Reply:
+        """A handle to a graph, as N-Quads."""
+        from rbank_es.ontology.loading import load_ontology
+
+        ontology = load_ontology(path)
+        preview = f"{ontology.id}: {ontology.schema.triples:,} triples"
+        ref = self._desk.store.attach(ontology.quads, ontology.digest, "graph", preview)
+        return Reply({"alias": self._desk.store.alias_of(ref), **handle_of(ref), "triples": ontology.schema.triples})
+
+    def execute_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
+        """A handle to the result of a query."""
+        if self._desk.source is None:
+            raise ToolError("no_source", "this run has no ontology and no endpoint", "build its tools with one")
+        from rbank_es.tools.sparql_tools import SparqlTools
+
+        return SparqlTools(self._desk).sparql_query(query, limit, store_pattern=False)
+
+    def retrieve_memories(self, query: str, k: int = 1) -> Reply:
+        """A handle to the items that fit a query best, in full."""
+        from rbank_es.tools.memory_search import found
+
+        seen = found(self._desk, query, k)
+        items = self._desk.bank.get([hit.id for hit in seen.hits], max_n=len(seen.hits), point=seen.position)
+        payload = msgspec.json.encode(items).decode()
+        return Reply({"items": len(items)}, payload, "mem", beside=(seen.event,), position=seen.position)
