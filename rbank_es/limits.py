@@ -125,8 +125,8 @@ ITEMS_RETURN_CHARS = 4_500
 TOOL_ARGUMENT_CHARS = 20_000
 """Characters of one call's arguments, as JSON, that are taken; a query or a note that is longer is refused."""
 
-PAYLOAD_CHARS = 5 * MIB
-"""Characters of one payload: with the escapes of JSON, it still fits into a text line."""
+PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
+"""Bytes of one payload as JSON: with what stands around it, it fits into a text line."""
 
 PAYLOADS_KEPT_CHARS = 32 * MIB
 """Payloads of a run that are kept in memory beside the bank; those recorded later are read from there."""

@@ -25,7 +25,7 @@ from rbank_es.tools.reply import Reply, ToolError
 RawTool = Callable[..., Reply]
 Clock = Callable[[], float]
 
-NAIVE_CHARS = limits.PAYLOAD_CHARS * 2
+NAIVE_CHARS = limits.PAYLOAD_BYTES * 2
 """The cap of the naive mode: none but what one text can hold."""
 
 _PATH = re.compile(r"(?<![\w:/<.])/(?:[^\s/'\"<>]+/)+[^\s'\"<>:;,)]*")

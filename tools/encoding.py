@@ -1,10 +1,12 @@
 """The one encoder of tool results: whatever a tool answers becomes a small JSON object that survives the sandbox.
 
 At the boundary between host and sandbox (dspy 3.4 with Pyodide, measured) None becomes '' or JsNull, integers beyond
-2^53 become floats, 1.0 becomes 1, keys of digits change their order, and a NaN, a Struct or any other object turns the
-whole answer into text. So none of these leaves this module. What is promised of an encoded result: it is a dict; its
-keys are texts, none of them of digits only; its values are texts, booleans, integers within 2^53, finite floats that
-are no integers below 2^53, lists and dicts of these; it goes through JSON and the sandbox unchanged.
+2^53 become floats, 1.0 becomes 1, keys of digits change their order, and a NaN, a Struct, any other object or a key
+named `constructor` turns the whole answer into text. So none of these leaves this module.
+
+What is promised of an encoded result: it is a dict; its keys are texts, none of them of digits only; its values are
+texts, booleans, integers within 2^53, finite floats that are no integers within 2^53, lists and dicts of these; it
+goes through JSON and the sandbox unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ LEAST_CAP_CHARS = 150
 """Room for the word that something was cut."""
 
 NEXT = "ask for less: a narrower question, a smaller limit, or a slice"
-_RESERVED = frozenset({"__dspy_tool_bridge_error__", "__proto__"})
+_RESERVED = frozenset({"__dspy_tool_bridge_error__", "__proto__", "constructor"})
+"""Keys that mean something at the boundary: a dict with `constructor` was seen to arrive as `[object Object]`."""
 
 
 def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:

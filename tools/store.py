@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import Ref, ToolCalled
+from rbank_es.tools.encoding import text_of
 
 Handle = str | Mapping[str, Any] | Ref
 """What names a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""
@@ -38,8 +41,12 @@ class Store:
 
         Raises `LimitExceeded` if the payload, or all that is held in memory, is larger than the limits allow.
         """
-        if len(content) > limits.PAYLOAD_CHARS:
-            raise LimitExceeded("characters of a payload", len(content), limits.PAYLOAD_CHARS, "ask for less")
+        content = text_of(content)
+        # An escape takes up to six bytes: shorter texts need no counting.
+        if len(content) > limits.PAYLOAD_BYTES // 6:
+            size_bytes = len(msgspec.json.encode(content))
+            if size_bytes > limits.PAYLOAD_BYTES:
+                raise LimitExceeded("bytes of a payload", size_bytes, limits.PAYLOAD_BYTES, "ask for less")
         alias = f"{dtype}_{len(self._aliases)}"
         key = alias if self._bank is None else self._bank.log.new_id()
         self._hold(key, content)

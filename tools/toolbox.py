@@ -64,9 +64,7 @@ class Toolbox:
             return self._called(tool, given, named)
 
         hints = get_type_hints(tool.raw) | {"return": dict[str, Any]}
-        parameters = [
-            each.replace(annotation=hints.get(each.name, Any)) for each in tool.signature.parameters.values()
-        ]
+        parameters = [each.replace(annotation=hints.get(each.name, Any)) for each in tool.signature.parameters.values()]
         function.__name__ = function.__qualname__ = tool.name
         function.__doc__ = tool.doc
         function.__annotations__ = hints
@@ -154,9 +152,7 @@ def build_tools(
     return Toolbox(desk, dict(_raw_tools(desk)), _python_tools(desk), clock)
 
 
-def _opened(
-    ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None
-) -> Source | None:
+def _opened(ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None) -> Source | None:
     if ontology is None and endpoint is None:
         return None
     from rbank_es.sparql.source import open_source

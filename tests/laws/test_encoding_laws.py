@@ -12,7 +12,20 @@ from rbank_es.events import Ref
 from rbank_es.items import Item
 from rbank_es.tools.encoding import EXACT, LEAST_CAP_CHARS, encode, size
 
-AWKWARD_KEYS = ("0", "10", "2", "-1", "1.5", "", "ok", "truncated", "next", "__proto__", "__dspy_tool_bridge_error__")
+AWKWARD_KEYS = (
+    "0",
+    "10",
+    "2",
+    "-1",
+    "1.5",
+    "",
+    "ok",
+    "truncated",
+    "next",
+    "__proto__",
+    "__dspy_tool_bridge_error__",
+    "constructor",
+)
 leaves = st.one_of(
     st.none(),
     st.booleans(),

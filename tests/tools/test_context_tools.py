@@ -1,0 +1,154 @@
+"""Looking behind a handle: stats, peek, slice, find; bounded whatever is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rbank_es.bank import Bank
+from rbank_es.tools.desk import ToolPolicy
+from rbank_es.tools.encoding import size
+from rbank_es.tools.store import Store
+from rbank_es.tools.toolbox import Toolbox
+from tests.tools.desks import bank_at, desk_for, toolbox_for
+
+TEXT = "".join(f"line {n}: the quick brown fox\n" for n in range(2_000))
+
+
+@pytest.fixture(scope="module")
+def toolbox(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with bank_at(tmp_path_factory.mktemp("tools") / "bank") as bank:
+        yield toolbox_for(desk_for(bank))
+
+
+@pytest.fixture(scope="module")
+def handle(toolbox: Toolbox) -> dict[str, Any]:
+    """The handle of `TEXT`."""
+    ref = toolbox.desk.store.put(TEXT, "text")
+    return {"key": ref.key}
+
+
+def test_stats_say_how_large_it_is(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    stats = toolbox.call("ctx_stats", {"ref": handle})
+    assert (stats["length"], stats["lines"], stats["dtype"], len(stats["sha256"])) == (len(TEXT), 2_000, "text", 64)
+
+
+def test_a_peek_is_the_beginning(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    peek = toolbox.call("ctx_peek", {"ref": handle})
+    assert (peek["text"], peek["has_more"], peek["length"]) == (TEXT[:200], True, len(TEXT))
+    assert toolbox.call("ctx_peek", {"ref": handle, "n": 0})["text"] == ""
+
+
+def test_a_peek_of_everything_is_bounded(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    peek = toolbox.call("ctx_peek", {"ref": handle, "n": 10**9})
+    assert size(peek) <= 1_000 and len(peek["text"]) > 700 and TEXT.startswith(peek["text"])
+
+
+def test_slices_put_together_are_the_whole(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    parts, start = [], 0
+    while True:
+        part = toolbox.call("ctx_slice", {"ref": handle, "start": start, "end": len(TEXT)})
+        assert size(part) <= 4_000 and part["start"] == start
+        parts.append(part["text"])
+        if not part["has_more"]:
+            break
+        start = part["next_start"]
+    assert "".join(parts) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "shown"),
+    [(10, 10, ""), (20, 10, ""), (10**12, 10**13, ""), (0, 4, "line"), (len(TEXT) - 4, 10**15, "fox\n")],
+)
+def test_slices_beyond_the_end_or_the_wrong_way_round_are_empty_or_clamped(
+    toolbox: Toolbox, handle: dict[str, Any], start: int, end: int, shown: str
+) -> None:
+    part = toolbox.call("ctx_slice", {"ref": handle, "start": start, "end": end})
+    assert part["ok"] and part["text"] == shown and part["length"] == len(TEXT)
+
+
+@pytest.mark.parametrize("arguments", [{"start": -1, "end": 3}, {"start": 0, "end": -5}])
+def test_negative_offsets_are_refused_with_what_to_do(
+    toolbox: Toolbox, handle: dict[str, Any], arguments: dict[str, int]
+) -> None:
+    error = toolbox.call("ctx_slice", {"ref": handle, **arguments})["error"]
+    assert error["code"] == "bad_range" and "ctx_stats" in error["hint"]
+
+
+def test_find_gives_offsets_and_tiny_snippets(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    found = toolbox.call("ctx_find", {"ref": handle, "pattern": "LINE 7:", "k": 3})
+    [hit] = found["hits"]
+    assert TEXT[hit["start"] : hit["end"]] == "line 7:" and "quick brown" in hit["snippet"]
+    assert found["has_more"] is False
+
+
+def test_find_can_be_continued(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    seen: list[int] = []
+    start = 0
+    for _ in range(4):
+        found = toolbox.call("ctx_find", {"ref": handle, "pattern": "fox", "start": start})
+        assert size(found) <= 1_000 and found["has_more"]
+        seen += [hit["start"] for hit in found["hits"]]
+        start = found["next_start"]
+    assert seen == [at for at in range(len(TEXT)) if TEXT.startswith("fox", at)][: len(seen)]
+
+
+def test_a_pattern_of_nothing_moves_on(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    found = toolbox.call("ctx_find", {"ref": handle, "pattern": "x*", "k": 2})
+    assert [hit["start"] for hit in found["hits"]] == [0, 1] and found["next_start"] == 2
+
+
+def test_a_pattern_that_backtracks_for_ever_is_stopped_and_the_tool_still_works(toolbox: Toolbox) -> None:
+    ref = toolbox.desk.store.put("a" * 5_000 + "b", "text")
+    error = toolbox.call("ctx_find", {"ref": ref.key, "pattern": r"(a+a+)+$"})["error"]
+    assert error["code"] == "timeout" and "plainer pattern" in error["hint"]
+    assert toolbox.call("ctx_find", {"ref": ref.key, "pattern": "b"})["hits"][0]["start"] == 5_000
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a-", "*", "(?P<x", "a{9999999999}", "(?<=a*)b" + "(" * 50])
+def test_what_is_no_pattern_is_said_to_be_none(toolbox: Toolbox, handle: dict[str, Any], pattern: str) -> None:
+    result = toolbox.call("ctx_find", {"ref": handle, "pattern": pattern})
+    assert result["ok"] or (result["error"]["code"] in ("bad_pattern", "timeout", "tool_failed"))
+    assert size(result) <= 1_000
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.text(max_size=9_000),
+    start=st.integers(-5, 10_000),
+    end=st.integers(-5, 10_000),
+    pattern=st.one_of(st.text(max_size=20), st.sampled_from((".", "\\w+", "a|b", "$", "^"))),
+    k=st.integers(-3, 10**6),
+)
+def test_whatever_is_asked_every_answer_fits(
+    toolbox: Toolbox, content: str, start: int, end: int, pattern: str, k: int
+) -> None:
+    ref = toolbox.desk.store.put(content, "text")
+    for name, arguments, cap_chars in (
+        ("ctx_stats", {}, 1_000),
+        ("ctx_peek", {"n": end}, 1_000),
+        ("ctx_slice", {"start": start, "end": end}, 4_000),
+        ("ctx_find", {"pattern": pattern, "k": k, "start": start}, 1_000),
+    ):
+        result = toolbox.call(name, {"ref": ref.key, **arguments})
+        assert size(result) <= cap_chars
+        assert result["ok"] or result["error"]["hint"]
+
+
+def test_the_naive_mode_gives_the_whole_slice(tmp_path: Path) -> None:
+    with bank_at(tmp_path / "bank") as bank:
+        naive = toolbox_for(desk_for(bank, ToolPolicy(payloads="naive")))
+        ref = naive.desk.store.put(TEXT, "text")
+        assert naive.call("ctx_slice", {"ref": ref.key, "start": 0, "end": len(TEXT)})["text"] == TEXT
+
+
+def test_a_payload_of_the_bank_can_be_looked_into_by_a_later_run(tmp_path: Path) -> None:
+    with bank_at(tmp_path / "bank") as bank:
+        key = toolbox_for(desk_for(bank)).call("put", {"content": TEXT[:19_000]})["key"]
+        assert Store(bank, "run-2").peek(key, 6) == "line 0"
+    with Bank.open(tmp_path / "bank") as again:
+        assert toolbox_for(desk_for(again)).call("ctx_peek", {"ref": key, "n": 6})["text"] == "line 0"

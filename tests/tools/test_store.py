@@ -1,0 +1,132 @@
+"""The store: payloads behind handles, in memory and in a bank's own texts."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
+from rbank_es.events import NoteLogged, Ref, ToolCalled
+from rbank_es.tools.store import Store
+from tests.tools.desks import RUN, bank_at, desk_for, toolbox_for
+
+
+def test_a_handle_shows_metadata_and_never_the_payload() -> None:
+    ref = Store().put("x" * 400_000, "results")
+    assert repr(ref) == "Ref('results_0', results, 400000 chars)"
+    assert ref.prev == "x" * 80
+    assert len(repr(ref)) < 100
+
+
+def test_what_is_put_can_be_got_peeked_sliced_and_counted() -> None:
+    store = Store()
+    text = "one\ntwo\nthrée"
+    ref = store.put(text, "text")
+    assert store.get(ref) == text
+    assert store.peek(ref, 3) == "one"
+    assert store.slice(ref, 4, 7) == "two"
+    assert store.slice(ref, 4, 10**9) == "two\nthrée"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert store.stats(ref) == {"key": "text_0", "dtype": "text", "length": 13, "lines": 3, "sha256": digest}
+
+
+def test_every_form_of_a_handle_names_the_same_payload() -> None:
+    store = Store()
+    ref = store.put("payload", "results")
+    handles = (ref, ref.key, "results_0", {"key": ref.key, "dtype": "results"}, {"alias": "results_0"})
+    assert {store.get(handle) for handle in handles} == {"payload"}
+
+
+@pytest.mark.parametrize(
+    "handle", ["", "results_9", "x" * 9_999, {}, {"key": 7}, {"key": ""}, Ref("no", "text", 1, "")]
+)
+def test_what_names_nothing_is_refused(handle: object) -> None:
+    with pytest.raises(UnknownHandle, match="give the handle that a tool returned"):
+        Store().get(handle)  # type: ignore[arg-type]
+
+
+def test_negative_offsets_are_refused() -> None:
+    store = Store()
+    ref = store.put("payload", "text")
+    with pytest.raises(BadInput, match="can't be negative"):
+        store.slice(ref, -3, 2)
+    with pytest.raises(BadInput, match="can't be negative"):
+        store.peek(ref, -1)
+
+
+def test_a_payload_over_the_limit_is_refused() -> None:
+    with pytest.raises(LimitExceeded, match="bytes of a payload"):
+        Store().put('"' * (limits.PAYLOAD_BYTES // 2 + 1), "text")
+
+
+def test_a_store_without_a_bank_has_a_limit_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STORE_CHARS", 10)
+    store = Store()
+    store.put("12345678", "text")
+    with pytest.raises(LimitExceeded, match="held in memory"):
+        store.put("123", "text")
+
+
+@pytest.mark.parametrize("size", [10, limits.INLINE_TEXT_BYTES + 1, 15_000])
+def test_a_handle_of_a_recorded_call_survives_the_process(tmp_path: Path, size: int) -> None:
+    """The key is the id of the event that holds the payload, inline or stored apart."""
+    content = "é" * size
+    with bank_at(tmp_path / "bank") as bank:
+        handle = toolbox_for(desk_for(bank)).call("put", {"content": content})
+        ref = Store(bank, RUN).resolve(handle)
+        event = bank.events(types={"tool_called"})
+        assert [call.id for call in event] == [handle["key"]] == [ref.key]
+    with Bank.open(tmp_path / "bank") as again:
+        later = Store(again, RUN)
+        assert later.get(handle["key"]) == later.get("text_0") == content
+        assert later.resolve("text_0").sz == size
+
+
+def test_an_alias_is_known_in_its_own_run_only(tmp_path: Path) -> None:
+    with bank_at(tmp_path / "bank") as bank:
+        toolbox_for(desk_for(bank)).call("put", {"content": "mine"})
+        assert Store(bank, RUN).get("text_0") == "mine"
+        with pytest.raises(UnknownHandle):
+            Store(bank, "run-2").get("text_0")
+
+
+def test_an_event_that_is_no_call_is_no_payload(tmp_path: Path) -> None:
+    with bank_at(tmp_path / "bank") as bank:
+        note = bank.append(NoteLogged(note='{"a": 1}')).events[0].id
+        silent = bank.append(ToolCalled(run=RUN, tool="event_log")).events[0].id
+        for key in (note, silent):
+            with pytest.raises(UnknownHandle):
+                Store(bank, RUN).get(key)
+
+
+def test_an_erased_payload_is_said_to_be_erased(tmp_path: Path) -> None:
+    with bank_at(tmp_path / "bank") as bank:
+        handle = toolbox_for(desk_for(bank)).call("put", {"content": "secret words " * 300})
+        bank.erase(text="secret words " * 300)
+        with pytest.raises(UnknownHandle, match="erased"):
+            Store(bank, RUN).get(handle["key"])
+
+
+def test_payloads_beyond_what_memory_keeps_are_read_from_the_bank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PAYLOADS_KEPT_CHARS", 5_000)
+    with bank_at(tmp_path / "bank") as bank:
+        toolbox = toolbox_for(desk_for(bank))
+        handles = [toolbox.call("put", {"content": str(n) * 4_000}) for n in range(5)]
+        assert [toolbox.desk.store.get(handle)[:3] for handle in handles] == ["000", "111", "222", "333", "444"]
+
+
+def test_a_file_can_stand_behind_a_handle(tmp_path: Path) -> None:
+    path = tmp_path / "graph.nq"
+    path.write_text("<a> <b> <c> .\n", encoding="utf-8")
+    store = Store()
+    ref = store.attach(path, "d" * 64, "graph", "1 triple")
+    assert (ref.sz, store.get("graph_0"), ref.prev) == (14, "<a> <b> <c> .\n", "1 triple")
+    path.unlink()
+    with pytest.raises(UnknownHandle, match="load it again"):
+        store.get(ref)
