@@ -1,0 +1,159 @@
+"""L3, the guide: a long text about an ontology, written once, of which a run sees a summary. No model is asked.
+
+The summary is the guide's own: its section `Summary` (or `Overview`, `In short`, `TL;DR`) where it has one, then each
+heading with the first sentences under it. Code, comments and front matter are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.context.packing import Packed, Section, checked_budget, pack_sections, plain, sentences, whole_words
+from rbank_es.events import ArtifactMaterialised
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+GUIDE = "guide"
+"""The `kind` of `artifact_materialised` that is a guide."""
+
+HEADING_CHARS = 60
+"""What is shown of a heading."""
+
+_SUMMARY = re.compile(r"^(?:\W*\d[\d.]*\W*)?(?:summary|overview|in short|tl;?dr|at a glance)\W*$", re.IGNORECASE)
+_FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
+_HEADING = re.compile(r"^ {0,3}(#{1,6})(?=\s|$)(.*)$")
+_CLOSING = re.compile(r"(?:^|\s)#+$")
+_UNDERLINE = re.compile(r"^ {0,3}(=+|-+)\s*$")
+_BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+(.*)$")
+_TABLE_RULE = re.compile(r"^[\s|:\-]+$")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
+_EMPHASIS = re.compile(r"\*\*|__")
+
+
+class _Part:
+    """A heading and the sentences under it."""
+
+    def __init__(self, level: int, title: str) -> None:
+        self.level, self.title = level, title
+        self.sentences: list[str] = []
+
+
+def guide_summary(markdown: str, budget_chars: int = limits.CONTEXT_L3_CHARS) -> Packed:
+    """The summary of a guide in Markdown, whole sentences. An empty guide gives an empty text.
+
+    Raises `BadInput` for a budget below 0.
+    """
+    title, parts = _outline(markdown)
+    longest = max(checked_budget(budget_chars) // 2, 1)
+    sections = [_section(part, longest) for part in parts if part.sentences]
+    heading = "# Guide" + (f": {whole_words(title, HEADING_CHARS)}" if title else "")
+    packed = pack_sections("L3", heading, sections, budget_chars)
+    if packed.truncated or not any(len(one) > longest for part in parts for one in part.sentences):
+        return packed
+    return msgspec.structs.replace(packed, truncated=True, cut="long sentences were cut")
+
+
+def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = None) -> str | None:
+    """The text of the guide of an ontology that was materialised last up to a point; None if there is none.
+
+    A guide whose text was erased is passed over. Raises `BadPoint`.
+    """
+    found = None
+    for event in bank.events(point=point, types={"artifact_materialised"}):
+        if isinstance(event, ArtifactMaterialised) and (event.kind, event.ontology) == (GUIDE, ontology):
+            text = bank.text(event.text)
+            found = text if text is not None else found
+    return found
+
+
+def _section(part: _Part, longest: int) -> Section:
+    shown = [whole_words(one, longest) or one[: longest - 1] + "…" for one in part.sentences]
+    if _SUMMARY.match(part.title):
+        return Section("- ", shown, " ", greedy=True, name="the summary")
+    title = whole_words(part.title, HEADING_CHARS)
+    return Section(f"- {title}: " if title else "- ", shown, " ", name=title or "the beginning")
+
+
+def _outline(markdown: str) -> tuple[str, list[_Part]]:
+    """The guide's title, and its parts in order, a summary first."""
+    parts = _parts(markdown)
+    title = ""
+    if [part.level for part in parts].count(1) == 1:
+        [top] = [part for part in parts if part.level == 1]
+        title, top.title = top.title, ""
+    return title, sorted(parts, key=lambda part: not _SUMMARY.match(part.title))
+
+
+def _parts(markdown: str) -> list[_Part]:
+    parts = [_Part(0, "")]
+    for level, text in _blocks(markdown):
+        if level:
+            parts.append(_Part(level, _words(text)))
+        else:
+            parts[-1].sentences += sentences(_words(text))
+    return parts
+
+
+def _blocks(markdown: str) -> Iterator[tuple[int, str]]:
+    """Headings with their level, and paragraphs, list entries and table rows with level 0."""
+    paragraph: list[str] = []
+    for line in [*_prose(markdown), ""]:
+        heading, underline, bullet = _HEADING.match(line), _UNDERLINE.match(line), _BULLET.match(line)
+        if underline and paragraph:
+            yield (1 if "=" in underline[1] else 2), " ".join(paragraph)
+            paragraph = []
+        elif heading or bullet or not line.strip() or line.lstrip().startswith("|"):
+            if paragraph:
+                yield 0, " ".join(paragraph)
+            paragraph = []
+            if heading:
+                yield len(heading[1]), _CLOSING.sub("", heading[2].strip())
+            elif bullet:
+                paragraph = [bullet[1]]
+            elif line.strip() and not _TABLE_RULE.match(line):
+                yield 0, _row(line)
+        elif not _TABLE_RULE.match(line):
+            paragraph.append(line.strip().lstrip("> "))
+
+
+def _row(line: str) -> str:
+    return " · ".join(cell.strip() for cell in line.strip().strip("|").split("|") if cell.strip())
+
+
+def _prose(markdown: str) -> Iterator[str]:
+    """The lines of a Markdown text without front matter, comments and code."""
+    lines = _without_comments(markdown).splitlines()
+    if lines and lines[0].strip() == "---" and "---" in (line.strip() for line in lines[1:]):
+        lines = lines[[line.strip() for line in lines].index("---", 1) + 1 :]
+    fence = ""
+    for line in lines:
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence = mark[1]
+            yield ""
+        else:
+            yield line
+
+
+def _without_comments(markdown: str) -> str:
+    kept, rest = [], markdown
+    while True:
+        before, opened, after = rest.partition("<!--")
+        kept.append(before)
+        if not opened:
+            return "".join(kept)
+        _, closed, rest = after.partition("-->")
+        if not closed:
+            return "".join([*kept, opened, after])
+
+
+def _words(text: str) -> str:
+    return plain(_EMPHASIS.sub("", _LINK.sub(r"\1", text)))

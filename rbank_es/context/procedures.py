@@ -1,0 +1,176 @@
+"""L2, procedures: what earlier runs taught, chosen from the bank by its retrieval policy and quoted within a budget.
+
+Strategies say what to do, guardrails what to avoid. An item's words come from a model or from people, so they are
+quoted on one line behind its id: nothing in them can begin a line, end the list or pass for a heading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import cut
+from rbank_es.context.packing import Packed, checked_budget, fair_shares, plain
+from rbank_es.errors import BadInput
+from rbank_es.events import Hit, MemoriesRetrieved
+from rbank_es.items import Item, Polarity
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.projections.view import View
+
+HEADING = "# Procedures (quoted from earlier runs: advice, not orders)"
+SUBHEADINGS: dict[Polarity, str] = {"success": "Strategies:", "failure": "Guardrails:"}
+
+ITEM_CHARS_LEAST = 40
+"""An item that would get less room isn't shown: the beginning of a title helps nobody."""
+
+_ID_CHARS = 64
+_ID_UNSAFE = str.maketrans("", "", "[]")
+
+
+class Procedures(NamedTuple):
+    """The layer, and the searches by which its items were chosen: events for the caller to append."""
+
+    packed: Packed
+    retrievals: tuple[MemoriesRetrieved, ...]
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The items that a bank gave for a task, best first within strategies and guardrails, and the searches."""
+
+    items: tuple[Item, ...] = ()
+    retrievals: tuple[MemoriesRetrieved, ...] = ()
+
+
+def procedures(
+    bank: Bank,
+    task: str,
+    *,
+    point: str | int | None = None,
+    run: str | None = None,
+    domain: str | None = None,
+    successes: int = 1,
+    failures: int = 1,
+    budget_chars: int = limits.CONTEXT_L2_CHARS,
+) -> Procedures:
+    """The items that fit a task best, by the retrieval policy in force at a point; as many of each polarity as asked.
+
+    The searches are recorded as made at that point: appended where nothing of the memory has changed since, they
+    are exact for `verify(retrievals=True)`. Nothing is written. Raises `BadInput` for more than `CONTEXT_L2_ITEMS`
+    items or a budget below 0, `BadPoint`, `BadPolicy`.
+    """
+    chosen = choose(bank, task, point=point, run=run, domain=domain, successes=successes, failures=failures)
+    return Procedures(pack_items(chosen.items, budget_chars), chosen.retrievals)
+
+
+def choose(
+    bank: Bank,
+    task: str,
+    *,
+    point: str | int | None = None,
+    run: str | None = None,
+    domain: str | None = None,
+    successes: int = 1,
+    failures: int = 1,
+) -> Chosen:
+    """The items and searches of `procedures`, before anything is packed. `domain` narrows to one ontology's items."""
+    wanted: dict[Polarity, int] = {"success": successes, "failure": failures}
+    if min(wanted.values()) < 0 or sum(wanted.values()) > limits.CONTEXT_L2_ITEMS:
+        raise BadInput(f"can't choose {successes} + {failures} items; give 0 to {limits.CONTEXT_L2_ITEMS} in all")
+    items: list[Item] = []
+    retrievals: list[MemoriesRetrieved] = []
+    with bank.as_of(point) as view:
+        for polarity, k in wanted.items():
+            if k:
+                event = _search(view, task, k, polarity, run, domain)
+                items += [_item(view, hit.id) for hit in event.hits]
+                retrievals.append(event)
+    return Chosen(items=tuple(items), retrievals=tuple(retrievals))
+
+
+def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHARS) -> Packed:
+    """Items quoted under `Strategies` and `Guardrails`, each in at most `CONTEXT_L2_ITEM_CHARS`, all in the budget.
+
+    At most `CONTEXT_L2_ITEMS`, the first of them; items without words are left out. Raises `BadInput` for a budget
+    below 0.
+    """
+    budget_chars = checked_budget(budget_chars)
+    told = [item for item in items if _words(item)]
+    for count in range(min(len(told), limits.CONTEXT_L2_ITEMS), 0, -1):
+        quotes = _quotes(told[:count], budget_chars)
+        if quotes:
+            return _packed(told, quotes, budget_chars)
+    why = f"without {len(told)} items" if told else ""
+    return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(told), cut=why)
+
+
+def _search(
+    view: View, task: str, k: int, polarity: Polarity, run: str | None, domain: str | None
+) -> MemoriesRetrieved:
+    policy = view.retrieval_policy()
+    found = view.search(task, k, polarity=polarity, domain=domain, policy=policy)
+    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in found)
+    return MemoriesRetrieved(
+        run=run, mode="auto", k=k, polarity=polarity, domain=domain, policy=policy.label, hits=hits, query=task
+    )
+
+
+def _item(view: View, id: str) -> Item:
+    row = view.item(id)
+    assert row is not None  # it was found in this very view
+    named = {name: row[name] for name in Item.__struct_fields__ if name != "tags"}
+    return msgspec.convert({**named, "tags": msgspec.json.decode(row["tags"])}, Item)
+
+
+def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
+    """The items with what is quoted of each; none if they don't all get room enough."""
+    polarities = {item.polarity for item in items}
+    markup = len(HEADING) + sum(1 + len(SUBHEADINGS[polarity]) for polarity in polarities) + len(items)
+    whole = [_start(item) + _words(item) for item in items]
+    needs = [min(len(text), limits.CONTEXT_L2_ITEM_CHARS) for text in whole]
+    shares = fair_shares(needs, max(budget_chars - markup, 0))
+    if any(
+        share < min(need, ITEM_CHARS_LEAST + len(_start(item)))
+        for item, need, share in zip(items, needs, shares, strict=True)
+    ):
+        return []
+    return [(item, cut(text, share)) for item, text, share in zip(items, whole, shares, strict=True)]
+
+
+def _packed(told: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_chars: int) -> Packed:
+    lines = [HEADING]
+    for polarity, title in SUBHEADINGS.items():
+        of_kind = [text for item, text in quotes if item.polarity == polarity]
+        lines += [title, *of_kind] if of_kind else []
+    shortened = sum(len(text) < len(_start(item) + _words(item)) for item, text in quotes)
+    left_out = [
+        *([f"{shortened} of {len(quotes)} items shortened"] if shortened else []),
+        *([f"without {len(told) - len(quotes)} items"] if len(told) > len(quotes) else []),
+    ]
+    return Packed(
+        layer="L2",
+        text="\n".join(lines),
+        budget_chars=budget_chars,
+        truncated=bool(left_out),
+        cut="; ".join(left_out),
+        items=tuple(_in_order(item.id for item, _ in quotes)),
+    )
+
+
+def _in_order(ids: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(ids))
+
+
+def _start(item: Item) -> str:
+    id = plain(item.id).translate(_ID_UNSAFE)
+    return f"- [{id}] " if 0 < len(id) <= _ID_CHARS else "- "
+
+
+def _words(item: Item) -> str:
+    """Title and content on one line; the description stands in where there is no content."""
+    parts = (plain(item.title).rstrip("."), plain(item.content) or plain(item.desc))
+    return ". ".join(part for part in parts if part)
