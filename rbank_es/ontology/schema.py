@@ -58,6 +58,8 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     header, and not a blank node that only serves one of these."""
     triples: int = 0
     """All triples with it as predicate."""
+    mentions: int = 0
+    """Triples with it as object: how often other terms refer to it."""
     functional: bool = False
     inverse_functional: bool = False
     transitive: bool = False
