@@ -14,7 +14,7 @@ in their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Annotated, NamedTuple
@@ -126,27 +126,54 @@ class _Peer:
         return _distinct_words(self.item.content)
 
 
+class _Peers:
+    """Items to weigh against, in order, and which of them hold a word."""
+
+    def __init__(self) -> None:
+        self._all: list[_Peer] = []
+        self._holding: dict[str, list[int]] = {}
+
+    def add(self, peer: _Peer) -> None:
+        for word in peer.words:
+            self._holding.setdefault(word, []).append(len(self._all))
+        self._all.append(peer)
+
+    def like(self, words: frozenset[str], content_min: tuple[int, int]) -> Iterable[_Peer]:
+        """Those whose contents may be similar enough, in order.
+
+        A content that is has at least `needed` of these words, so it has at least one of any `len(words) - needed + 1`
+        of them: the rarest are looked up (prefix filtering; Chaudhuri, Ganti, Kaushik: A primitive operator for
+        similarity joins in data cleaning, 2006).
+        """
+        numerator, denominator = content_min
+        needed = -(-numerator * len(words) // denominator)
+        if not needed:
+            return self._all
+        rarest = sorted(words, key=lambda word: (len(self._holding.get(word, ())), word))[: len(words) - needed + 1]
+        return (self._all[at] for at in sorted({at for word in rarest for at in self._holding.get(word, ())}))
+
+
 class _Known:
     """The ids that exist and the items to weigh against, candidates that were added included."""
 
     def __init__(self, state: State) -> None:
         self.ids = set(state.items)
-        self._peers: dict[tuple[str, str], list[_Peer]] = {}
+        self._peers: dict[tuple[str, str], _Peers] = {}
         live = (entry for entry in state.items.values() if entry.state == "active" and not entry.erased)
         for entry in sorted(live, key=lambda entry: (entry.born_seq, entry.item.id)):
             self.add(entry.item)
 
     def add(self, item: Item) -> None:
         self.ids.add(item.id)
-        self._peers.setdefault((item.src, item.polarity), []).append(_Peer(item))
+        self._peers.setdefault((item.src, item.polarity), _Peers()).add(_Peer(item))
 
-    def peers(self, item: Item) -> Sequence[_Peer]:
-        return self._peers.get((item.src, item.polarity), ())
+    def peers(self, item: Item) -> _Peers:
+        return self._peers.get((item.src, item.polarity)) or _Peers()
 
 
-def _first_twin(policy: Dedup, item: Item, peers: Sequence[_Peer]) -> tuple[Item, Likeness] | None:
+def _first_twin(policy: Dedup, item: Item, peers: _Peers) -> tuple[Item, Likeness] | None:
     new = _Peer(item)
-    for old in peers:
+    for old in peers.like(new.words, policy.content_min):
         if not _titles_may_match(policy, new.title_chars, old.title_chars):
             continue
         likeness = _likeness(policy, new, old)
