@@ -196,6 +196,22 @@ ONTOLOGY_BYTES = 256 * MIB
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
 """Characters of one literal in an ontology that are looked at when it is described."""
 
+ONTOLOGY_TOLERANT_BYTES = 16 * MIB
+"""The largest file that is read again by rdflib where pyoxigraph refuses it: rdflib takes a second for 2 MiB."""
+
+ONTOLOGY_IRI_CHARS = 2_000
+"""Characters of an IRI; classes and properties with longer ones are not described."""
+
+ONTOLOGY_LABEL_CHARS = 120
+ONTOLOGY_COMMENT_CHARS = 500
+"""What is kept of a label and of a definition when an ontology is described."""
+
+TYPED_USES = 2_000
+"""Pairs of class and property, and steps from class to class, that are kept of an ontology's data, most used first."""
+
+DISJOINT_PAIRS = 10_000
+"""Pairs of disjoint classes that are kept: a hundred classes that exclude each other make half of them."""
+
 GRAPH_CACHE_ENTRIES = 32
 """Parsed graphs that are kept on disk; the one used least recently goes first."""
 
