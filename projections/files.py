@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from rbank_es import limits
-from rbank_es.errors import ProjectionError
+from rbank_es.errors import ProjectionError, ProjectionUnavailable
 
 LOCK = "derived.lock"
 """Held, in the file's folder, by whoever writes derived files. Who needs the log's own lock as well takes it after."""
@@ -61,9 +61,14 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 def refused(path: Path, action: str, error: Exception) -> ProjectionError:
     """The error that says what the system or SQLite refused to do with a file of read models."""
-    return ProjectionError(
+    if isinstance(error, sqlite3.Error) and is_damage(error):
+        return ProjectionError(
+            f"can't {action} the read models in {path}: {error}. The log is as it was. "
+            "Make them anew with: rbank-es project BANK --rebuild"
+        )
+    return ProjectionUnavailable(
         f"can't {action} the read models in {path}: {error}. The log is as it was. "
-        "If the place can be written and the disk isn't full, run: rbank-es project BANK --rebuild"
+        "Make room there, or make it writable, and run the same again"
     )
 
 

@@ -30,6 +30,7 @@ RBankError                       exit code of the command line
 │   └── LogBusy                  4   another writer holds the log for too long
 ├── QueryFailed                  2   a query that was run and gave no answer: time, memory, the endpoint (code, hint)
 ├── ProjectionError              3   a read model can't be built or read
+│   └── ProjectionUnavailable    2   the system refused: read-only, disk full, I/O error
 └── CheckFailed                  1   a verification found a difference
 """
 
@@ -293,6 +294,12 @@ class ProjectionError(RBankError):
     """A read model can't be built or read."""
 
     exit_code = 3
+
+
+class ProjectionUnavailable(ProjectionError):
+    """The system refused to let a read model be written or read: a read-only place, a full disk, an I/O error."""
+
+    exit_code = 2
 
 
 class CheckFailed(RBankError):

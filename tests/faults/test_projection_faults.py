@@ -462,7 +462,7 @@ def test_a_full_disk_leaves_the_old_file(models: ReadModels) -> None:
     command[2] = command[2].replace('"PRAGMA cache_size = 1"', '"SELECT 1"')
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
-    assert "ProjectionError: can't write the read models" in done.stderr
+    assert "ProjectionUnavailable: can't write the read models" in done.stderr
     assert dump(models.path) == before
     models.catch_up(LOG)
     assert_sound(models)
