@@ -20,6 +20,7 @@ FLOORS = {
     "rbank_es.events": (0, "vocabulary"),
     "rbank_es.items": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
+    "rbank_es.data": (1, "data"),
     "rbank_es.digests": (1, "state"),
     "rbank_es.diff": (1, "state"),
     "rbank_es.log": (1, "log"),

@@ -1,0 +1,46 @@
+"""What comes with the package: an ontology of an invented coast with all that goes with it, and endpoint profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from rbank_es.errors import BadInput
+
+LIGHTS = "lights"
+"""Name of the shipped ontology, as commands take it and as its items' `domain` says."""
+
+_SUFFIXES = frozenset({".ttl", ".md", ".toml", ".json"})
+
+
+class Companions(NamedTuple):
+    """The shipped ontology and what was written about it.
+
+    `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`,
+    `tasks` questions with the query that answers each, and one that seems to.
+    """
+
+    ontology: Path
+    guide: Path
+    constraints: Path
+    seed: Path
+    tasks: Path
+
+
+def shipped(name: str) -> Path:
+    """The path of a shipped file, such as `lights.ttl`. Raises `BadInput` where none is called so."""
+    files = {path.name: path for path in Path(__file__).parent.iterdir() if path.suffix in _SUFFIXES}
+    if name not in files:
+        raise BadInput(f"no file called {name!r} comes with rbank-es; there are: {', '.join(sorted(files))}")
+    return files[name]
+
+
+def lights() -> Companions:
+    """The paths of the shipped ontology and of its companions."""
+    return Companions(
+        ontology=shipped("lights.ttl"),
+        guide=shipped("lights_guide.md"),
+        constraints=shipped("lights_constraints.toml"),
+        seed=shipped("lights_seed.json"),
+        tasks=shipped("lights_tasks.json"),
+    )
