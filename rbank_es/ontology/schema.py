@@ -27,7 +27,9 @@ class ClassInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parents: tuple[str, ...] = ()
     """Named superclasses, direct ones."""
     instances: int = 0
-    """Things typed with this very class, not with a subclass."""
+    """Things typed with this very class, not with a subclass, that belong to the data (see `levels`)."""
+    values: int = 0
+    """Likewise those that belong to the vocabulary itself: tags, ranks, units, to which its classes point."""
     degree: int = 0
     """How many properties name it as domain or range: how much hangs on it."""
     declared: bool = False
@@ -42,7 +44,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A property: one that is declared, or used as a predicate."""
+    """A property: one that is declared, used as a predicate, or named by a constraint or a hierarchy."""
 
     iri: str
     kind: Kind = "property"
@@ -54,8 +56,8 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     inverses: tuple[str, ...] = ()
     """Properties that are declared to be its inverse, in either direction."""
     uses: int = 0
-    """Triples with it as predicate whose subject is an instance: neither a class, a property, a shape nor an ontology
-    header, and not a blank node that only serves one of these."""
+    """Triples with it as predicate whose subject belongs to the data: neither a class, a property, a shape, an ontology
+    header or a value of the vocabulary, nor a blank node that only serves one of these (see `levels`)."""
     triples: int = 0
     """All triples with it as predicate."""
     mentions: int = 0
@@ -120,8 +122,10 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     definition_properties: dict[str, int] = {}
     """Properties that explain things (rdfs:comment, skos:definition, …), likewise."""
     individuals: int = 0
-    """Typed things that are neither classes, properties, shapes nor ontologies."""
+    """Typed things that belong to the data: neither to the schema nor to the values of its vocabulary."""
     graphs: tuple[str, ...] = ()
     """IRIs of the named graphs."""
     shapes: int = 0
+    """SHACL node shapes."""
     concepts: int = 0
+    """Things typed skos:Concept."""

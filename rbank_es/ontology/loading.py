@@ -1,0 +1,84 @@
+"""Loading an ontology: its files found, parsed, described, and kept in the cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput
+from rbank_es.ontology.cache import GraphCache, cache_directory
+from rbank_es.ontology.files import SourceFile, digest_of, find_files
+from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.schema import Schema
+
+__all__ = ["Ontology", "cache_directory", "load_ontology"]
+
+
+class Ontology(msgspec.Struct, frozen=True, kw_only=True):
+    """An ontology with its data: what is known about it, and where all of it can be queried."""
+
+    id: str
+    digest: str
+    """SHA-256 of the content, whatever the files are called and in whatever order they were given."""
+    files: tuple[SourceFile, ...]
+    schema: Schema
+    prefixes: Prefixes
+    quads: Path
+    """The whole dataset as N-Quads, in the cache. Blank nodes of different files are different."""
+    cached: bool
+    """Whether it came from the cache."""
+
+
+def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None = None) -> Ontology:
+    """Load files and directories of RDF as one dataset.
+
+    Args:
+        paths: files in Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD or TriG, or directories of these.
+        id: what to call it in events and memories; unless given, the first path's name without its suffix.
+        cache: where to keep what was parsed, unless it is `cache_directory()`.
+
+    Raises:
+        BadOntology: a file is missing, empty, cut, broken, too large, or no RDF; nothing is fetched from the network.
+        BadInput: `id` has other characters than lower-case letters, digits, `-`, `_` and `.`.
+        CannotWrite: there is no room in the cache.
+    """
+    places = [Path(path) for path in paths]
+    files = find_files(places)
+    name = _name(places, id)
+    digest = digest_of(files)
+    graphs = GraphCache(cache or cache_directory())
+    found = graphs.find(digest)
+    schema, quads = found or graphs.make(digest, lambda quads: _describe(files, quads))
+    return Ontology(
+        id=name,
+        digest=digest,
+        files=files,
+        schema=schema,
+        prefixes=Prefixes(schema.prefixes),
+        quads=quads,
+        cached=found is not None,
+    )
+
+
+def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:
+    """Parse files, write their quads, and describe them."""
+    from rbank_es.ontology.describing import describe
+    from rbank_es.ontology.reading import read_files
+
+    content = read_files(files, quads)
+    return describe(content.triples, content.declared, content.graphs)
+
+
+def _name(places: Sequence[Path], given: str | None) -> str:
+    """The id that was given, or one made from the first path's name."""
+    if given is not None:
+        if not re.fullmatch(r"[a-z0-9_.-]+", given) or len(given) > limits.NAME_CHARS:
+            raise BadInput(f"{given!r} can't be an ontology's id: use lower-case letters, digits, '-', '_' and '.'")
+        return given
+    place = places[0].resolve()
+    stem = place.name if place.is_dir() else place.stem
+    return re.sub(r"[^a-z0-9_.-]+", "-", stem.lower()).strip("-.")[: limits.NAME_CHARS] or "ontology"

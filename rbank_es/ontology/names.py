@@ -1,0 +1,154 @@
+"""The IRIs that describing an ontology goes by, and the terms of the vocabularies that are closed."""
+
+from __future__ import annotations
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+OWL = "http://www.w3.org/2002/07/owl#"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+SKOS = "http://www.w3.org/2004/02/skos/core#"
+SH = "http://www.w3.org/ns/shacl#"
+DCTERMS = "http://purl.org/dc/terms/"
+DC = "http://purl.org/dc/elements/1.1/"
+DCAM = "http://purl.org/dc/dcam/"
+FOAF = "http://xmlns.com/foaf/0.1/"
+SCHEMA = ("http://schema.org/", "https://schema.org/")
+VANN = "http://purl.org/vocab/vann/"
+VOID = "http://rdfs.org/ns/void#"
+VOID_EXT = "http://ldf.fi/void-ext#"
+SD = "http://www.w3.org/ns/sparql-service-description#"
+
+
+def within(namespace: str, local_names: str) -> frozenset[str]:
+    """The IRIs of a namespace that have these local names, given in one text with blanks between."""
+    return frozenset(namespace + name for name in local_names.split())
+
+
+TYPE = RDF + "type"
+FIRST = RDF + "first"
+REST = RDF + "rest"
+NIL = RDF + "nil"
+SUBCLASS = RDFS + "subClassOf"
+SUBPROPERTY = RDFS + "subPropertyOf"
+DOMAIN = RDFS + "domain"
+RANGE = RDFS + "range"
+LABEL = RDFS + "label"
+COMMENT = RDFS + "comment"
+EQUIVALENT_CLASS = OWL + "equivalentClass"
+UNION = OWL + "unionOf"
+INTERSECTION = OWL + "intersectionOf"
+
+CLASS_TYPES = frozenset({OWL + "Class", RDFS + "Class", OWL + "DeprecatedClass"})
+DATATYPE_TYPES = frozenset({RDFS + "Datatype", OWL + "DataRange"})
+PROPERTY_TYPES = (
+    within(RDF, "Property")
+    | within(RDFS, "ContainerMembershipProperty")
+    | within(OWL, "ObjectProperty DatatypeProperty AnnotationProperty FunctionalProperty InverseFunctionalProperty")
+    | within(OWL, "TransitiveProperty SymmetricProperty AsymmetricProperty ReflexiveProperty IrreflexiveProperty")
+    | within(OWL, "OntologyProperty DeprecatedProperty")
+)
+SHAPE_TYPES = frozenset({SH + "NodeShape", SH + "PropertyShape", SH + "Shape"})
+
+DATA_TYPES = (
+    within(OWL, "NamedIndividual Thing") | within(RDFS, "Resource Container") | within(RDF, "Statement Bag Seq Alt")
+)
+"""Types of the schema vocabularies that data carry too: they don't make a thing a part of the schema."""
+
+FORMAL = (RDF, RDFS, OWL, SH)
+"""Namespaces whose types, but for `DATA_TYPES`, make a thing a part of the schema."""
+
+ANYTHING = frozenset({OWL + "Thing", RDFS + "Resource"})
+"""A domain or a range of one of these says nothing."""
+
+LITERAL_TYPES = (
+    within(RDF, "langString dirLangString PlainLiteral HTML XMLLiteral JSON")
+    | within(RDFS, "Literal")
+    | within(OWL, "real rational")
+)
+"""Datatypes outside of XML Schema."""
+
+LABELS = (
+    LABEL,
+    SKOS + "prefLabel",
+    *(namespace + "name" for namespace in SCHEMA),
+    FOAF + "name",
+    DCTERMS + "title",
+    DC + "title",
+    SH + "name",
+    SKOS + "altLabel",
+)
+"""Properties that name things, the best first."""
+
+DEFINITIONS = (
+    SKOS + "definition",
+    COMMENT,
+    DCTERMS + "description",
+    DC + "description",
+    *(namespace + "description" for namespace in SCHEMA),
+    SH + "description",
+    "http://purl.obolibrary.org/obo/IAO_0000115",
+    SKOS + "scopeNote",
+)
+"""Properties that explain things, the best first."""
+
+ANNOTATIONS = (
+    within(RDFS, "label comment seeAlso isDefinedBy")
+    | within(OWL, "versionInfo deprecated priorVersion backwardCompatibleWith incompatibleWith")
+    | within(SKOS, "prefLabel altLabel hiddenLabel note changeNote definition editorialNote example")
+    | within(SKOS, "historyNote scopeNote")
+)
+"""Annotation properties by their own specifications (OWL 2 and SKOS), whether or not a file declares them so."""
+
+_CLOSED_CLASSES = {
+    RDF: (
+        "Alt Bag CompoundLiteral HTML JSON List PlainLiteral Property Seq Statement XMLLiteral dirLangString langString"
+    ),
+    RDFS: "Class Container ContainerMembershipProperty Datatype Literal Resource",
+    OWL: (
+        "AllDifferent AllDisjointClasses AllDisjointProperties Annotation AnnotationProperty AsymmetricProperty Axiom "
+        "Class DataRange DatatypeProperty DeprecatedClass DeprecatedProperty FunctionalProperty "
+        "InverseFunctionalProperty IrreflexiveProperty NamedIndividual NegativePropertyAssertion Nothing "
+        "ObjectProperty Ontology OntologyProperty ReflexiveProperty Restriction SymmetricProperty Thing "
+        "TransitiveProperty rational real"
+    ),
+    SKOS: "Collection Concept ConceptScheme OrderedCollection",
+}
+_CLOSED_PROPERTIES = {
+    RDF: "direction first language object predicate reifies rest subject type value",
+    RDFS: "comment domain isDefinedBy label member range seeAlso subClassOf subPropertyOf",
+    OWL: (
+        "allValuesFrom annotatedProperty annotatedSource annotatedTarget assertionProperty backwardCompatibleWith "
+        "bottomDataProperty bottomObjectProperty cardinality complementOf datatypeComplementOf deprecated "
+        "differentFrom disjointUnionOf disjointWith distinctMembers equivalentClass equivalentProperty hasKey hasSelf "
+        "hasValue imports incompatibleWith intersectionOf inverseOf maxCardinality maxQualifiedCardinality members "
+        "minCardinality minQualifiedCardinality onClass onDataRange onDatatype onProperties onProperty oneOf "
+        "priorVersion propertyChainAxiom propertyDisjointWith qualifiedCardinality sameAs someValuesFrom "
+        "sourceIndividual targetIndividual targetValue topDataProperty topObjectProperty unionOf versionIRI "
+        "versionInfo withRestrictions"
+    ),
+    SKOS: (
+        "altLabel broadMatch broader broaderTransitive changeNote closeMatch definition editorialNote exactMatch "
+        "example hasTopConcept hiddenLabel historyNote inScheme mappingRelation member memberList narrowMatch "
+        "narrower narrowerTransitive notation note prefLabel related relatedMatch scopeNote semanticRelation "
+        "topConceptOf"
+    ),
+}
+
+CLOSED = (RDF, RDFS, OWL, SKOS)
+"""Vocabularies whose terms are fixed: a name that they don't have is a mistake."""
+
+CLOSED_CLASSES = frozenset().union(*(within(space, local) for space, local in _CLOSED_CLASSES.items()))
+CLOSED_PROPERTIES = frozenset().union(*(within(space, local) for space, local in _CLOSED_PROPERTIES.items()))
+
+OPEN = (XSD, SH, DCTERMS, DC, DCAM, VANN, VOID, SD, "http://www.w3.org/2008/05/skos-xl#")
+"""Vocabularies that any data may use; their terms are not listed here."""
+
+
+def is_datatype(iri: str) -> bool:
+    """Whether an IRI is a datatype by its name alone."""
+    return iri.startswith(XSD) or iri in LITERAL_TYPES
+
+
+def is_formal(iri: str) -> bool:
+    """Whether a type is one of RDF, RDFS, OWL or SHACL that only parts of a schema have."""
+    return iri.startswith(FORMAL) and iri not in DATA_TYPES

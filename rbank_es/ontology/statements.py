@@ -1,0 +1,86 @@
+"""Statements, each once, found by predicate and by subject."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from rbank_es.ontology import names
+from rbank_es.ontology.terms import BLANK, Literal, Term, Triple, is_iri
+
+Pair = tuple[str, Term]
+
+
+class Statements:
+    """A set of triples with what describing asks of it. Nothing here has an order: whoever needs one sorts."""
+
+    def __init__(self, triples: Iterable[Triple]) -> None:
+        pairs: defaultdict[str, set[Pair]] = defaultdict(set)
+        for subject, predicate, value in triples:
+            pairs[predicate].add((subject, value))
+        self.by_predicate: dict[str, set[Pair]] = dict(pairs)
+        self._by_subject: dict[str, dict[str, list[Term]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_predicate.values()))
+
+    def pairs(self, predicate: str) -> Iterable[Pair]:
+        """Subjects and objects of a predicate."""
+        return self.by_predicate.get(predicate, ())
+
+    def links(self, predicate: str) -> Iterator[tuple[str, str]]:
+        """Likewise, where the object is no literal."""
+        return ((subject, value) for subject, value in self.pairs(predicate) if isinstance(value, str))
+
+    def named_links(self, predicate: str) -> Iterator[tuple[str, str]]:
+        """Likewise, where both ends are IRIs."""
+        return ((subject, value) for subject, value in self.links(predicate) if is_iri(subject) and is_iri(value))
+
+    def by_subject(self, predicate: str) -> Mapping[str, list[Term]]:
+        """The objects of a predicate, by subject."""
+        index = self._by_subject.get(predicate)
+        if index is None:
+            index = {}
+            for subject, value in self.pairs(predicate):
+                index.setdefault(subject, []).append(value)
+            self._by_subject[predicate] = index
+        return index
+
+    def values(self, subject: str, predicate: str) -> list[Term]:
+        """The objects of a subject and a predicate."""
+        return self.by_subject(predicate).get(subject, [])
+
+    def nodes(self, subject: str, predicate: str) -> list[str]:
+        """Those of them that are no literals."""
+        return [value for value in self.values(subject, predicate) if isinstance(value, str)]
+
+    def members(self, node: str) -> set[str]:
+        """IRIs and blank nodes of an RDF list, also of one that runs in a circle or branches."""
+        found: set[str] = set()
+        cells, waiting = {names.NIL}, [node]
+        while waiting:
+            cell = waiting.pop()
+            if cell not in cells:
+                cells.add(cell)
+                found.update(self.nodes(cell, names.FIRST))
+                waiting += self.nodes(cell, names.REST)
+        return found
+
+    def listed(self, subject: str, predicate: str) -> set[str]:
+        """The members of all lists that a subject has under a predicate."""
+        return {member for node in self.nodes(subject, predicate) for member in self.members(node)}
+
+    def iris(self) -> set[str]:
+        """Every IRI that occurs, datatypes included."""
+        found = set(self.by_predicate)
+        for pairs in self.by_predicate.values():
+            found.update(subject for subject, _ in pairs)
+            found.update(value if isinstance(value, str) else value.datatype for _, value in pairs)
+        return {iri for iri in found if iri and not iri.startswith(BLANK)}
+
+
+def integer_of(term: Term) -> int | None:
+    """The non-negative integer that a literal says, if it does."""
+    if isinstance(term, Literal) and term.value.strip().isascii() and term.value.strip().isdigit():
+        return int(term.value) if len(term.value) < 20 else None
+    return None

@@ -1,0 +1,120 @@
+"""What a query may name: the classes and properties of an ontology, and what comes nearest to a name that is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Literal
+
+from rbank_es.ontology import names
+from rbank_es.ontology.prefixes import local_name
+from rbank_es.ontology.schema import ClassInfo, PropertyInfo, Schema
+
+Term = Literal["class", "property"]
+
+_LIKENESS = 0.6
+"""The least ratio of difflib that counts as near (its own default)."""
+
+
+class Vocabulary:
+    """The terms of an ontology, and those of the vocabularies that any ontology may use."""
+
+    def __init__(
+        self,
+        classes: Iterable[str],
+        properties: Iterable[str],
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """A vocabulary of these classes and properties (IRIs); `labels` helps to find terms by what they are called."""
+        self.classes = frozenset(classes)
+        self.properties = frozenset(properties)
+        self._labels = dict(labels or {})
+
+    @classmethod
+    def from_schema(cls, schema: Schema) -> Vocabulary:
+        """Everything that an ontology declares, names in a constraint, or uses in its data."""
+        terms: tuple[ClassInfo | PropertyInfo, ...] = (*schema.classes, *schema.properties)
+        labels = {term.iri: term.label for term in terms if term.label}
+        return cls((term.iri for term in schema.classes), (term.iri for term in schema.properties), labels)
+
+    def knows_class(self, iri: str) -> bool:
+        """Whether a query may name this class."""
+        return iri in self.classes or self._is_common(iri, names.CLOSED_CLASSES)
+
+    def knows_property(self, iri: str) -> bool:
+        """Whether a query may name this property. rdf:_1, rdf:_2 and so on are properties."""
+        member = iri.startswith(names.RDF + "_") and iri[len(names.RDF) + 1 :].isdigit()
+        return iri in self.properties or member or self._is_common(iri, names.CLOSED_PROPERTIES)
+
+    def nearest(self, iri: str, kind: Term, n: int = 3) -> tuple[str, ...]:
+        """The known terms that come nearest to an IRI, the nearest first; at most `n`, perhaps none.
+
+        First those with the same local name but for case, `_`, `-` and blanks; then those that are called so; then
+        those whose local names resemble it (difflib), those that have it or it has as a part included. Among equals,
+        those of the same namespace come first, then by IRI.
+        """
+        index = self._class_index if kind == "class" else self._property_index
+        return index.nearest(iri, n)
+
+    def _is_common(self, iri: str, closed: frozenset[str]) -> bool:
+        """Whether a term is of a vocabulary that any ontology may use, unless the ontology is that vocabulary."""
+        return iri in closed or (iri.startswith(names.OPEN) and not iri.startswith(self._own))
+
+    @cached_property
+    def _own(self) -> tuple[str, ...]:
+        """The open vocabularies that the ontology itself defines: most of its classes and properties are theirs."""
+        terms = self.classes | self.properties
+        return tuple(space for space in names.OPEN if 2 * sum(term.startswith(space) for term in terms) > len(terms))
+
+    @cached_property
+    def _class_index(self) -> _Index:
+        return _Index(self.classes | names.CLOSED_CLASSES, self._labels)
+
+    @cached_property
+    def _property_index(self) -> _Index:
+        return _Index(self.properties | names.CLOSED_PROPERTIES, self._labels)
+
+
+class _Index:
+    """Terms by their normalised local names and labels."""
+
+    def __init__(self, terms: Iterable[str], labels: Mapping[str, str]) -> None:
+        self._by_name: dict[str, list[str]] = {}
+        self._by_label: dict[str, list[str]] = {}
+        for term in sorted(terms):
+            self._by_name.setdefault(_normal(local_name(term)), []).append(term)
+            if term in labels:
+                self._by_label.setdefault(_normal(labels[term]), []).append(term)
+
+    def nearest(self, iri: str, n: int) -> tuple[str, ...]:
+        """See `Vocabulary.nearest`."""
+        name = _normal(local_name(iri))
+        found: dict[str, None] = {}
+        for group in self._groups(name):
+            if len(found) >= n:
+                break
+            found.update(dict.fromkeys(sorted(group, key=lambda term: (not _akin(term, iri), term))))
+        return tuple(found)[:n]
+
+    def _groups(self, name: str) -> Iterable[list[str]]:
+        """Groups of terms, ever less near. difflib is asked only if the others are not enough."""
+        yield self._by_name.get(name, [])
+        yield self._by_label.get(name, [])
+        for close in get_close_matches(name, self._by_name, n=8, cutoff=_LIKENESS):
+            yield self._by_name[close]
+        if len(name) >= 4:
+            parts = [other for other in self._by_name if len(other) >= 4 and (name in other or other in name)]
+            for other in sorted(parts, key=lambda other: (abs(len(other) - len(name)), other)):
+                yield self._by_name[other]
+
+
+def _akin(term: str, iri: str) -> bool:
+    """Whether two IRIs are of one namespace."""
+    return term.removesuffix(local_name(term)) == iri.removesuffix(local_name(iri))
+
+
+def _normal(name: str) -> str:
+    """A name without what people write differently: case, underscores, hyphens, blanks."""
+    return re.sub(r"[\W_]+", "", name).casefold()

@@ -1,0 +1,168 @@
+"""A VoID description: what the maintainers of an endpoint counted in it, as the schema of data that aren't here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rbank_es import limits
+from rbank_es.errors import BadOntology
+from rbank_es.ontology import names
+from rbank_es.ontology.constraints import Constraints
+from rbank_es.ontology.files import find_files
+from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
+from rbank_es.ontology.reading import read_files
+from rbank_es.ontology.schema import ClassInfo, Link, PropertyInfo, Schema, TypedUse
+from rbank_es.ontology.statements import Statements, integer_of
+from rbank_es.ontology.terms import is_iri
+from rbank_es.ontology.wording import best_text
+
+_VOID, _EXT, _SD = names.VOID, names.VOID_EXT, names.SD
+
+
+def load_void(path: str | Path) -> Schema:
+    """The schema of an endpoint, from a file or a directory that describes it in VoID; nothing is asked of it.
+
+    Class partitions give classes with their entities; property partitions give properties with their triples, and
+    within a class partition their domains; class and datatype partitions within those, and link sets, give ranges.
+    Where several graphs hold the same class or property, their counts are added.
+
+    Raises:
+        BadOntology: the file can't be read, or describes no class and no property.
+    """
+    files = find_files([Path(path)])
+    with TemporaryDirectory() as place:
+        content = read_files(files, Path(place) / "graph.nq")
+    described = _Partitions(Statements(content.triples)).schema(content.declared)
+    if not described.classes and not described.properties:
+        hint = "give a VoID description with class or property partitions, or an ontology by another option"
+        raise BadOntology(str(path), "describes no class and no property in VoID", hint)
+    return described
+
+
+class _Partitions:
+    """The partitions of the datasets that a VoID file describes."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self._classes = {node: cls for node, cls in statements.links(_VOID + "class") if is_iri(cls)}
+        self._properties = {node: name for node, name in statements.links(_VOID + "property") if is_iri(name)}
+        self._constraints = Constraints()
+        self._uses: Counter[tuple[str, str]] = Counter()
+        self._links: Counter[tuple[str, str, str]] = Counter()
+        self._read_class_partitions()
+        self._read_link_sets()
+
+    def schema(self, declared: Iterable[tuple[str, str]]) -> Schema:
+        """All of it."""
+        classes, properties = self._all_classes(), self._all_properties()
+        terms = {found.iri for found in classes} | {found.iri for found in properties}
+        pairs = list(declared)
+        counts = count_namespaces(terms | self._constraints.classes, (namespace for _, namespace in pairs))
+        return Schema(
+            title=self._title(),
+            triples=self._triples(),
+            prefixes=choose_prefixes(pairs, counts, (), set(map(namespace_of, terms))),
+            classes=classes,
+            properties=properties,
+            typed_uses=tuple(TypedUse(cls=key[0], property=key[1], uses=uses) for key, uses in _most(self._uses)),
+            links=tuple(
+                Link(subject=key[0], property=key[1], object=key[2], uses=uses) for key, uses in _most(self._links)
+            ),
+            individuals=sum(found.instances for found in classes if not names.is_formal(found.iri)),
+            graphs=tuple(sorted({name for _, name in self._statements.named_links(_SD + "name")})),
+        )
+
+    def _read_class_partitions(self) -> None:
+        """Which properties the instances of each class have, and what these lead to."""
+        for node, cls in self._classes.items():
+            for partition in self._statements.nodes(node, _VOID + "propertyPartition"):
+                if name := self._properties.get(partition):
+                    self._constraints.add_domains(name, [cls], "void")
+                    self._uses[cls, name] += self._number(partition, "triples")
+                    self._read_ranges(cls, name, partition)
+
+    def _read_ranges(self, cls: str, name: str, partition: str) -> None:
+        for node in self._statements.nodes(partition, _VOID + "classPartition"):
+            if other := self._classes.get(node):
+                self._constraints.add_ranges(name, [other], "void")
+                self._links[cls, name, other] += self._number(node, "triples")
+        for node in self._statements.nodes(partition, _EXT + "datatypePartition"):
+            self._constraints.add_ranges(name, filter(is_iri, self._statements.nodes(node, _EXT + "datatype")), "void")
+
+    def _read_link_sets(self) -> None:
+        """Links between the instances of two class partitions."""
+        for node, name in self._statements.links(_VOID + "linkPredicate"):
+            if is_iri(name):
+                for predicate, add in (
+                    ("subjectsTarget", self._constraints.add_domains),
+                    ("objectsTarget", self._constraints.add_ranges),
+                ):
+                    targets = self._statements.nodes(node, _VOID + predicate)
+                    add(name, [self._classes[target] for target in targets if target in self._classes], "void")
+
+    def _all_classes(self) -> tuple[ClassInfo, ...]:
+        entities: Counter[str] = Counter()
+        for node, cls in self._classes.items():
+            entities[cls] += self._number(node, "entities")
+        named = set(self._classes.values()) | {cls for cls in self._constraints.classes if not names.is_datatype(cls)}
+        degrees = self._degrees()
+        return tuple(ClassInfo(iri=cls, instances=entities[cls], degree=degrees[cls]) for cls in sorted(named))
+
+    def _degrees(self) -> Counter[str]:
+        """How many properties start from or lead to each class."""
+        bounds = ((*self._constraints.domains(name), *self._constraints.ranges(name)) for name in self._named())
+        return Counter(cls for found in bounds for cls in {bound.iri for bound in found})
+
+    def _named(self) -> list[str]:
+        return sorted(set(self._properties.values()) | self._constraints.properties)
+
+    def _all_properties(self) -> tuple[PropertyInfo, ...]:
+        triples = self._triples_by_property()
+        return tuple(
+            PropertyInfo(
+                iri=name,
+                domains=self._constraints.domains(name),
+                ranges=self._constraints.ranges(name),
+                uses=triples[name],
+                triples=triples[name],
+            )
+            for name in self._named()
+        )
+
+    def _triples_by_property(self) -> Counter[str]:
+        """Triples of each property: as counted for whole graphs, else for classes (where some count twice)."""
+        whole: Counter[str] = Counter()
+        by_class: Counter[str] = Counter()
+        for parent, node in self._statements.links(_VOID + "propertyPartition"):
+            if name := self._properties.get(node):
+                (by_class if parent in self._classes else whole)[name] += self._number(node, "triples")
+        return by_class | whole if not whole else Counter({**by_class, **{name: whole[name] for name in whole}})
+
+    def _triples(self) -> int:
+        """Triples of everything: of the largest dataset that is no part of another, else of all of them."""
+        parts = {*self._classes, *self._properties}
+        parts.update(node for node, _ in self._statements.links(_VOID + "linkPredicate"))
+        return max(
+            (integer_of(value) or 0 for node, value in self._statements.pairs(_VOID + "triples") if node not in parts),
+            default=0,
+        )
+
+    def _title(self) -> str:
+        titles = self._statements.by_subject(names.DCTERMS + "title")
+        kinds = (_SD + "Service", _SD + "Dataset", _VOID + "Dataset")
+        described = [node for kind in kinds for node, type_ in self._statements.links(names.TYPE) if type_ == kind]
+        texts = (best_text(titles[node], limits.ONTOLOGY_LABEL_CHARS) for node in sorted(described) if node in titles)
+        return next(filter(None, texts), "")
+
+    def _number(self, node: str, name: str) -> int:
+        numbers = map(integer_of, self._statements.values(node, _VOID + name))
+        return max((number for number in numbers if number is not None), default=0)
+
+
+def _most(counts: Counter[tuple[str, str]] | Counter[tuple[str, str, str]]) -> list[tuple[tuple[str, ...], int]]:
+    """The largest counts, then by IRI."""
+    found: list[tuple[tuple[str, ...], int]] = [(key, count) for key, count in counts.items() if count]
+    return sorted(found, key=lambda pair: (-pair[1], pair[0]))[: limits.TYPED_USES]

@@ -1,0 +1,72 @@
+"""Labels and definitions: which of many, in which language, and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rbank_es import limits
+from rbank_es.ontology import names
+from rbank_es.ontology.statements import Statements
+from rbank_es.ontology.terms import Literal, Term
+
+
+def best_text(terms: Iterable[Term], chars: int) -> str:
+    """One text of several: English first, then none, then the first language by name; of equals the first by text.
+
+    White space is made single; a text longer than `chars` ends with `…`.
+    """
+    literals = [term for term in terms if isinstance(term, Literal) and term.value.strip()]
+    return clip(min(literals, key=_preference).value, chars) if literals else ""
+
+
+def _preference(literal: Literal) -> tuple[int, str, str]:
+    language = literal.lang.lower()
+    rank = 0 if language == "en" else 1 if language.startswith("en-") else 2 if not language else 3
+    return rank, language, literal.value
+
+
+def clip(text: str, chars: int) -> str:
+    """A text on one line, of at most `chars` characters."""
+    text = " ".join(text[: 4 * chars].split())
+    return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
+
+
+class Wording:
+    """What names and explains the things of an ontology."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self.label_properties = self._in_use(names.LABELS)
+        self.definition_properties = self._in_use(names.DEFINITIONS)
+
+    def label(self, iri: str) -> str:
+        """The best label, or nothing."""
+        return self._first(iri, self.label_properties, limits.ONTOLOGY_LABEL_CHARS)
+
+    def definition(self, iri: str) -> str:
+        """The best definition or comment, or nothing."""
+        return self._first(iri, self.definition_properties, limits.ONTOLOGY_COMMENT_CHARS)
+
+    def _first(self, iri: str, properties: Sequence[str], chars: int) -> str:
+        for name in properties:
+            if text := best_text(self._statements.values(iri, name), chars):
+                return text
+        return ""
+
+    def _in_use(self, known: Sequence[str]) -> tuple[str, ...]:
+        """The known properties that occur, the best first, then their subproperties by name."""
+        below = self._subproperties(known)
+        return tuple(name for name in (*known, *sorted(below)) if name in self._statements.by_predicate)
+
+    def _subproperties(self, known: Sequence[str]) -> set[str]:
+        """Properties that are declared to be special cases of known ones, also by steps; not the known ones."""
+        parents = list(self._statements.named_links(names.SUBPROPERTY))
+        found: set[str] = set()
+        while more := {child for child, parent in parents if parent in found or parent in known} - found - set(known):
+            found |= more
+        return found
+
+    def count(self, properties: Sequence[str]) -> dict[str, int]:
+        """Properties with their number of triples, most used first, then by IRI."""
+        counts = {name: len(self._statements.by_predicate[name]) for name in properties}
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
