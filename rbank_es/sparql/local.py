@@ -1,0 +1,135 @@
+"""The local engine: pyoxigraph in a process of its own, for nothing less stops a query that takes too long."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import QueryFailed, QueryRefused
+from rbank_es.sparql.answers import Answer, Form
+from rbank_es.sparql.engine import Caps, Engine
+from rbank_es.sparql.framing import Ended, OutOfTime, Request, Response
+from rbank_es.sparql.lexing import tokenise
+from rbank_es.sparql.process import WorkerProcess
+
+HINTS = {
+    "timeout": "make it cheaper: name the properties and classes, join on shared variables, filter early, count first",
+    "out_of_memory": "ask for less: no ORDER BY or DISTINCT over a cross product; join on shared variables, add filters",
+    "engine_failed": "write the query more simply, with less nesting; the engine is ready again",
+    "bad_query": "correct the query there and call again",
+}
+"""What to do after each way to fail."""
+
+_PLACE = re.compile(r"error at (\d+):(\d+): ")
+
+
+class LocalEngine(Engine):
+    """Runs queries over one N-Quads file, one at a time, in a worker process that stays warm between them.
+
+    The worker may take `QUERY_MEMORY_BYTES` beside the graph, and opens no file and no socket; it is killed at the time
+    limit, and the next query gets a new one. A query of another thread is waited for; a query's own time begins when it
+    goes to the worker, so neither that wait nor loading the graph counts. After a fork, the child gets its own worker.
+
+    The default graph is all graphs of the file together, except where the query says with FROM which it wants.
+    """
+
+    def __init__(self, quads: Path) -> None:
+        self._quads = quads
+        self._lock = threading.Lock()
+        self._worker: WorkerProcess | None = None
+        _engines.add(self)
+
+    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+        """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
+        request = Request(query, form, caps, not names_graphs(query))
+        with self._lock:
+            began = time.perf_counter()
+            response = self._ask(request)
+            duration_s = time.perf_counter() - began
+        if response.answer is None:
+            raise _failure(response)
+        return msgspec.structs.replace(response.answer, duration_s=round(duration_s, 6))
+
+    def start(self) -> None:
+        """Load the graph now, rather than with the first query. Raises `QueryFailed`."""
+        with self._lock:
+            self._ready()
+
+    def close(self) -> None:
+        """End the worker, when the query that it runs is done. The next query starts another."""
+        with self._lock:
+            self._drop()
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The worker's process id, where one is running."""
+        worker = self._worker
+        return worker.pid if worker is not None and worker.alive else None
+
+    def _ask(self, request: Request) -> Response:
+        worker = self._ready()
+        try:
+            return worker.ask(request)
+        except OutOfTime:
+            self._drop()
+            return Response(code="timeout", message=f"the query took longer than {request.caps.timeout_s:g} s")
+        except Ended:
+            code, message = worker.cause_of_death()
+            self._drop()
+            return Response(code=code, message=message)
+        except BaseException:
+            self._drop()  # what it answers now would be taken for the answer to the next query
+            raise
+
+    def _ready(self) -> WorkerProcess:
+        if self._worker is not None and not self._worker.alive:
+            self._drop()
+        if self._worker is None:
+            self._worker = WorkerProcess(self._quads)
+        return self._worker
+
+    def _drop(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
+
+    def _forked(self) -> None:
+        """In the child of a fork: whoever held the lock isn't here, and the worker is not ours."""
+        self._lock = threading.Lock()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.disown()
+
+
+_engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for engine in list(_engines):
+        engine._forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def names_graphs(query: str) -> bool:
+    """Whether a query says with FROM which graphs it asks. Text that can't be read as SPARQL counts as if it did."""
+    try:
+        return any(token.keyword == "FROM" for token in tokenise(query))
+    except QueryRefused:
+        return True
+
+
+def _failure(response: Response) -> QueryFailed:
+    message = response.message
+    if response.code == "bad_query":
+        message = _PLACE.sub(r"line \1, column \2: ", " ".join(message.split()))
+        message = f"the query can't be run: {message[: limits.ENDPOINT_MESSAGE_CHARS]}"
+    return QueryFailed(response.code, message, HINTS[response.code])

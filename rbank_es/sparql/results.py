@@ -1,0 +1,197 @@
+"""Answers as text: SPARQL 1.1 Query Results JSON, which is what the store keeps, and what endpoints send.
+
+Sources: https://www.w3.org/TR/sparql11-results-json/ and https://www.w3.org/TR/rdf-sparql-XMLres/. Triples (construct,
+describe) have no results form of their own: they are written as bindings of subject, predicate and object, and a member
+`form` beside `head` says so. `truncated` and `clipped` stand there too where they say something, so that whoever reads
+the text later still knows that it is not all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form, Row
+
+if TYPE_CHECKING:
+    from pyoxigraph import BlankNode, NamedNode, Triple
+    from pyoxigraph import Literal as OxLiteral
+
+XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_IMPLIED = frozenset((XSD_STRING, RDF + "langString", RDF + "dirLangString"))
+"""Datatypes that say nothing beside a plain string or a language."""
+
+_JSON_OF = {"iri": "uri", "bnode": "bnode", "literal": "literal"}
+_CELL_KINDS = {"uri": "iri", "bnode": "bnode", "literal": "literal", "typed-literal": "literal"}
+
+
+class NotResults(ValueError):
+    """A text that is not what it should be. `complete` says that it is well-formed, but something else."""
+
+    def __init__(self, reason: str, *, complete: bool = False) -> None:
+        self.reason, self.complete = reason, complete
+        super().__init__(reason)
+
+
+# ---------------------------------------------------------------- JSON
+
+
+class _Term(msgspec.Struct, omit_defaults=True):
+    """A value as the results format writes it."""
+
+    type: str
+    value: Any
+    lang: str = msgspec.field(name="xml:lang", default="")
+    datatype: str = ""
+
+
+class _Head(msgspec.Struct, omit_defaults=True):
+    vars: list[str] = []
+
+
+class _Bindings(msgspec.Struct):
+    bindings: list[dict[str, _Term]]
+
+
+class _Document(msgspec.Struct, omit_defaults=True):
+    head: _Head
+    form: Form = "select"
+    truncated: str = ""
+    clipped: int = 0
+    boolean: bool | None = None
+    results: _Bindings | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Document)
+
+
+def to_json(answer: Answer) -> str:
+    """An answer as SPARQL 1.1 Query Results JSON; `from_json` gives all of it back, except `duration_s`."""
+    return msgspec.json.encode(_document_of(answer)).decode()
+
+
+def _document_of(answer: Answer) -> _Document:
+    results = None
+    if answer.form != "ask":
+        results = _Bindings([_binding(answer.variables, row) for row in answer.rows])
+    return _Document(
+        head=_Head(list(answer.variables)),
+        form="select" if answer.form == "ask" else answer.form,
+        truncated=answer.truncated,
+        clipped=answer.clipped,
+        boolean=answer.boolean,
+        results=results,
+    )
+
+
+def size_of(variables: Sequence[str], row: Row) -> int:
+    """Bytes that a row takes in `to_json`."""
+    return len(msgspec.json.encode(_binding(variables, row))) + 1
+
+
+def _binding(variables: Sequence[str], row: Row) -> dict[str, _Term]:
+    return {name: term_of(cell) for name, cell in zip(variables, row, strict=True) if cell is not None}
+
+
+def term_of(cell: Cell) -> _Term:
+    """A value as the results format writes it."""
+    return _Term(_JSON_OF[cell.kind], cell.value, cell.lang, cell.datatype)
+
+
+def from_json(text: str | bytes) -> Answer:
+    """The answer that a results document in JSON holds, ours or an endpoint's.
+
+    Raises `NotResults`, with `complete` where the text is JSON, but not a document of results.
+    """
+    try:
+        document = _DECODER.decode(text)
+    except msgspec.ValidationError as error:
+        raise NotResults(str(error), complete=True) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NotResults(str(error)) from None
+    if document.boolean is not None:
+        return Answer(form="ask", boolean=document.boolean)
+    if document.results is None:
+        raise NotResults("neither `results` nor `boolean` is in it", complete=True)
+    return _answer_of(document, document.results.bindings)
+
+
+def _answer_of(document: _Document, bindings: list[dict[str, _Term]]) -> Answer:
+    variables = tuple(dict.fromkeys(document.head.vars))
+    if document.truncated not in ("", "rows", "bytes"):
+        raise NotResults(f"`truncated` is {document.truncated!r}", complete=True)
+    return Answer(
+        form=document.form,
+        variables=variables,
+        rows=tuple(_row_of(variables, binding) for binding in bindings),
+        truncated=document.truncated,
+        clipped=document.clipped,
+    )
+
+
+def rows_of(variables: Sequence[str], bindings: Iterable[object]) -> tuple[Row, ...]:
+    """Rows of bindings that were decoded one by one. Raises `NotResults`."""
+    try:
+        typed = msgspec.convert(list(bindings), list[dict[str, _Term]])
+    except msgspec.ValidationError as error:
+        raise NotResults(str(error), complete=True) from None
+    return tuple(_row_of(variables, binding) for binding in typed)
+
+
+def _row_of(variables: Sequence[str], binding: Mapping[str, _Term]) -> Row:
+    return tuple(cell_of(binding[name]) if name in binding else None for name in variables)
+
+
+def cell_of(term: _Term) -> Cell:
+    """The value of a term of a results document. A quoted triple becomes a literal that shows it. Raises `NotResults`."""
+    if term.type == "triple":
+        return Cell("literal", _shown_triple(term.value))
+    kind = _CELL_KINDS.get(term.type)
+    if kind is None or not isinstance(term.value, str):
+        raise NotResults(f"a value of type {term.type[:40]!r}", complete=True)
+    if kind != "literal":
+        return Cell(kind, term.value)  # type: ignore[arg-type]
+    return literal(term.value, term.lang, term.datatype)
+
+
+def literal(value: str, lang: str = "", datatype: str = "") -> Cell:
+    """A literal, without a datatype where the language, or the lack of any, says it already."""
+    return Cell("literal", value, lang, "" if lang or datatype in _IMPLIED else datatype)
+
+
+def _shown_triple(value: object) -> str:
+    """A quoted triple, as text for people."""
+    try:
+        parts = msgspec.convert(value, dict[str, _Term])
+        return f"<<( {' '.join(_shown(cell_of(parts[name])) for name in TRIPLE)} )>>"
+    except (msgspec.ValidationError, KeyError, RecursionError):
+        raise NotResults("a quoted triple that is none", complete=True) from None
+
+
+def _shown(cell: Cell) -> str:
+    if cell.kind == "iri":
+        return f"<{cell.value}>"
+    if cell.kind == "bnode":
+        return f"_:{cell.value}"
+    text = cell.value if cell.value.startswith("<<( ") else msgspec.json.encode(cell.value).decode()
+    return text + (f"@{cell.lang}" if cell.lang else "") + (f"^^<{cell.datatype}>" if cell.datatype else "")
+
+
+# ---------------------------------------------------------------- pyoxigraph's terms
+
+
+def cell_of_term(term: NamedNode | BlankNode | OxLiteral | Triple | None) -> Cell | None:
+    """The value of a term of pyoxigraph. A quoted triple becomes a literal that shows it."""
+    if term is None:
+        return None
+    kind = type(term).__name__
+    if kind == "NamedNode":
+        return Cell("iri", term.value)  # type: ignore[union-attr]
+    if kind == "Literal":
+        return literal(term.value, term.language or "", term.datatype.value)  # type: ignore[union-attr]
+    if kind == "BlankNode":
+        return Cell("bnode", term.value)  # type: ignore[union-attr]
+    return Cell("literal", f"<<( {term} )>>")
