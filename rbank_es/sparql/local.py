@@ -21,7 +21,7 @@ from rbank_es.sparql.process import WorkerProcess
 
 HINTS = {
     "timeout": "make it cheaper: name the properties and classes, join on shared variables, filter early, count first",
-    "out_of_memory": "ask for less: no ORDER BY or DISTINCT over a cross product; join on shared variables, add filters",
+    "out_of_memory": "ask for less: no ORDER BY or DISTINCT over a cross product; join on shared variables, filter",
     "engine_failed": "write the query more simply, with less nesting; the engine is ready again",
     "bad_query": "correct the query there and call again",
 }

@@ -9,7 +9,7 @@ the text later still knows that it is not all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -59,7 +59,7 @@ class _Bindings(msgspec.Struct):
 class _Document(msgspec.Struct, omit_defaults=True):
     head: _Head
     form: Form = "select"
-    truncated: str = ""
+    truncated: Literal["", "rows", "bytes"] = ""
     clipped: int = 0
     boolean: bool | None = None
     results: _Bindings | None = None
@@ -121,8 +121,6 @@ def from_json(text: str | bytes) -> Answer:
 
 def _answer_of(document: _Document, bindings: list[dict[str, _Term]]) -> Answer:
     variables = tuple(dict.fromkeys(document.head.vars))
-    if document.truncated not in ("", "rows", "bytes"):
-        raise NotResults(f"`truncated` is {document.truncated!r}", complete=True)
     return Answer(
         form=document.form,
         variables=variables,
@@ -146,7 +144,7 @@ def _row_of(variables: Sequence[str], binding: Mapping[str, _Term]) -> Row:
 
 
 def cell_of(term: _Term) -> Cell:
-    """The value of a term of a results document. A quoted triple becomes a literal that shows it. Raises `NotResults`."""
+    """The value of a term of a results document; a literal that shows it for a quoted triple. Raises `NotResults`."""
     if term.type == "triple":
         return Cell("literal", _shown_triple(term.value))
     kind = _CELL_KINDS.get(term.type)

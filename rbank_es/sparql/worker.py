@@ -28,8 +28,8 @@ from rbank_es.sparql.results import cell_of_term
 if TYPE_CHECKING:
     from pyoxigraph import QueryTriples, Store
 
-INPUT, OUTPUT, STANDARD = 0, 1, 3
-"""Descriptors of the two pipes, and the first that is neither of the three standard ones."""
+INPUT, OUTPUT, DESCRIPTORS = 0, 1, 3
+"""The two pipes, and how many descriptors there may be: these, and standard error."""
 
 GRACE_S = 5.0
 """How long after its time limit a query ends by itself, should nobody have ended it."""
@@ -73,11 +73,10 @@ def _load(quads: str) -> Store:
 
 
 def _confine() -> None:
-    """Take away what queries don't need. What is open stays open: three descriptors, so the next would be the fourth."""
+    """Take away what queries don't need. Three descriptors are open; a fourth file or socket is more than allowed."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.closerange(STANDARD, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     address_space_bytes = _address_space_bytes()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (STANDARD, STANDARD))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     if address_space_bytes:
         most = address_space_bytes + limits.QUERY_MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -1,0 +1,145 @@
+"""What the tools and the context see of a local ontology or of an endpoint: a guarded way to query it, and its schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput
+from rbank_es.ontology.loading import Ontology
+from rbank_es.ontology.schema import Schema
+from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.engine import Caps, Engine
+from rbank_es.sparql.guard import Checked, Surroundings, check
+from rbank_es.sparql.profiles import LOCAL, Profile, profile_named
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """One source of answers. Threads may share it."""
+
+    id: str
+    """The ontology's id; of an endpoint, its profile's name or its host."""
+    kind: Literal["local", "remote"]
+    ontology: Ontology | None = None
+    url: str | None = None
+    """Of an endpoint, without credentials."""
+    profile: Profile
+    schema: Schema | None = None
+    """None for an endpoint that no VoID file describes."""
+    engine: Engine
+    surroundings: Surroundings
+
+    def query(
+        self, text: str, *, rows: int = limits.QUERY_ROWS_DEFAULT, timeout_s: float | None = None
+    ) -> tuple[Checked, Answer]:
+        """Check a query, run it, and give what was run with its answer.
+
+        Args:
+            text: SPARQL 1.1, a reading form.
+            rows: what the answer may hold: rows, or triples of CONSTRUCT and DESCRIBE; 1 to `QUERY_ROWS`.
+            timeout_s: seconds it may take, up to `QUERY_TIME_MOST_S`; what the profile says unless given.
+
+        Raises:
+            QueryRefused: the guard doesn't let it through; no engine and no endpoint saw it.
+            QueryFailed: it was run, and there is no answer.
+            BadInput: `rows` or `timeout_s` is out of range.
+        """
+        caps = self._caps(rows, timeout_s)
+        checked = check(text, self.surroundings, rows)
+        answer = self.engine.run(checked.query, checked.form, msgspec.structs.replace(caps, rows=checked.rows))
+        return checked, answer
+
+    def close(self) -> None:
+        """Let go of the engine's process or connections; the next query opens them again."""
+        self.engine.close()
+
+    def _caps(self, rows: int, timeout_s: float | None) -> Caps:
+        if not 1 <= rows <= limits.QUERY_ROWS:
+            raise BadInput(f"{rows:,} rows: ask for 1 to {limits.QUERY_ROWS:,}; use OFFSET or COUNT for more")
+        time_s = self.profile.timeout_s if timeout_s is None else timeout_s
+        if not 0 < time_s <= limits.QUERY_TIME_MOST_S:
+            raise BadInput(f"a time limit of {time_s} s: give more than 0 s, at most {limits.QUERY_TIME_MOST_S:.0f} s")
+        return Caps(rows=rows, timeout_s=time_s)
+
+
+def open_source(
+    *,
+    ontology: Ontology | None = None,
+    endpoint: str | None = None,
+    void: str | Path | None = None,
+    contact: str = "",
+) -> Source:
+    """A source over a loaded ontology, or over an endpoint; nothing is asked of either yet.
+
+    Args:
+        ontology: what `load_ontology` gave.
+        endpoint: a URL, the name of a profile (`uniprot`), or a profile's TOML file. No request ever goes elsewhere.
+        void: a VoID description of the endpoint, which gives its schema without a query.
+        contact: an address at which the endpoint's keepers reach whoever sends these queries, for the user agent.
+
+    Raises:
+        BadInput: neither or both were given, the endpoint is no http or https URL, or `void` comes with an ontology.
+        BadOntology: `void` can't be read.
+    """
+    if (ontology is None) == (endpoint is None):
+        raise BadInput("give either an ontology or an endpoint")
+    if ontology is not None:
+        if void is not None:
+            raise BadInput("a VoID file describes an endpoint; an ontology's own schema is read from its files")
+        return _local(ontology)
+    return _remote(endpoint or "", void, contact)
+
+
+def _local(ontology: Ontology) -> Source:
+    from rbank_es.sparql.local import LocalEngine
+
+    surroundings = Surroundings(
+        prefixes=ontology.prefixes,
+        graphs=frozenset(ontology.schema.graphs),
+        vocabulary=Vocabulary.from_schema(ontology.schema),
+        profile=LOCAL,
+    )
+    return Source(
+        id=ontology.id,
+        kind="local",
+        ontology=ontology,
+        profile=LOCAL,
+        schema=ontology.schema,
+        engine=LocalEngine(ontology.quads),
+        surroundings=surroundings,
+    )
+
+
+def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
+    from rbank_es.sparql.remote import RemoteEngine
+
+    profile = profile_named(endpoint)
+    if not profile.url:
+        raise BadInput(f"the profile {profile.name!r} names no endpoint; give a URL")
+    engine = RemoteEngine(profile.url, contact=contact)
+    schema = _described(void)
+    surroundings = Surroundings(
+        prefixes={**(schema.prefixes if schema else {}), **profile.prefixes},
+        remote=True,
+        vocabulary=Vocabulary.from_schema(schema) if schema else None,
+        profile=profile,
+    )
+    return Source(
+        id=profile.name or engine.host,
+        kind="remote",
+        url=engine.shown_url,
+        profile=profile,
+        schema=schema,
+        engine=engine,
+        surroundings=surroundings,
+    )
+
+
+def _described(void: str | Path | None) -> Schema | None:
+    from rbank_es.ontology.void import load_void
+
+    return load_void(void) if void is not None else None
