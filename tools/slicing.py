@@ -134,10 +134,18 @@ def slice_answer(
 ) -> dict[str, Any]:
     """The body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, and the kind of every column.
 
-    A row maps variables to plain JSON; an unbound variable is absent. `shorten` abbreviates datatypes.
+    A row maps variables to plain JSON; an unbound variable is absent. `truncated` says that the query itself was cut,
+    so that there are more rows than `total`. `shorten` abbreviates datatypes.
     """
+    body = _slice(answer, offset, limit, cap_chars, shorten)
+    return {**body, "truncated": True} if answer.truncated else body
+
+
+def _slice(
+    answer: Answer, offset: int, limit: int, cap_chars: int, shorten: Callable[[str], str] | None
+) -> dict[str, Any]:
     names = shown_names(answer.variables)
-    frame = {"rows": [], "kinds": {}, **_whereabouts(offset, limit, len(answer.rows))}
+    frame = {"rows": [], "kinds": {}, "truncated": True, **_whereabouts(offset, limit, len(answer.rows))}
     room = cap_chars - size(frame) - OK_CHARS
     kinds: dict[str, str] = {}
     kept: list[dict[str, Any]] = []

@@ -1,0 +1,166 @@
+"""The local graph as an agent reaches it: what is in it, looked up in one call each. Endpoints have `sparql_*` only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rbank_es import limits
+from rbank_es.tools.desk import Desk
+from rbank_es.tools.looking import VALUE_CHARS, Looking
+from rbank_es.tools.peeking import add_instances, describe_class, describe_property, peek_individual, peek_property
+from rbank_es.tools.querying import Asked, Querying
+from rbank_es.tools.reply import Reply, ToolError
+from rbank_es.tools.room import UNBOUNDED, Room, from_zero, within
+from rbank_es.tools.schema_answers import Tables, tables_of
+from rbank_es.tools.searching import search_individuals, search_schema
+
+if TYPE_CHECKING:
+    from rbank_es.sparql.source import Source
+
+SAMPLED = 20
+"""Instances that a sample shows at most."""
+
+FOUND = 50
+"""The largest `k` of `g_search`."""
+
+
+class GraphTools:
+    """The `g_*` tools."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._room = Room(desk)
+
+    @property
+    def _source(self) -> Source:
+        source = self._desk.source
+        if source is None or source.kind != "local":
+            raise ToolError("not_local", "there is no local graph", "use sparql_schema, sparql_peek and sparql_query")
+        return source
+
+    @property
+    def _look(self) -> Looking:
+        return Looking(self._source, UNBOUNDED if self._room.naive else VALUE_CHARS)
+
+    @property
+    def _tables(self) -> Tables:
+        return tables_of(self._source)[0]
+
+    def g_stats(self) -> Reply:
+        """How large the loaded graph is, and how it is described.
+
+        Args: none.
+        Returns: title, triples, classes, properties, individuals, graphs (named ones), formalisms (RDFS, OWL, SKOS,
+        SHACL), label_properties (what names things, with counts).
+        Example: g_stats()['individuals'] > 0 tells whether there are data beside the schema
+        """
+        schema, tables = self._tables.schema, self._tables
+        body: dict[str, Any] = {"triples": schema.triples, "classes": len(schema.classes)}
+        body |= {"properties": len(schema.properties), "individuals": schema.individuals}
+        body |= {"graphs": len(schema.graphs), "formalisms": [*schema.formalisms], "digest": tables.digest[:12]}
+        self._room.say(body, "title", schema.title, 120)
+        rows = [{"uri": tables.names.shorten(iri), "count": n} for iri, n in schema.label_properties.items()]
+        self._room.put(body, "label_properties", rows)
+        return Reply(body)
+
+    def g_classes(self, limit: int = 50, offset: int = 0) -> Reply:
+        """The classes of the graph, those with most instances first.
+
+        Args: limit, offset: which rows.
+        Returns: classes (uri, label, count of direct instances, common_properties), returned, total, has_more,
+        next_offset.
+        Example: [row['uri'] for row in g_classes(10)['classes'] if row['count']]
+        """
+        return self._page([*self._tables.class_rows.values()], offset, limit, "classes")
+
+    def g_props(self, cls: str | None = None, limit: int = 50, offset: int = 0) -> Reply:
+        """The properties of a class, used, declared and inherited; without a class, all properties.
+
+        Args: cls: a class such as 'up:Protein'; limit, offset: which rows.
+        Returns: properties (with cls: uri, uses by its instances, how: used, domain or inherited, ranges; without: uri,
+        label, kind, uses, domains, ranges), returned, total, has_more, next_offset.
+        Example: [row['uri'] for row in g_props('up:Protein')['properties'] if row['uses']]
+        """
+        tables = self._tables
+        if not cls:
+            return self._page([*tables.property_rows.values()], offset, limit, "properties")
+        rows = [tables.has_row(has) for has in tables.properties_of(self._class(cls))]
+        return self._page(rows, offset, limit, "properties")
+
+    def g_search(self, text: str, k: int = 10) -> Reply:
+        """Find classes, properties and individuals by words of their names, labels and comments.
+
+        Args: text: words, in any order; k: hits (at most 50).
+        Returns: hits (uri, kind: class, property or individual, label), best first; hits_total where there are more.
+        Example: g_search('zone temperature sensor', 5)['hits'][0]['uri']
+        """
+        wanted = within("k", k, FOUND)
+        hits = search_schema(self._tables, text)
+        people = search_individuals(self._source, self._tables, text, wanted)
+        # Some room stays for individuals, however many terms have the words.
+        terms = hits if self._room.naive else hits[: max(wanted - len(people), (wanted + 1) // 2)]
+        body: dict[str, Any] = {}
+        shown = [*terms, *people] if self._room.naive else [*terms, *people][:wanted]
+        if not shown:
+            body["hint"] = "try fewer or other words; g_classes() lists the classes"
+        self._room.put(body, "hits", shown)
+        return Reply(body)
+
+    def g_describe(self, resource: str) -> Reply:
+        """Everything about one thing in brief: what it is, what it says, what leads to it.
+
+        Args: resource: 'up:Protein', '<http://…>' or an IRI.
+        Returns: kind, uri, and for a class label, comment, parents, subclasses, count, properties; for a property
+        domains, ranges, inverses, uses, examples; for an individual properties and incoming (uri, n, an example).
+        Example: g_describe('up:Protein')['parents']
+        """
+        look, room = self._look, self._room
+        iri = look.resolve(resource)
+        kind = look.kind(iri)
+        body: dict[str, Any] = {"kind": kind or "unknown", "uri": look.names.shorten(iri)}
+        if kind == "class":
+            describe_class(body, look, room, iri)
+        elif kind == "property":
+            describe_property(body, look, room, iri)
+            peek_property(body, look, room, iri, 3)
+        else:
+            peek_individual(body, look, room, iri, both=True)
+            if not body["properties"] and not body["incoming"]:
+                raise look.unknown(resource, iri)
+        return Reply(body)
+
+    def g_sample(self, cls: str, n: int = 5, subclasses: bool = True) -> Reply:
+        """A few instances of a class with some of their properties.
+
+        Args: cls: a class such as 'up:Protein'; n: instances (at most 20); subclasses: also instances of subclasses.
+        Returns: uri, count (direct instances), instances (uri, properties with one value each, more: further values).
+        Example: g_sample('up:Protein', 3)['instances'][0]['properties']
+        """
+        look = self._look
+        iri = self._class(cls)
+        body: dict[str, Any] = {"uri": look.names.shorten(iri), "count": self._tables.instances(iri)}
+        add_instances(body, look, self._room, iri, self._room.most(n, SAMPLED), subclasses=subclasses)
+        return Reply(body)
+
+    def g_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
+        """Run a SPARQL query on the loaded graph and get a handle; nothing is proposed as a memory.
+
+        The same as sparql_query without its memory: use it to explore, and sparql_query for the query that answers.
+
+        Args: query: SELECT, ASK, CONSTRUCT or DESCRIBE; limit: rows wanted (at most 10,000).
+        Returns: a handle (key, alias, size, preview), rows, variables, truncated, limit, warnings, next, hint.
+        Example: r = g_query('SELECT ?c (COUNT(?s) AS ?n) WHERE { ?s a ?c } GROUP BY ?c'); sparql_slice(r)['rows']
+        """
+        return Querying(self._desk, self._source).run(Asked.of(query, limit), by="g_query", propose=False)
+
+    def _class(self, name: str) -> str:
+        look = self._look
+        iri = look.resolve(name)
+        if iri not in self._tables.classes:
+            raise look.unknown(name, iri)
+        return iri
+
+    def _page(self, rows: list[dict[str, Any]], offset: int, limit: int, name: str) -> Reply:
+        wanted = within("limit", limit, limits.QUERY_ROWS)
+        body = self._room.page(rows, from_zero(offset), wanted, name, {})
+        return Reply(body, truncated=body["has_more"])

@@ -1,0 +1,90 @@
+"""How much an answer may say: a budget of characters, or all of it in the naive mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rbank_es import limits
+from rbank_es.tools.desk import Desk
+from rbank_es.tools.encoding import size
+from rbank_es.tools.reply import ToolError
+from rbank_es.tools.slicing import OK_CHARS, clip, fit, page
+
+HANDLE_CHARS = 300
+"""What a handle needs: alias, key of 36 characters, kind, size, a preview of 80 characters with its escapes."""
+
+UNBOUNDED = limits.PAYLOAD_BYTES
+"""The budget of the naive mode: what one text can hold."""
+
+_WORDS_CHARS = {"label": 80, "comment": 200}
+_ROW_CHARS = 40
+
+
+class Room:
+    """The room that the answers of a run have."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.naive = desk.naive
+        self.cap_chars = UNBOUNDED if desk.naive else limits.TOOL_RETURN_CHARS
+        self.slice_chars = UNBOUNDED if desk.naive else limits.SLICE_RETURN_CHARS
+
+    def left(self, body: dict[str, Any], *, handle: bool = False) -> int:
+        """Characters that a body leaves."""
+        return self.cap_chars - OK_CHARS - size(body) - (HANDLE_CHARS if handle else 0)
+
+    def put(self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]], *, share: int = 100) -> None:
+        """Add the first rows that fit into a share (in percent) of what is left; how many there are, if more."""
+        room = self.left({**body, name: [], f"{name}_total": len(rows)}) * share // 100
+        kept = fit([self.brief(row) for row in rows], room).rows if room >= _ROW_CHARS else []
+        body[name] = kept
+        if len(kept) < len(rows):
+            body[f"{name}_total"] = len(rows)
+
+    def holds(self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]]) -> bool:
+        """Whether all rows fit into what is left."""
+        return self.left({**body, name: rows}) >= 0
+
+    def say(self, body: dict[str, Any], name: str, text: str, most: int = 400, *, handle: bool = False) -> None:
+        """Add a text, clipped to the room that is left; nothing if there is none for it."""
+        room = self.left({**body, name: ""}, handle=handle)
+        shown = text if self.naive else clip(text, most)
+        while shown and size(shown) - 2 > room:
+            shown = clip(shown, len(shown) * 3 // 4)
+            if len(shown) < 16:
+                return
+        if shown:
+            body[name] = shown
+
+    def page(
+        self, rows: Sequence[dict[str, Any]], offset: int, limit: int, name: str, beside: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The body of a page of rows; in the naive mode, all that follow the offset."""
+        if self.naive:
+            limit = max(1, len(rows))
+        shown = [*rows[:offset], *map(self.brief, rows[offset : offset + limit]), *rows[offset + limit :]]
+        return page(shown, offset, limit, self.cap_chars, name=name, beside=beside)
+
+    def brief(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A row whose label and comment are no longer than they need to be."""
+        if self.naive or not any(len(row.get(name, "")) > most for name, most in _WORDS_CHARS.items()):
+            return row
+        return {name: clip(part, _WORDS_CHARS[name]) if name in _WORDS_CHARS else part for name, part in row.items()}
+
+    def most(self, n: int, least: int = 20) -> int:
+        """How many things may be asked for: at least one, at most `least`, and any number in the naive mode."""
+        return max(1, n if self.naive else min(n, least))
+
+
+def within(name: str, value: int, most: int) -> int:
+    """A limit between 1 and `most`. Raises `ToolError` for one below."""
+    if value < 1:
+        raise ToolError("bad_limit", f"{name} is {value}", f"give a number from 1 to {most:,}")
+    return min(value, most)
+
+
+def from_zero(value: int) -> int:
+    """An offset. Raises `ToolError` for a negative one."""
+    if value < 0:
+        raise ToolError("bad_offset", f"offset is {value}", "offsets count from 0; go on from next_offset")
+    return value
