@@ -1,0 +1,182 @@
+"""Items in words: a procedure from the pattern of a query that worked, a pitfall from one that didn't."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from rbank_es import limits
+from rbank_es.bank import cut
+from rbank_es.items import Item
+from rbank_es.ontology.names import LABELS
+from rbank_es.ontology.prefixes import Prefixes, local_name
+from rbank_es.tools.checking import checks
+from rbank_es.tools.extracting import Evidence
+from rbank_es.tools.generalising import Pattern, Terms, generalise
+
+REASON_CHARS = 300
+CHECKS_CHARS = 700
+PREFIXES_CHARS = 500
+"""What a pitfall says of the reason and of what to check, and what an item spends on prefixes; the pattern has the
+rest."""
+
+_AGGREGATES = re.compile(r"\b(?:SUM|AVG|MIN|MAX|SAMPLE|GROUP_CONCAT)\(")
+_QUOTED = re.compile(r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|`[^`]*`|<[^<>\s]*>|\bhttps?://\S+""")
+_WORD = re.compile(r"\w+")
+_HIDDEN = "«…»"
+
+_FAULTS = {
+    "it found nothing": ("empty", "no_rows"),
+    "it took too long": ("timeout", "slow_here", "too_many_requests"),
+    "it was too large": ("out_of_memory", "too_long", "cut_answer"),
+    "it could not be parsed": ("syntax", "bad_query"),
+    "it names what the ontology doesn't have": ("unknown_term", "unknown_prefix"),
+    "it is not allowed": ("not_read_only", "service_refused", "from_refused"),
+}
+_FAULT_OF_CODE = {code: fault for fault, codes in _FAULTS.items() for code in codes}
+_FAULT_IN_WORDS = (
+    ("it took too long", re.compile(r"\btime(?:d|s)?[ -]?outs?\b|\btoo (?:long|slow)\b", re.IGNORECASE)),
+    ("it could not be parsed", re.compile(r"\bsyntax\b|\bpars(?:e|ed|ing|er)\b", re.IGNORECASE)),
+    ("it found nothing", re.compile(r"\b(?:no|0|zero) (?:rows?|results?|matches|answers?)\b|\bempty\b", re.IGNORECASE)),
+)
+
+
+def procedure(evidence: Evidence) -> Item | None:
+    """What to do again; None where the query names no class and no property."""
+    terms = Terms(evidence.schema)
+    pattern = generalise(evidence.query, evidence.prefixes, terms)
+    if pattern is None or not (pattern.classes or pattern.properties):
+        return None
+    aim = _aim(pattern, terms)
+    before = f"Use it to {aim}. Fill in what stands in «».\n\n"
+    after = "\n\n".join(["", *filter(None, (_given_back(pattern, evidence), _prefixes(pattern)))])
+    return Item.make(
+        _capital(cut(aim, limits.ITEM_TITLE_CHARS)),
+        _content(before, pattern, after),
+        "success",
+        desc=_desc(pattern, terms),
+        tags=("sparql", pattern.form.lower(), *pattern.features),
+        domain=evidence.domain,
+    )
+
+
+def pitfall(evidence: Evidence) -> Item | None:
+    """What to avoid; None where the text is no query, or names no term at all."""
+    terms = Terms(evidence.schema)
+    pattern = generalise(evidence.query, evidence.prefixes, terms, broken=True)
+    if pattern is None or not (pattern.classes or pattern.properties or pattern.unknown):
+        return None
+    fault = _fault(evidence)
+    words = _scrubbed(evidence, pattern, terms)
+    before = "\n\n".join((cut(f"What went wrong: {fault}. {words}".strip(), REASON_CHARS), "This pattern failed:", ""))
+    listed = "\n".join(f"- {check}" for check in checks(pattern, terms, fault, evidence.prefixes))
+    after = "\n\n".join(["", *filter(None, (f"Check:\n{cut(listed, CHECKS_CHARS)}", _prefixes(pattern)))])
+    room = limits.ITEM_TITLE_CHARS - len(fault) - len("Pitfall: ; ")
+    return Item.make(
+        f"Pitfall: {cut(_aim(pattern, terms), room)}; {fault}",
+        _content(before, pattern, after),
+        "failure",
+        desc=cut(f"{fault[0].upper()}{fault[1:]}: {_described(pattern, terms)}.", limits.ITEM_DESC_CHARS),
+        tags=("sparql", pattern.form.lower(), "pitfall", *pattern.features),
+        domain=evidence.domain,
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def _aim(pattern: Pattern, terms: Terms) -> str:
+    """What the query is for, such as `find protein with disease by organism`, within a title's length."""
+    for most in (4, 3, 2, 1):
+        aim = _aim_of(pattern, terms, most)
+        if len(aim) <= limits.ITEM_TITLE_CHARS:
+            return aim
+    return cut(aim, limits.ITEM_TITLE_CHARS)
+
+
+def _aim_of(pattern: Pattern, terms: Terms, most: int) -> str:
+    sought = [iri for iri in pattern.properties if iri not in pattern.given and iri not in LABELS]
+    sought = sought or [iri for iri in pattern.properties if iri not in pattern.given]
+    what = _listed(pattern.classes, terms.words, most) or "things"
+    having = f" with {_listed(sought, terms.words, most)}" if sought else ""
+    by = f" by {_listed(pattern.given, terms.words, most)}" if pattern.given else ""
+    return f"{_verb(pattern)} {what}{having}{by}"
+
+
+def _verb(pattern: Pattern) -> str:
+    if pattern.form == "SELECT" and "aggregate" in pattern.features:
+        return "compute over" if _AGGREGATES.search(pattern.text) else "count"
+    return {"SELECT": "find", "ASK": "check for", "CONSTRUCT": "build a graph of", "DESCRIBE": "describe"}[pattern.form]
+
+
+def _listed(iris: Sequence[str], name: Callable[[str], str], most: int) -> str:
+    names = list(dict.fromkeys(name(iri) for iri in iris))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _desc(pattern: Pattern, terms: Terms) -> str:
+    article = "An" if pattern.form[0] in "AEIOU" else "A"
+    return cut(f"{article} {pattern.form} query {_described(pattern, terms)}.", limits.ITEM_DESC_CHARS)
+
+
+def _described(pattern: Pattern, terms: Terms) -> str:
+    name = pattern.prefixes.shorten
+    over = f"over {_listed(pattern.classes, name, 3)}" if pattern.classes else "over things of any class"
+    by = f" by {_listed(pattern.properties, name, 4)}" if pattern.properties else ""
+    made = f", with {', '.join(pattern.features)}" if pattern.features else ""
+    return f"{over}{by}{made}"
+
+
+def _given_back(pattern: Pattern, evidence: Evidence) -> str:
+    if pattern.form == "ASK":
+        return "It answered yes or no."
+    if pattern.form in ("CONSTRUCT", "DESCRIBE"):
+        return "It gave triples."
+    given = [name for own, name in pattern.variables.items() if own in evidence.variables]
+    return cut("It gave rows of " + ", ".join(f"?{name}" for name in given) + ".", REASON_CHARS) if given else ""
+
+
+def _prefixes(pattern: Pattern) -> str:
+    lines = "\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in pattern.prefixes.items())
+    return cut(lines, PREFIXES_CHARS)
+
+
+def _content(before: str, pattern: Pattern, after: str) -> str:
+    return before + cut(pattern.text, limits.ITEM_CONTENT_CHARS - len(before) - len(after)) + after
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# ---------------------------------------------------------------- what went wrong
+
+
+def _fault(evidence: Evidence) -> str:
+    """What went wrong, in one of a few phrases."""
+    codes = (evidence.error_code, *_WORD.findall(evidence.reason))
+    named = next((_FAULT_OF_CODE[code] for code in codes if code in _FAULT_OF_CODE), "")
+    told = next((fault for fault, pattern in _FAULT_IN_WORDS if pattern.search(evidence.reason)), "")
+    if evidence.rows == 0:
+        return named or "it found nothing"
+    return named or told or ("its answer was wrong" if evidence.rows else "it failed")
+
+
+def _scrubbed(evidence: Evidence, pattern: Pattern, terms: Terms) -> str:
+    """The reason as one line, without the data of the query and without what is quoted, unless it is a term."""
+    expand = Prefixes(evidence.prefixes).expand
+
+    def shown(quoted: re.Match[str]) -> str:
+        inside = quoted[0].strip("'\"`<>")
+        iri = expand(inside)
+        return f"`{inside}`" if iri is not None and terms.has(iri) else _HIDDEN
+
+    hidden = {word.casefold() for data in pattern.data for word in _WORD.findall(_local(data))}
+    reason = _QUOTED.sub(shown, " ".join(evidence.reason.split()))
+    return _WORD.sub(lambda word: _HIDDEN if word[0].casefold() in hidden else word[0], reason)
+
+
+def _local(data: str) -> str:
+    """Of an IRI its local name; a literal whole."""
+    return data if data[:1] in "\"'" else local_name(data)
