@@ -197,8 +197,8 @@ ONTOLOGY_LITERAL_CHARS = 1 * MIB
 """Characters of one literal in an ontology that are looked at when it is described."""
 
 ONTOLOGY_TERM_CHARS = 2 * MIB
-"""Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser reads
-at once. A file with a longer one is refused."""
+"""Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser
+reads at once. A file with a longer one is refused."""
 
 ONTOLOGY_TOLERANT_BYTES = 16 * MIB
 """The largest file that is read again by rdflib where pyoxigraph refuses it: rdflib takes a second for 2 MiB."""
