@@ -24,7 +24,7 @@ from rbank_es import __version__, limits
 from rbank_es.errors import CannotWrite
 from rbank_es.ontology.schema import Schema
 
-_FORM = f"{__version__}.1"
+_FORM = f"{__version__}.2"
 """What an entry is made by: raise the last number when the same files would be described otherwise."""
 
 _GRAPH, _SCHEMA = "graph.nq", "schema"
@@ -54,12 +54,16 @@ def cache_directory() -> Path:
         place.mkdir(parents=True, exist_ok=True)
         if os.access(place, os.W_OK | os.X_OK):
             return place
-    return _directory_of_process(os.getpid())
+    return directory_of_process()
+
+
+def directory_of_process() -> Path:
+    """A directory that is removed when the process ends; one for each process, also after a fork."""
+    return _directory_of(os.getpid())
 
 
 @cache
-def _directory_of_process(process: int) -> Path:
-    """A directory that is removed when the process ends; one for each process, also after a fork."""
+def _directory_of(process: int) -> Path:
     place = Path(tempfile.mkdtemp(prefix="rbank-es-"))
 
     def remove() -> None:
@@ -118,7 +122,6 @@ class GraphCache:
 
     def _put(self, made: Path, place: Path) -> None:
         """Rename into place; what is there and whole stays."""
-        made.chmod(0o755)
         for _ in range(3):
             try:
                 made.rename(place)

@@ -63,6 +63,7 @@ class _Description:
         add_restrictions(statements, self._levels, self._constraints)
         self._shapes.add_to(self._constraints)
         self._parents = _parents(statements, names.SUBCLASS)
+        self._mentions = statements.mentions()
         self._instances, self._values = self._count_individuals()
 
     def schema(self, graphs: Collection[str]) -> Schema:
@@ -197,6 +198,7 @@ class _Description:
             inverses=tuple(sorted(inverses)),
             uses=sum(map(self._levels.is_instance, (subject for subject, _ in pairs))),
             triples=len(pairs),
+            mentions=self._mentions[iri],
             functional=_OWL + "FunctionalProperty" in types,
             inverse_functional=_OWL + "InverseFunctionalProperty" in types,
             transitive=_OWL + "TransitiveProperty" in types,

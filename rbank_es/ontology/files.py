@@ -37,7 +37,7 @@ _SHARED_SUFFIXES = frozenset({".json", ".xml"})
 FORMATS = "Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD and TriG"
 
 _HEAD_BYTES = 65_536
-_BOM = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_TEXT = {
     b"\x1f\x8b": "is compressed (gzip)",
     b"BZh": "is compressed (bzip2)",
@@ -50,16 +50,16 @@ _NOT_TEXT = {
 }
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
-_COMMENTS = re.compile(r"(?:\s+|#[^\n]*(?:\n|$))*")
-_XML = re.compile(r"<\?xml|<!--|<!DOCTYPE|<[A-Za-z_][\w.-]*(?::[A-Za-z_][\w.-]*)?(?:\s+[\w:.-]+\s*=|\s*/?>)")
+_COMMENTS = re.compile(r"\A(?:\s+|#[^\n]*(?:\n|$))*")
+_XML = re.compile(r"<\?xml|<!--|<!DOCTYPE|<[A-Za-z_][\w.-]*(?::[A-Za-z_][\w.-]*)?\s+[\w:.-]+\s*=")
 _HTML = re.compile(r"(?:<\?xml[^>]*>)?\s*(?:<!--.*?-->\s*)*(?:<!DOCTYPE\s+html|<html\b)", re.IGNORECASE | re.DOTALL)
 _JSON = re.compile(r'\{\s*(?:"|\}\s*$)|\[\s*(?:[{"]|\]\s*$)')
 _TERM = r'(?:<[^<>"{}|^`\\\s]*>|_:\S+)'
 _STATEMENT = rf'{_TERM}[ \t]*<[^<>\s]*>[ \t]*(?:{_TERM}|"(?:[^"\\\n]|\\.)*"(?:@[\w-]+|\^\^<[^<>\s]*>)?)'
-_TRIPLE_LINE = re.compile(rf"{_STATEMENT}[ \t]*\.[ \t]*(?:#.*)?(?:\r?\n|$)")
+_LINE = re.compile(rf"{_STATEMENT}[ \t]*(?:{_TERM}[ \t]*)?\.[ \t]*(?:#.*)?(?:\r?\n|$)")
 _QUAD_LINE = re.compile(rf"^[ \t]*{_STATEMENT}[ \t]*{_TERM}[ \t]*\.[ \t]*(?:#.*)?$", re.MULTILINE)
 _GRAPH_BLOCK = re.compile(
-    r"(?:^|\.\s|\})\s*(?:GRAPH\s+)?(?:<[^<>\s]*>|[\w.-]*:[\w.-]*)\s*\{", re.IGNORECASE | re.MULTILINE
+    r"(?:^|\.[ \t]|\})[ \t]*(?:GRAPH[ \t]+)?(?:<[^<>\s]*>|[\w.-]*:[\w.-]*)?\s?\{", re.IGNORECASE | re.MULTILINE
 )
 
 
@@ -104,12 +104,19 @@ def find_files(paths: Sequence[Path]) -> tuple[SourceFile, ...]:
 def _candidates(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     """Files that may be RDF, and whether each was named itself."""
     for path in paths:
-        if path.is_dir():
+        if _is_directory(path):
             for folder, folders, files in os.walk(path, onerror=_refuse):
                 folders[:] = sorted(name for name in folders if not name.startswith("."))
                 yield from ((Path(folder, name), False) for name in sorted(files) if _could_be(name))
         else:
             yield path, True
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def _could_be(name: str) -> bool:
@@ -121,10 +128,10 @@ def _refuse(error: OSError) -> None:
     raise _unreadable(Path(error.filename), error)
 
 
-def _unreadable(path: Path, error: OSError) -> BadOntology:
+def _unreadable(path: Path, error: OSError | ValueError) -> BadOntology:
     if isinstance(error, FileNotFoundError):
         return BadOntology(str(path), "no such file or directory", "check the path")
-    reason = f"can't be read ({error.strerror or type(error).__name__})"
+    reason = f"can't be read ({getattr(error, 'strerror', None) or error})"
     return BadOntology(str(path), reason, "check the path and its permissions")
 
 
@@ -133,7 +140,7 @@ def _read(path: Path, named: bool, left: int) -> SourceFile | None:
     try:
         # Opening a named pipe would wait for its writer.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(path, error) from error
     try:
         status = os.fstat(handle)
@@ -206,27 +213,22 @@ def recognise(head: bytes, named: Format | None = None) -> Format:
         raise ValueError("is encoded in UTF-16")
     if b"\0" in head:
         raise ValueError("is binary, not text")
-    text = head.removeprefix(_BOM).decode("utf-8", errors="replace")
-    return _recognise_text(text, text[_end(_COMMENTS, text) :], named)
+    text = head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", errors="replace")
+    return _recognise_text(_COMMENTS.sub("", text, count=1), named)
 
 
-def _end(pattern: re.Pattern[str], text: str) -> int:
-    match = pattern.match(text)
-    return match.end() if match else 0
-
-
-def _recognise_text(text: str, start: str, named: Format | None) -> Format:
+def _recognise_text(start: str, named: Format | None) -> Format:
     if _HTML.match(start):
         raise ValueError("is a web page (HTML), not RDF")
     if _XML.match(start):
         return "xml"
     if _JSON.match(start):
         return "json-ld"
-    if _QUAD_LINE.search(text):
-        return "nquads"
-    if _TRIPLE_LINE.match(start):
+    if _LINE.match(start):
+        if _QUAD_LINE.search(start):
+            return "nquads"
         return named if named in ("nt", "nquads", "trig", "turtle") else "nt"
-    return "trig" if named == "trig" or _GRAPH_BLOCK.search(text) else "turtle"
+    return "trig" if named == "trig" or _GRAPH_BLOCK.search(start) else "turtle"
 
 
 def digest_of(files: Iterable[SourceFile]) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput
-from rbank_es.ontology.cache import GraphCache, cache_directory
+from rbank_es.errors import BadInput, CannotWrite
+from rbank_es.ontology.cache import GraphCache, cache_directory, directory_of_process
 from rbank_es.ontology.files import SourceFile, digest_of, find_files
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema import Schema
@@ -39,12 +39,13 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
     Args:
         paths: files in Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD or TriG, or directories of these.
         id: what to call it in events and memories; unless given, the first path's name without its suffix.
-        cache: where to keep what was parsed, unless it is `cache_directory()`.
+        cache: where to keep what was parsed, unless it is `cache_directory()`. If it can't be written, a directory
+            of this process serves, and the next process parses again.
 
     Raises:
         BadOntology: a file is missing, empty, cut, broken, too large, or no RDF; nothing is fetched from the network.
         BadInput: `id` has other characters than lower-case letters, digits, `-`, `_` and `.`.
-        CannotWrite: there is no room in the cache.
+        CannotWrite: there is no room, neither in the cache nor for temporary files.
     """
     places = [Path(path) for path in paths]
     files = find_files(places)
@@ -52,7 +53,7 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
     digest = digest_of(files)
     graphs = GraphCache(cache or cache_directory())
     found = graphs.find(digest)
-    schema, quads = found or graphs.make(digest, lambda quads: _describe(files, quads))
+    schema, quads = found or _make(graphs, digest, files)
     return Ontology(
         id=name,
         digest=digest,
@@ -62,6 +63,14 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
         quads=quads,
         cached=found is not None,
     )
+
+
+def _make(graphs: GraphCache, digest: str, files: Sequence[SourceFile]) -> tuple[Schema, Path]:
+    """A new entry of the cache; of one that lasts as long as this process where the cache can't be written."""
+    try:
+        return graphs.make(digest, lambda quads: _describe(files, quads))
+    except CannotWrite:
+        return GraphCache(directory_of_process()).make(digest, lambda quads: _describe(files, quads))
 
 
 def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:

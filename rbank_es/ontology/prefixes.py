@@ -68,11 +68,14 @@ WELL_KNOWN: dict[str, str] = {
 }
 """Prefixes that everybody reads the same way (source: prefix.cc, the Wikidata and UniProt query services)."""
 
-_BY_NAMESPACE = {namespace: prefix for prefix, namespace in WELL_KNOWN.items()}
-
-# A subset of SPARQL's PN_PREFIX and PN_LOCAL that needs no escape.
-_PREFIX = re.compile(r"[^\W\d_](?:[\w.-]{0,62}[\w-])?")
-_LOCAL = re.compile(r"\w(?:[\w.:-]*[\w:-])?")
+# SPARQL 1.1, 19.8: PN_CHARS_BASE, PN_CHARS; PN_PREFIX and PN_LOCAL without what needs an escape.
+_BASE = (
+    "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
+    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_CHARS = _BASE + "_0-9\u00b7\u0300-\u036f\u203f-\u2040-"
+_PREFIX = re.compile(f"[{_BASE}](?:[{_CHARS}.]{{0,62}}[{_CHARS}])?")
+_LOCAL = re.compile(f"[{_BASE}_:0-9](?:[{_CHARS}.:]*[{_CHARS}:])?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(?:urn|mailto|tag|doi|info|dtmi):")
 
 
@@ -170,7 +173,8 @@ def choose_prefixes(
         preferred: pairs of prefix and namespace that the ontology itself asks for.
         vocabulary: namespaces of classes and properties.
     """
-    tiers: tuple[Iterable[tuple[str, str]], ...] = (preferred, declared, WELL_KNOWN.items())
+    secure = [(prefix, space.replace("http://", "https://")) for prefix, space in WELL_KNOWN.items()]
+    tiers: tuple[Iterable[tuple[str, str]], ...] = (preferred, declared, WELL_KNOWN.items(), secure)
     chosen: dict[str, str] = {}
     for tier in tiers:
         _claim(chosen, [pair for pair in tier if counts.get(pair[1]) and _PREFIX.fullmatch(pair[0])], counts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology import names
-from rbank_es.ontology.files import Format, SourceFile
+from rbank_es.ontology.files import BYTE_ORDER_MARK, Format, SourceFile
 from rbank_es.ontology.terms import BLANK, Literal, Term, Triple
 
 if TYPE_CHECKING:
@@ -34,6 +35,18 @@ _TOLERANT: dict[Format, str] = {
     "trig": "trig",
 }
 """What rdflib calls the forms that it may read. It would fetch the contexts of JSON-LD."""
+
+
+_SPOKEN: dict[Format, str] = {
+    "turtle": "Turtle",
+    "trig": "TriG",
+    "xml": "RDF/XML",
+    "nt": "N-Triples",
+    "nquads": "N-Quads",
+    "json-ld": "JSON-LD",
+}
+
+_TOO_LONG = "term too long"
 
 
 class Content(NamedTuple):
@@ -62,8 +75,8 @@ class _Refused(Exception):
         self.file, self.cause = file, cause
 
 
-def read_files(files: Sequence[SourceFile], quads: Path) -> Content:
-    """What files say; all of it is written to `quads` as N-Quads too.
+def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Content:
+    """What files say; all of it is written to `quads` as N-Quads too, where that is given.
 
     Blank nodes are named anew by file and by first appearance, so those of different files never meet, and the same
     files give the same bytes. Relative IRIs are taken relative to `file:///` and the first digits of the file's
@@ -71,7 +84,8 @@ def read_files(files: Sequence[SourceFile], quads: Path) -> Content:
     only.
 
     Raises:
-        BadOntology: a file is broken, cut, holds an invalid IRI, would need the network, or changed meanwhile.
+        BadOntology: a file is broken, cut, holds an invalid IRI or a term over `ONTOLOGY_TERM_CHARS`, would need the
+            network, or changed meanwhile; or no file holds a triple.
     """
     tolerated: set[str] = set()
     ordered = sorted(files, key=lambda file: file.sha256)
@@ -83,7 +97,7 @@ def read_files(files: Sequence[SourceFile], quads: Path) -> Content:
             tolerated.add(refused.file.sha256)
 
 
-def _read_all(files: Sequence[SourceFile], quads: Path, tolerated: set[str]) -> Content:
+def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> Content:
     import pyoxigraph
 
     content = Content([], [], frozenset())
@@ -95,7 +109,13 @@ def _read_all(files: Sequence[SourceFile], quads: Path, tolerated: set[str]) -> 
             read = _parse_tolerantly if file.sha256 in tolerated else _parse
             yield from _read_one(file, read, keep, number, content)
 
-    pyoxigraph.serialize(stream(), quads, pyoxigraph.RdfFormat.N_QUADS)
+    if quads is None:
+        deque(stream(), maxlen=0)
+    else:
+        pyoxigraph.serialize(stream(), quads, pyoxigraph.RdfFormat.N_QUADS)
+    if not content.triples:
+        place, forms = ", ".join(str(file.path) for file in files), {_SPOKEN[file.format] for file in files}
+        raise BadOntology(place, "holds no triple", f"is it {' or '.join(sorted(forms))}, and complete?")
     return content._replace(graphs=frozenset(graphs))
 
 
@@ -107,17 +127,15 @@ def _read_one(
     content: Content,
 ) -> Iterator[pyoxigraph.Quad]:
     """The quads of one file, its blank nodes named by its number."""
-    before = len(content.triples)
     try:
         parsing = read(file)
         for quad in parsing.quads:
             yield keep(quad, number)
+        modified_ns = file.path.stat().st_mtime_ns
     except (SyntaxError, ValueError, MemoryError, OSError) as error:
         raise _Refused(file, error) from error
     content.declared.extend((parsing.prefixes or parsing.quads.prefixes).items())
-    if len(content.triples) == before and file.size_bytes:
-        raise BadOntology(str(file.path), "holds no triple", f"is it {_spoken(file.format)}, and complete?")
-    if file.path.stat().st_mtime_ns != file.modified_ns:
+    if modified_ns != file.modified_ns:
         raise BadOntology(str(file.path), "changed while it was read", "try again")
 
 
@@ -134,6 +152,10 @@ def _parse(file: SourceFile) -> _Parsing:
         "json-ld": pyoxigraph.RdfFormat.JSON_LD,
     }[file.format]
     base = None if file.format in ("nt", "nquads") else f"file:///{file.sha256[:12]}"
+    opened = file.path.open("rb")
+    if opened.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK:
+        return _Parsing(pyoxigraph.parse(input=opened, format=form, base_iri=base), {})
+    opened.close()
     return _Parsing(pyoxigraph.parse(path=file.path, format=form, base_iri=base), {})
 
 
@@ -146,7 +168,7 @@ def _keeper(triples: list[Triple], graphs: set[str]) -> Callable[[pyoxigraph.Qua
     shared: dict[str, str] = {}
     blanks: dict[tuple[int, str], pyoxigraph.BlankNode] = {}
     plain = names.XSD + "string"
-    longest = limits.ONTOLOGY_LITERAL_CHARS
+    described, longest = limits.ONTOLOGY_LITERAL_CHARS, limits.ONTOLOGY_TERM_CHARS
 
     def again(node: Any, number: int) -> Any:
         if type(node) is blank:
@@ -156,14 +178,22 @@ def _keeper(triples: list[Triple], graphs: set[str]) -> Callable[[pyoxigraph.Qua
             return pyoxigraph.Triple(again(node.subject, number), node.predicate, again(node.object, number))
         return node
 
+    def share(iri: str) -> str:
+        if len(iri) > longest:
+            raise MemoryError(_TOO_LONG)
+        return shared.setdefault(iri, iri)
+
     def plainly(node: Any) -> Term:
         kind = type(node)
         if kind is named:
-            return shared.setdefault(node.value, node.value)
+            iri = node.value
+            return shared.get(iri) or share(iri)
         if kind is literal:
-            datatype = node.datatype.value
-            datatype = "" if datatype == plain or node.language else shared.setdefault(datatype, datatype)
-            return Literal(node.value[:longest], node.language or "", datatype)
+            value, datatype = node.value, node.datatype.value
+            if len(value) > longest:
+                raise MemoryError(_TOO_LONG)
+            datatype = "" if datatype == plain or node.language else share(datatype)
+            return Literal(value[:described], node.language or "", datatype)
         return BLANK + node.value if kind is blank else _TRIPLE_TERM
 
     def keep(quad: pyoxigraph.Quad, number: int) -> pyoxigraph.Quad:
@@ -200,13 +230,13 @@ def _parse_tolerantly(file: SourceFile) -> _Parsing:
     import rdflib
     from rdflib.namespace import NamespaceManager
 
-    dataset = rdflib.Dataset()
-    dataset.namespace_manager = NamespaceManager(dataset, bind_namespaces="none")
+    graph = rdflib.Dataset() if file.format in ("nquads", "trig") else rdflib.Graph()
+    graph.namespace_manager = NamespaceManager(graph, bind_namespaces="none")
     with _silenced():
         base = f"file:///{file.sha256[:12]}"
-        dataset.parse(data=file.path.read_bytes(), format=_TOLERANT[file.format], publicID=base)
-        text = dataset.serialize(format="nquads", encoding="utf-8")
-    prefixes = {prefix: str(namespace) for prefix, namespace in dataset.namespaces()}
+        graph.parse(data=file.path.read_bytes(), format=_TOLERANT[file.format], publicID=base)
+        text = graph.serialize(format="nquads" if isinstance(graph, rdflib.Dataset) else "nt", encoding="utf-8")
+    prefixes = {prefix: str(namespace) for prefix, namespace in graph.namespaces()}
     return _Parsing(pyoxigraph.parse(input=text, format=pyoxigraph.RdfFormat.N_QUADS), prefixes)
 
 
@@ -231,15 +261,21 @@ def _explain(file: SourceFile, cause: Exception) -> BadOntology:
         return BadOntology(path, f"can't be read ({cause.strerror or said})", "check the path and its permissions")
     if isinstance(cause, MemoryError):
         hint = "shorten it; long texts belong beside an ontology, not in it"
-        return BadOntology(path, "one of its terms is longer than 16 MiB", hint)
+        # pyoxigraph says so of its own buffer, which holds 16 MiB.
+        reason = (
+            "one of its literals or IRIs is too long" if "maximal size" in said or said == _TOO_LONG else "is too large"
+        )
+        return BadOntology(path, reason, hint)
     if "LoadDocumentCallback" in said:
         hint = "put the context into the file; nothing is fetched from the network"
         return BadOntology(path, "its @context lies elsewhere", hint)
     line = cause.lineno if isinstance(cause, SyntaxError) else None
     hint = "mend the file there, or get it again if it was cut"
     if "IRI" in said:
-        hint = "percent-encode what an IRI can't hold, or declare a base where it is relative"
-    return BadOntology(path, f"is no valid {_spoken(file.format)} ({said[:300]})", hint, line=line)
+        hint = "percent-encode what an IRI can't hold, such as a blank or a '|'"
+    elif "UTF-8" in said:
+        hint = "save the file in UTF-8"
+    return BadOntology(path, f"is no valid {_SPOKEN[file.format]} ({said[:300]})", hint, line=line)
 
 
 def _line_of(error: Exception) -> int | None:
@@ -247,14 +283,3 @@ def _line_of(error: Exception) -> int | None:
     told = getattr(error, "getLineNumber", None)
     line = told() if callable(told) else getattr(error, "lines", None)
     return line if isinstance(line, int) and line > 0 else None
-
-
-def _spoken(form: Format) -> str:
-    return {
-        "turtle": "Turtle",
-        "trig": "TriG",
-        "xml": "RDF/XML",
-        "nt": "N-Triples",
-        "nquads": "N-Quads",
-        "json-ld": "JSON-LD",
-    }[form]

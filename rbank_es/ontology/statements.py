@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from rbank_es.ontology import names
@@ -53,6 +53,10 @@ class Statements:
     def nodes(self, subject: str, predicate: str) -> list[str]:
         """Those of them that are no literals."""
         return [value for value in self.values(subject, predicate) if isinstance(value, str)]
+
+    def mentions(self) -> Counter[str]:
+        """How many triples each IRI or blank node is the object of."""
+        return Counter(value for pairs in self.by_predicate.values() for _, value in pairs if type(value) is str)
 
     def members(self, node: str) -> set[str]:
         """IRIs and blank nodes of an RDF list, also of one that runs in a circle or branches."""

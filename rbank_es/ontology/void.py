@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
@@ -33,8 +32,7 @@ def load_void(path: str | Path) -> Schema:
         BadOntology: the file can't be read, or describes no class and no property.
     """
     files = find_files([Path(path)])
-    with TemporaryDirectory() as place:
-        content = read_files(files, Path(place) / "graph.nq")
+    content = read_files(files)
     described = _Partitions(Statements(content.triples)).schema(content.declared)
     if not described.classes and not described.properties:
         hint = "give a VoID description with class or property partitions, or an ontology by another option"
@@ -139,7 +137,7 @@ class _Partitions:
         for parent, node in self._statements.links(_VOID + "propertyPartition"):
             if name := self._properties.get(node):
                 (by_class if parent in self._classes else whole)[name] += self._number(node, "triples")
-        return by_class | whole if not whole else Counter({**by_class, **{name: whole[name] for name in whole}})
+        return Counter({**by_class, **whole})
 
     def _triples(self) -> int:
         """Triples of everything: of the largest dataset that is no part of another, else of all of them."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rbank_es import limits
 from rbank_es.ontology import names
+from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.statements import Statements
 from rbank_es.ontology.terms import Literal, Term
 
@@ -37,7 +38,8 @@ class Wording:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
         self.label_properties = self._in_use(names.LABELS)
-        self.definition_properties = self._in_use(names.DEFINITIONS)
+        own = sorted(name for name in statements.by_predicate if local_name(name) == "definition")
+        self.definition_properties = self._in_use(tuple(dict.fromkeys((*names.DEFINITIONS, *own))))
 
     def label(self, iri: str) -> str:
         """The best label, or nothing."""
