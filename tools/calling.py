@@ -16,7 +16,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
-from rbank_es.events import Event, Ref, ToolCalled
+from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.log import ANY
 from rbank_es.tools.desk import Desk
 from rbank_es.tools.encoding import encode, handle_of, size
@@ -128,6 +128,7 @@ class Tool:
             raise
         if ref is not None:
             self._desk.store.settle(ref)
+        self._desk.proposed.update(each.head.id for each in reply.beside if isinstance(each, MemoryProposed))
         return result
 
     def _handle(self, ref: Ref | None) -> dict[str, Any]:
