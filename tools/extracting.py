@@ -40,7 +40,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema | None = None
 
     @classmethod
-    def on(cls, desk: Desk, query: str, *, task: str = "", variables: tuple[str, ...] = (), rows: int | None) -> Evidence:
+    def on(
+        cls, desk: Desk, query: str, *, task: str = "", variables: tuple[str, ...] = (), rows: int | None
+    ) -> Evidence:
         """A query of this run, with what its source knows about the ontology."""
         source = desk.source
         return cls(
