@@ -1,0 +1,180 @@
+"""`ontology`: what is in an ontology, and the card that an agent would be given of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from rbank_es import limits
+from rbank_es.cli.app import command
+from rbank_es.cli.ontologies import loaded, places
+from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
+from rbank_es.cli.texts import block, count, line, size_text
+from rbank_es.errors import BadInput
+
+if TYPE_CHECKING:
+    from rbank_es.context.packing import Packed
+    from rbank_es.ontology.loading import Ontology
+    from rbank_es.ontology.schema import Schema
+
+SOURCES = {
+    "rdfs": "rdfs:domain, rdfs:range",
+    "owl": "OWL restrictions, unions",
+    "includes": "domainIncludes, rangeIncludes",
+    "shacl": "SHACL shapes",
+    "void": "VoID partitions",
+}
+"""Where constraints are found, in words."""
+
+
+class Facts(NamedTuple):
+    """What the command shows of an ontology, or of a VoID description (which has no files of its own)."""
+
+    id: str
+    schema: Schema
+    card: Packed
+    ontology: Ontology | None = None
+
+
+@command("ontology", "rbank-es ontology lights", "rbank-es ontology model.ttl data/ --json")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--id", "id", metavar="ID", help="What to call it; its first file's name, unless given.")
+@click.option("--void", "is_void", is_flag=True, help="PATH is a VoID description of an endpoint.")
+@click.option(
+    "--card-budget", "budget_chars", metavar="N", type=int, default=limits.CONTEXT_L0_CHARS, show_default=True,
+    help="Characters of the sense card.",
+)  # fmt: skip
+def ontology(paths: tuple[str, ...], id: str | None, is_void: bool, budget_chars: int, as_json: bool) -> None:
+    """Show what is in an ontology: size, classes, properties, namespaces, constraints, and its sense card.
+
+    PATH is a file in Turtle, TriG, RDF/XML, N-Triples, N-Quads or JSON-LD, or a directory of these; several are one
+    dataset. The word 'lights' is the small ontology that comes with rbank-es, unless a file is called so. Parsed
+    graphs are kept in a cache, so the second time is fast.
+    """
+    found = _described(paths, id, budget_chars) if is_void else _loaded(paths, id, budget_chars)
+    if as_json:
+        say_json(_as_json(found))
+    else:
+        _tell(found)
+
+
+def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
+    from rbank_es.context.sense import sense_card
+
+    found = loaded(paths, id)
+    card = sense_card(found.schema, found.prefixes, budget_chars, name=found.id)
+    return Facts(found.id, found.schema, card, found)
+
+
+def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
+    from rbank_es.context.sense import sense_card
+    from rbank_es.ontology.prefixes import Prefixes
+    from rbank_es.ontology.void import load_void
+
+    if len(paths) > 1:
+        raise BadInput(f"an endpoint has one VoID description, and {count(len(paths), 'path')} were given")
+    [place] = places(paths)
+    schema = load_void(place)
+    name = id or place.stem
+    return Facts(name, schema, sense_card(schema, Prefixes(schema.prefixes), budget_chars, name=name))
+
+
+# ---------------------------------------------------------------- the figures
+
+
+def constraints_by_source(schema: Schema) -> dict[str, dict[str, int]]:
+    """How many domains, ranges and cardinalities were found in each of the sources, those with any."""
+    kinds = {
+        "domains": Counter(bound.source for info in schema.properties for bound in info.domains),
+        "ranges": Counter(bound.source for info in schema.properties for bound in info.ranges),
+        "cardinalities": Counter(found.source for found in schema.cardinalities),
+    }
+    found = {source: {kind: counts[source] for kind, counts in kinds.items()} for source in SOURCES}
+    return {source: numbers for source, numbers in found.items() if any(numbers.values())}
+
+
+def axioms(schema: Schema) -> dict[str, int]:
+    """How often classes and properties are said to be something that a query should know."""
+    infos = schema.properties
+    pairs = {tuple(sorted((info.iri, other))) for info in infos for other in info.inverses}
+    return {
+        "subclass statements": sum(len(info.parents) for info in schema.classes),
+        "disjoint pairs": len(schema.disjoint),
+        "inverse pairs": len(pairs),
+        "functional": sum(info.functional for info in infos),
+        "transitive": sum(info.transitive for info in infos),
+        "symmetric": sum(info.symmetric for info in infos),
+        "deprecated": sum(info.deprecated for info in (*schema.classes, *infos)),
+    }
+
+
+def _sizes(schema: Schema) -> dict[str, int]:
+    return {
+        "triples": schema.triples,
+        "classes": len(schema.classes),
+        "properties": len(schema.properties),
+        "individuals": schema.individuals,
+        "named graphs": len(schema.graphs),
+        "shapes": schema.shapes,
+        "concepts": schema.concepts,
+    }
+
+
+def _as_json(found: Facts) -> dict[str, Any]:
+    files = found.ontology.files if found.ontology else ()
+    told = [
+        {"path": str(file.path), "format": file.format, "size_bytes": file.size_bytes, "sha256": file.sha256}
+        for file in files
+    ]
+    return {
+        "id": found.id,
+        "title": found.schema.title,
+        "digest": found.ontology.digest if found.ontology else None,
+        "cached": found.ontology.cached if found.ontology else False,
+        "files": told,
+        **{name.replace(" ", "_"): number for name, number in _sizes(found.schema).items()},
+        "formalisms": found.schema.formalisms,
+        "namespaces": found.schema.prefixes,
+        "constraints": constraints_by_source(found.schema),
+        "axioms": {name.replace(" ", "_"): number for name, number in axioms(found.schema).items()},
+        "card": found.card,
+    }
+
+
+# ---------------------------------------------------------------- for people
+
+
+def _tell(found: Facts) -> None:
+    schema = found.schema
+    say(styled(block(schema.title or found.id), "bold"))
+    numbers = {name: number for name, number in _sizes(schema).items() if number}
+    parsed = None if found.ontology is None else "earlier, from the cache" if found.ontology.cached else "just now"
+    fields({"id": found.id, **numbers, "formalisms": ", ".join(schema.formalisms), "parsed": parsed})
+    if found.ontology is not None:
+        heading("files")
+        _files(found.ontology)
+    heading("namespaces")
+    table(["prefix", "namespace"], [[prefix, iri] for prefix, iri in schema.prefixes.items()], flexible=["namespace"])
+    heading("constraints")
+    _constraints(schema)
+    card = found.card
+    heading(f"sense card ({len(card.text):,} of {card.budget_chars:,} characters)")
+    say(block(card.text))
+    if card.cut:
+        say(styled(f"\nleft out: {line(card.cut)}", "dim"))
+
+
+def _files(found: Ontology) -> None:
+    rows: list[list[Cell]] = [[file.path.name, file.format, size_text(file.size_bytes)] for file in found.files]
+    table(["file", "format", "size"], rows, flexible=["file"])
+
+
+def _constraints(schema: Schema) -> None:
+    rows: list[list[Cell]] = [
+        [SOURCES[source], *numbers.values()] for source, numbers in constraints_by_source(schema).items()
+    ]
+    table(["found in", "domains", "ranges", "cardinalities"], rows, none="no domains, ranges or cardinalities")
+    say()
+    fields({name: number for name, number in axioms(schema).items() if number})
