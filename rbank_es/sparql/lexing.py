@@ -1,0 +1,156 @@
+"""SPARQL 1.1 text as tokens, each with its place; what stood between them (blanks, comments) is kept beside them.
+
+Terminals are those of the recommendation (https://www.w3.org/TR/sparql11-query/#sparqlGrammar, productions 139 to
+173), the longest match first. A keyword in a string, a comment, an IRI, a variable or a prefixed name is no keyword.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from rbank_es import limits
+from rbank_es.errors import QueryRefused
+
+Kind = Literal["iri", "name", "variable", "blank", "string", "language", "number", "word", "symbol", "end"]
+"""What a token is; `name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
+
+_BASE = (
+    "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
+    "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_VARIABLE = rf"{_BASE}_0-9\u00b7\u0300-\u036f\u203f-\u2040"
+_NAME = rf"{_VARIABLE}\-"
+_CODE_POINT = r"\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}"
+_ESCAPE = rf"\\[tbnrf\\\"']|{_CODE_POINT}"
+_LOCAL = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
+_PREFIX = rf"(?:[{_BASE}](?:[{_NAME}.]*+(?<!\.))?)?:"
+
+_TOKEN = re.compile(
+    rf"""
+      (?P<iri> <(?:[^\x00-\x20<>"{{}}|^`\\]|{_CODE_POINT})*+> )
+    | (?P<string>
+          \"{{3}}(?:\"{{0,2}}(?:[^"\\]|{_ESCAPE}))*+\"{{3}}
+        | '{{3}}(?:'{{0,2}}(?:[^'\\]|{_ESCAPE}))*+'{{3}}
+        | \"(?:[^"\\\n\r]|{_ESCAPE})*+\"(?!\")
+        | '(?:[^'\\\n\r]|{_ESCAPE})*+'(?!')
+        | \"\"(?!\") | ''(?!') )
+    | (?P<blank> _:[{_BASE}_0-9](?:[{_NAME}]|\.++(?=[{_NAME}]))*+ )
+    | (?P<name> {_PREFIX}(?:(?:[{_BASE}_0-9:]|{_LOCAL})(?:(?:[{_NAME}:]|{_LOCAL})|\.++(?=[{_NAME}:%\\]))*+)? )
+    | (?P<variable> [?$][{_BASE}_0-9][{_VARIABLE}]*+ )
+    | (?P<language> @[A-Za-z]++(?:-[A-Za-z0-9]++)*+ )
+    | (?P<number> (?:[0-9]++\.[0-9]*|\.?[0-9]++)[eE][+-]?[0-9]++ | [0-9]*\.[0-9]++ | [0-9]++ )
+    | (?P<word> [A-Za-z_][A-Za-z0-9_]*+ )
+    | (?P<symbol> \^\^ | \|\| | && | != | <= | >= | [{{}}()\[\].,;*/+\-|^!?=<>] )
+    """,
+    re.VERBOSE,
+)
+_BETWEEN = re.compile(r"(?:[ \t\r\n]++|\#[^\r\n]*+)*+")
+_LINE = re.compile(r"\r\n|\r|\n")
+_NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
+
+
+class Token(NamedTuple):
+    """One token. `offset` counts characters from 0, `line` and `column` from 1."""
+
+    kind: Kind
+    text: str
+    offset: int
+    line: int
+    column: int
+    between: str
+    """The blanks and comments that stood before it."""
+
+    @property
+    def end(self) -> int:
+        """The offset just after it."""
+        return self.offset + len(self.text)
+
+    @property
+    def keyword(self) -> str:
+        """The word in capitals; empty for everything that is no word."""
+        return self.text.upper() if self.kind == "word" else ""
+
+    def is_symbol(self, *texts: str) -> bool:
+        """Whether it is one of these marks."""
+        return self.kind == "symbol" and self.text in texts
+
+
+class Places:
+    """Lines and columns of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in _LINE.finditer(text))]
+
+    def of(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both from 1."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+
+def tokenise(text: str) -> tuple[Token, ...]:
+    """The tokens of a query, and an `end` token, so that `"".join(t.between + t.text for t in …)` is the text again.
+
+    Raises `QueryRefused`: `too_long` over `QUERY_TEXT_CHARS`, `syntax` where no token can be read.
+    """
+    if len(text) > limits.QUERY_TEXT_CHARS:
+        raise QueryRefused(
+            "too_long",
+            f"the query has {len(text):,} characters, more than {limits.QUERY_TEXT_CHARS:,}",
+            "ask for less at a time, or replace long lists by a pattern",
+        )
+    places = Places(text)
+    if broken := _NO_TEXT.search(text):
+        raise _unreadable(text, broken.start(), *places.of(broken.start()))
+    return tuple(_tokens(text, places))
+
+
+def _tokens(text: str, places: Places) -> Iterator[Token]:
+    """The tokens, one after the other."""
+    offset = 0
+    while True:
+        gap = _BETWEEN.match(text, offset)
+        between = gap.group() if gap else ""
+        offset += len(between)
+        line, column = places.of(offset)
+        if offset == len(text):
+            yield Token("end", "", offset, line, column, between)
+            return
+        found = _TOKEN.match(text, offset)
+        if found is None or found.lastgroup is None:
+            raise _unreadable(text, offset, line, column)
+        # The groups of the pattern are the kinds.
+        yield Token(found.lastgroup, found.group(), offset, line, column, between)  # type: ignore[arg-type]
+        offset = found.end()
+
+
+def _unreadable(text: str, offset: int, line: int, column: int) -> QueryRefused:
+    """Why no token begins here."""
+    message, hint = _complaint(text, offset)
+    return QueryRefused("syntax", message, hint, line=line, column=column)
+
+
+def _complaint(text: str, offset: int) -> tuple[str, str]:
+    """What is wrong with the character at an offset, and what to write instead."""
+    char = text[offset]
+    if char in "\"'":
+        return (
+            "a string is not closed, or has an escape that SPARQL doesn't know",
+            'close it with the same quote, write \\\\ for a backslash, and """…""" around text with line breaks',
+        )
+    if char == "\\":
+        return "an escape stands outside a string", "write the character itself, or put the text in quotes"
+    if char in "?$":
+        return f"{char!r} is followed by no name", "a variable is ? and letters, digits or _, such as ?name"
+    if char == "&":
+        return "a single '&'", "write && for and"
+    if char in "“”‘’":
+        return f"{char!r} is no quote in SPARQL", "write a plain \" or '"
+    if char == "@":
+        return "'@' is followed by no language", 'write a language after a string as "text"@en'
+    code = f"U+{ord(char):04X}"
+    if char.isprintable() and not char.isspace():
+        return f"{char!r} ({code}) means nothing here", "put text in quotes, and IRIs in <…>"
+    return f"the character {code} can't stand in a query", "write a plain blank or a line break, or leave it out"

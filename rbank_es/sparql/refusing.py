@@ -1,0 +1,80 @@
+"""What is refused before anything is read further: updates, several statements, calls to other endpoints, depth."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+from rbank_es.errors import QueryRefused
+from rbank_es.sparql.lexing import Token
+from rbank_es.sparql.tree import Query, Source
+from rbank_es.sparql.words import FORMS, UPDATES
+
+NESTING = 15
+"""How deep brackets may stand within each other. The second parser recurses: it was seen to give up at 16 `!(`."""
+
+NUMBER_DIGITS = 1_000
+"""Digits of a number; more of them take long to read and mean nothing."""
+
+
+def refuse_by_token(tokens: tuple[Token, ...]) -> None:
+    """Raise `QueryRefused` for what no query of ours may hold: `not_read_only`, `service_refused`, too deep nesting.
+
+    Only words count: the same letters in a string, a comment, an IRI, a variable or a prefixed name do not.
+    """
+    form = _first_keyword(tokens)
+    if form.keyword in UPDATES:
+        _refuse(form, "not_read_only", f"{form.keyword} changes data", "ask with SELECT, ASK, CONSTRUCT or DESCRIBE")
+    depth = 0
+    for token in tokens:
+        if token.keyword == "SERVICE":
+            hint = "split it into two queries: ask here first, then ask the other endpoint with what came back"
+            _refuse(token, "service_refused", "SERVICE would send a request to another endpoint", hint)
+        depth += token.is_symbol("{", "(", "[") - token.is_symbol("}", ")", "]")
+        if depth > NESTING:
+            hint = "take out brackets that aren't needed, or ask in several steps"
+            _refuse(token, "syntax", f"brackets are more than {NESTING} deep", hint)
+        if token.kind == "number" and len(token.text) > NUMBER_DIGITS:
+            _refuse(token, "syntax", f"a number of {len(token.text):,} digits", "write a shorter number")
+    _refuse_second_statement(tokens, form)
+
+
+def _first_keyword(tokens: tuple[Token, ...]) -> Token:
+    """The word that says what a text does: the first one that is no part of the prologue."""
+    return next(t for t in tokens if t.kind == "end" or (t.kind == "word" and t.keyword not in ("PREFIX", "BASE")))
+
+
+def _refuse_second_statement(tokens: tuple[Token, ...], form: Token) -> None:
+    """Raise where another statement follows a `;`."""
+    depth = 0
+    for token, after in zip(tokens, tokens[1:], strict=False):
+        depth += token.is_symbol("{", "(", "[") - token.is_symbol("}", ")", "]")
+        begins = after.keyword in UPDATES or after.keyword in (*FORMS, "PREFIX", "BASE")
+        if depth <= 0 and token.is_symbol(";") and begins and token.offset > form.offset:
+            _refuse(token, "not_read_only", "several statements in one query", "send one query at a time, without ';'")
+
+
+def refuse_sources(query: Query, graphs: Collection[str], places: dict[int, Token]) -> None:
+    """Raise `from_refused` for a FROM that names anything but a graph of the data: engines may fetch or open it."""
+    for source in query.sources:
+        iri = source.graph.iri
+        if iri not in graphs or iri.lower().startswith("file:"):
+            _refuse(places[source.graph.offset], "from_refused", _message(source), _graphs_hint(graphs))
+
+
+def _message(source: Source) -> str:
+    """What is wrong with a FROM."""
+    return f"FROM {source.written} names no graph of this data"
+
+
+def _graphs_hint(graphs: Collection[str]) -> str:
+    """What to write instead of an unknown graph."""
+    if not graphs:
+        return "leave out FROM: all data is in the default graph"
+    named = ", ".join(f"<{graph}>" for graph in sorted(graphs)[:3])
+    return f"leave out FROM, or name one of the {len(graphs)} graphs here: {named}"
+
+
+def _refuse(token: Token, code: str, message: str, hint: str) -> NoReturn:
+    """Raise, with the place of a token."""
+    raise QueryRefused(code, message, hint, line=token.line, column=token.column)

@@ -1,0 +1,193 @@
+"""What a query says, as a tree: only what is asked of it later, with the place of every name.
+
+Offsets count characters of the query's text from 0.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from rbank_es.sparql.answers import Form
+from rbank_es.sparql.lexing import Token
+
+
+class Variable(NamedTuple):
+    """A variable, its name without the mark."""
+
+    name: str
+    offset: int
+
+
+class Iri(NamedTuple):
+    """An IRI, resolved: no prefix, nothing relative."""
+
+    iri: str
+    offset: int
+
+
+class Blank(NamedTuple):
+    """A blank node; one without a label of its own has its offset as label."""
+
+    label: str
+    offset: int
+
+
+class Value(NamedTuple):
+    """A literal as it was written, its language or datatype left out."""
+
+    text: str
+    offset: int
+
+
+Node = Variable | Iri | Blank | Value
+
+
+class Step(NamedTuple):
+    """One predicate of a property path; a plain predicate is a path of one step."""
+
+    iri: Iri
+
+
+class Inverse(NamedTuple):
+    """A path walked backwards."""
+
+    path: Path
+
+
+class Sequence(NamedTuple):
+    """Paths walked one after the other."""
+
+    parts: tuple[Path, ...]
+
+
+class Alternative(NamedTuple):
+    """Paths of which any is walked."""
+
+    parts: tuple[Path, ...]
+
+
+class Repeat(NamedTuple):
+    """A path walked several times: `sign` is `*`, `+` or `?`."""
+
+    path: Path
+    sign: str
+
+
+class Negation(NamedTuple):
+    """Every predicate but these."""
+
+    parts: tuple[Path, ...]
+
+
+Path = Step | Inverse | Sequence | Alternative | Repeat | Negation
+
+
+class Triple(NamedTuple):
+    """A triple pattern."""
+
+    subject: Node
+    predicate: Variable | Path
+    object: Node
+
+
+class Call(NamedTuple):
+    """A function or an operator with its arguments. `name` is in capitals, or the IRI of a function."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    offset: int
+
+
+class Exists(NamedTuple):
+    """A test whether a pattern has a solution, or (`negated`) has none."""
+
+    group: Group
+    negated: bool
+
+
+Expression = Node | Call | Exists
+
+
+class Filter(NamedTuple):
+    """A condition on the solutions of its group."""
+
+    expression: Expression
+
+
+class Bind(NamedTuple):
+    """A value under a name."""
+
+    expression: Expression
+    variable: Variable
+
+
+class Values(NamedTuple):
+    """Solutions that are listed."""
+
+    variables: tuple[Variable, ...]
+
+
+class Nested(NamedTuple):
+    """Groups within a group: `group` has one, `union` several, the others one."""
+
+    kind: Literal["group", "union", "optional", "minus", "graph"]
+    groups: tuple[Group, ...]
+    offset: int
+    graph: Variable | Iri | None = None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """What stands between two braces."""
+
+    elements: tuple[Element, ...] = ()
+    offset: int = 0
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """A SELECT within a group, or the whole query's body."""
+
+    offset: int
+    star: bool = False
+    """Whether it asks for everything: `SELECT *`, `DESCRIBE *`."""
+    projected: tuple[Variable, ...] = ()
+    expressions: tuple[Expression, ...] = ()
+    """Those of the projection, of GROUP BY, HAVING and ORDER BY."""
+    described: tuple[Iri, ...] = ()
+    """IRIs that are to be described."""
+    where: Group | None = None
+    values: Values | None = None
+    """The VALUES that follow the modifiers."""
+    named: tuple[Variable, ...] = ()
+    """Those of the projection that stand for expressions."""
+    ordered: bool = False
+    grouped: bool = False
+    limit: Token | None = None
+    """The number after LIMIT."""
+    row_count: Literal["one", "many"] = "many"
+    """`one` where it counts or sums without groups: its answer is one row, whatever is in the data."""
+
+
+Element = Triple | Filter | Bind | Values | Nested | Selection
+
+
+class Source(NamedTuple):
+    """A graph after FROM, or FROM NAMED."""
+
+    graph: Iri
+    written: str
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole query."""
+
+    form: Form
+    body: Selection
+    sources: tuple[Source, ...] = ()
+    prefixes: dict[str, str] = {}
+    """Those that it declares."""
+    added_prefixes: tuple[str, ...] = ()
+    """Those that it uses without declaring them, known to whoever reads it; sorted."""
+    values_offset: int | None = None
+    """Where the trailing VALUES begins: a LIMIT must stand before it."""
