@@ -27,7 +27,8 @@ _MEMORY: dict[str, str] = {
     "both": "Procedures below, if any, were chosen for this task; mem_search finds more.",
 }
 _CODE = (
-    "Find terms first (g_search, g_describe, sparql_peek); try a query on few rows.",
+    "Find terms first (sparql_schema, sparql_peek; g_search if local); try a query on few rows. Prefixes are "
+    "declared for you.",
     "Loop in code; batch sub-calls: llm_query_batched(prompts). Print little.",
 )
 

@@ -75,7 +75,7 @@ def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = Non
 def _section(part: _Part, longest: int) -> Section:
     shown = [whole_words(one, longest) or one[: longest - 1] + "…" for one in part.sentences]
     if _SUMMARY.match(part.title):
-        return Section("- ", shown, " ", greedy=True, name="the summary")
+        return Section("- ", shown, " ", fewest=None, name="the summary")
     title = whole_words(part.title, HEADING_CHARS)
     return Section(f"- {title}: " if title else "- ", shown, " ", name=title or "the beginning")
 

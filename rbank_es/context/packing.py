@@ -47,16 +47,18 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
 class Section(NamedTuple):
     """A line of a layer: a title, then entries, of which those that come last are left out first.
 
-    `weight` is its share of the room where not everything fits; a `greedy` one takes all that it needs before the
-    sections that follow get any. `name` is what it is called where something is left out (default: the title).
+    A section first gets room for its `fewest` entries (all, for None), before those that follow get any; what is
+    left then is shared by `weight`. `name` is what it is called where something is left out (default: the title).
+    `notes`, where given, is a note for each entry; entries with the same note stand together, before it.
     """
 
     title: str
     entries: Sequence[str]
     separator: str = ", "
     weight: int = 1
-    greedy: bool = False
+    fewest: int | None = 1
     name: str = ""
+    notes: Sequence[str] = ()
 
 
 def checked_budget(budget_chars: int) -> int:
@@ -72,6 +74,17 @@ def plain(text: str) -> str:
         kept = (char for char in text if char.isspace() or char in _JOINERS or unicodedata.category(char)[0] != "C")
         text = "".join(kept)
     return " ".join(text.split())
+
+
+def short_count(number: int) -> str:
+    """A number as it is up to 99,999, then with three digits: `441M`."""
+    if number < 100_000:
+        return f"{number:,}"
+    for size, letter in ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            whole = number / size
+            return f"{whole:,.0f}{letter}" if whole >= 100 else f"{whole:.3g}{letter}"
+    raise AssertionError(number)
 
 
 def sentences(text: str) -> list[str]:
@@ -140,8 +153,7 @@ def pack_sections(layer: str, heading: str, sections: Sequence[Section], budget_
     Each section that is there shows at least one entry whole, and says how many more there are.
     """
     given = [section for section in sections if section.entries]
-    chosen, least = _first_that_fit(given, checked_budget(budget_chars) - len(heading))
-    counts = _counts(chosen, least, budget_chars - len(heading) - len(chosen))
+    chosen, counts = _share_out(given, checked_budget(budget_chars) - len(heading))
     shown = list(zip(chosen, counts, strict=True))
     cut = whole_words("; ".join(_left_out(shown, given)), CUT_CHARS)
     lines = [_line(section, count) for section, count in shown]
@@ -149,28 +161,29 @@ def pack_sections(layer: str, heading: str, sections: Sequence[Section], budget_
     return Packed(layer=layer, text=text, budget_chars=budget_chars, truncated=bool(cut), cut=cut)
 
 
-def _first_that_fit(sections: Sequence[Section], room: int) -> tuple[list[Section], list[int]]:
-    """The sections that can show at least one entry each, those that come first before all others.
-
-    And with how many characters: those of one entry, or of all that fit for a greedy one.
-    """
-    chosen, least = [], []
+def _share_out(sections: Sequence[Section], room: int) -> tuple[list[Section], list[int]]:
+    """The sections that can show an entry, those that come first before all others; and how many each shows."""
+    chosen: list[Section] = []
+    counts: list[int] = []
     for section in sections:
-        few = len(_line(section, 1))
-        if few + 1 <= room:
-            if section.greedy:
-                few = len(_line(section, _fitting(section, room - 1)))
+        fewest = len(section.entries) if section.fewest is None else section.fewest
+        count = _fitting(section, 0, room - 1, fewest)
+        if count:
             chosen.append(section)
-            least.append(few)
-            room -= few + 1
-    return chosen, least
-
-
-def _counts(sections: Sequence[Section], least: Sequence[int], room: int) -> list[int]:
-    """How many entries each section shows, where all together have so much room."""
-    wishes = [len(_line(section, len(section.entries))) - few for section, few in zip(sections, least, strict=True)]
-    spare = fair_shares(wishes, room - sum(least), [section.weight for section in sections])
-    return [_fitting(section, few + more) for section, few, more in zip(sections, least, spare, strict=True)]
+            counts.append(count)
+            room -= len(_line(section, count)) + 1
+    sizes = [len(_line(section, count)) for section, count in zip(chosen, counts, strict=True)]
+    wishes = [len(_line(section, len(section.entries))) - size for section, size in zip(chosen, sizes, strict=True)]
+    shares = fair_shares(wishes, room, [section.weight for section in chosen])
+    for index, section in enumerate(chosen):
+        counts[index] = _fitting(section, counts[index], sizes[index] + shares[index])
+        room -= len(_line(section, counts[index])) - sizes[index]
+    # Entries are whole, so every share leaves a little; it goes to the heaviest.
+    for index, section in sorted(enumerate(chosen), key=lambda pair: -pair[1].weight):
+        size = len(_line(section, counts[index]))
+        counts[index] = _fitting(section, counts[index], size + room)
+        room -= len(_line(section, counts[index])) - size
+    return chosen, counts
 
 
 def _left_out(shown: Sequence[tuple[Section, int]], given: Sequence[Section]) -> Iterator[str]:
@@ -187,16 +200,26 @@ def _name(section: Section) -> str:
     return section.name or section.title.strip(" -:") or "a line"
 
 
-def _fitting(section: Section, max_chars: int) -> int:
-    """How many entries fit, at least one."""
-    count = 1
-    while count < len(section.entries) and len(_line(section, count + 1)) <= max_chars:
+def _fitting(section: Section, count: int, max_chars: int, most: int | None = None) -> int:
+    """How many entries fit, at least `count` and at most `most`."""
+    total = len(section.entries)
+    most = total if most is None else min(most, total)
+    while count < most and len(_line(section, count + 1)) <= max_chars:
         count += 1
     # The word on what is left out goes with the last entry, so all may fit where one less doesn't.
-    return len(section.entries) if len(_line(section, len(section.entries))) <= max_chars else count
+    return total if most == total and len(_line(section, total)) <= max_chars else count
 
 
 def _line(section: Section, count: int) -> str:
     more = len(section.entries) - count
     tail = f" {ELLIPSIS} +{more:,}" if more else ""
-    return section.title + section.separator.join(section.entries[:count]) + tail
+    entries = section.entries[:count]
+    return section.title + section.separator.join(_noted(entries, section.notes) if section.notes else entries) + tail
+
+
+def _noted(entries: Sequence[str], notes: Sequence[str]) -> Iterator[str]:
+    """The entries by note, in the order in which the notes first come: `a, b (note)`."""
+    groups: dict[str, list[str]] = {}
+    for entry, note in zip(entries, notes, strict=False):
+        groups.setdefault(note, []).append(entry)
+    return (", ".join(group) + (f" ({note})" if note else "") for note, group in groups.items())

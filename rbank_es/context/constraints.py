@@ -1,0 +1,255 @@
+"""L1, constraints: what holds in an ontology, and which mistakes its shape invites. Curated lines first, then derived.
+
+What is derived comes from the schema alone, wherever it was said: rdfs:domain and range, OWL restrictions and
+unions, schema.org's includes, SHACL shapes, a VoID description.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from rbank_es import limits
+from rbank_es.context.curated import CuratedLine, in_order
+from rbank_es.context.hierarchy import hidden_instances
+from rbank_es.context.matching import Task
+from rbank_es.context.packing import ENTRY_CHARS, Packed, Section, checked_budget, pack_sections, short_count
+from rbank_es.context.ranking import Ranked
+from rbank_es.ontology.schema import Cardinality, ClassInfo, PropertyInfo, Schema
+
+CURATED_SHARE = (1, 2)
+"""The part of the budget that curated lines may take where there are derived ones too."""
+
+EXAMPLES = 3
+"""Steps in the data that are shown of one property."""
+
+SIDES = 2
+"""Classes that are shown on either side of a property."""
+
+_KIND_WORDS = {"constraint": "", "anti_pattern": "Avoid: ", "rubric": "Check: "}
+
+_FEWEST = 3
+
+Pair = tuple[PropertyInfo, PropertyInfo]
+
+
+def constraints(
+    schema: Schema,
+    prefixes: Mapping[str, str],
+    curated: Sequence[CuratedLine] | None = None,
+    budget_chars: int = limits.CONTEXT_L1_CHARS,
+    task: str | None = None,
+) -> Packed:
+    """The constraints and anti-patterns of a schema, on whole entries, within the budget.
+
+    Args:
+        schema: what is known about the ontology.
+        prefixes: prefix to namespace IRI.
+        curated: lines that come first (`load_curated`); they take at most half of the budget.
+        budget_chars: characters of the whole layer.
+        task: where given, what concerns the terms that it names comes first within each line.
+
+    Raises `BadInput` for a budget below 0.
+    """
+    derived = Derived(Ranked(schema, prefixes), Task(task) if task is not None else None)
+    naming = derived.ranked.naming
+    heading = "# Constraints" + (f" (names without a prefix: {naming.prefix})" if naming.prefix else "")
+    sections = [section for section in derived.sections() if section.entries]
+    share = checked_budget(budget_chars) if not sections else budget_chars * CURATED_SHARE[0] // CURATED_SHARE[1]
+    told = list(_curated(curated or (), derived.task, share - len(heading)))
+    return pack_sections("L1", heading, [*told, *sections], budget_chars)
+
+
+def _curated(lines: Sequence[CuratedLine], task: Task | None, room: int) -> Iterator[Section]:
+    """The curated lines that have room, in order; those about a term of the task before all others."""
+    fitting = sorted(in_order(lines), key=lambda line: not (task and any(task.fit(term) for term in line.terms)))
+    for line in fitting:
+        text = f"- {_KIND_WORDS[line.kind]}{line.text}"
+        if len(text) + 1 <= room:
+            room -= len(text) + 1
+            yield Section("", [text], name="a curated line")
+
+
+class Derived:
+    """The derived lines of a schema, each a section, the most useful first."""
+
+    def __init__(self, ranked: Ranked, task: Task | None) -> None:
+        self.ranked, self.task = ranked, task
+        self._schema = ranked.schema
+        self._name = ranked.naming.name
+        self._properties = {info.iri: info for info in ranked.schema.properties}
+        self._links = ranked.links_of
+
+    def sections(self) -> Iterator[Section]:
+        """Every kind of line, some of them empty."""
+        one_way, apart, either = self._inverses()
+        in_use, out_of_use = self._deprecated()
+        crosswise, alike = self._confusable()
+        yield Section("- ", self._data_warning(), name="the warning about data")
+        yield Section("- Inverses, each stored for some classes only: ", apart, "; ", 3, 2, "inverses")
+        yield Section("- Stored one way only (^ turns round): ", one_way, ", ", 2, _FEWEST, "inverses")
+        yield Section(
+            "- Typed with subclasses, ask ?x a/rdfs:subClassOf* C (own+below): ", self._hidden(), ", ", 2, _FEWEST
+        )
+        names, bounds = self._bounds()
+        yield Section("- Domain→range: ", names, "; ", 4, _FEWEST, notes=bounds)
+        yield Section("- Inverses, ask both ways (p|^q): ", either, ", ", 2, _FEWEST)
+        yield Section("- Disjoint: ", self._disjoint(), ", ", 1, _FEWEST)
+        names, numbers = self._cardinalities()
+        yield Section("- Values: ", names, "; ", 2, _FEWEST, notes=numbers)
+        yield Section("- Values shared by no two things: ", self._flagged("inverse_functional"))
+        yield Section("- Transitive (ask p+): ", self._flagged("transitive"), ", ", 1, _FEWEST)
+        yield Section("- Symmetric (ask p|^p): ", self._flagged("symmetric"), ", ", 1, _FEWEST)
+        yield Section("- Class and property, differing by case only: ", crosswise, ", ", 1, _FEWEST)
+        yield Section("- Differing by case only: ", alike, ", ", 1, _FEWEST)
+        yield Section("- Deprecated, yet in use here: ", in_use, ", ", 1, _FEWEST)
+        yield Section(f"- Deprecated ({len(out_of_use):,}), avoid: ", out_of_use, ", ", 1, _FEWEST)
+
+    # ---------------------------------------------------------------- data
+
+    def _data_warning(self) -> list[str]:
+        if self.ranked.has_data or self._schema.individuals:
+            return []
+        return ["Schema only, no instances: ask about classes and properties, not about things."]
+
+    def _hidden(self) -> list[str]:
+        found = hidden_instances(self._schema)
+        return self._by_task([([info.iri], f"{self._name(info.iri)} {_sum(info, below)}") for info, below in found])
+
+    # ---------------------------------------------------------------- inverses
+
+    def _inverses(self) -> tuple[list[str], list[str], list[str]]:
+        """Inverse pairs: of which data hold one property; both, for different classes; and those to ask both ways."""
+        one_way, apart, either = [], [], []
+        for first, second in self._pairs():
+            how = self._held(first, second)
+            if how == "apart":
+                apart.append((self._about(first, second), f"{self._told(first)}, but {self._told(second)}"))
+            elif how == "either":
+                either.append(([first.iri, second.iri], f"{self._name(first.iri)}/{self._name(second.iri)}"))
+            elif how == "one way":
+                used, unused = (first, second) if first.uses else (second, first)
+                one_way.append(([used.iri], f"{self._name(used.iri)} not {self._name(unused.iri)}"))
+        return self._by_task(one_way), self._by_task(apart), self._by_task(either)
+
+    def _held(self, first: PropertyInfo, second: PropertyInfo) -> Literal["one way", "apart", "either", "mirrored"]:
+        """How data hold a pair: by one property only; each for other classes; now so, now so, or not at all; both."""
+        if not first.uses and not second.uses:
+            return "either"
+        if not first.uses or not second.uses:
+            return "one way"
+        there = {(link.subject, link.object): link.uses for link in self._links(first.iri)}
+        back = {(link.object, link.subject): link.uses for link in self._links(second.iri)}
+        if there and back and not there.keys() & back.keys():
+            return "apart"
+        return "mirrored" if there == back else "either"
+
+    def _pairs(self) -> Iterator[Pair]:
+        """Each inverse pair once, where the more important property stands; that one first."""
+        seen: set[frozenset[str]] = set()
+        for info in self.ranked.properties:
+            for other in sorted(info.inverses):
+                key = frozenset((info.iri, other))
+                if other in self._properties and other != info.iri and key not in seen:
+                    seen.add(key)
+                    yield info, self._properties[other]
+
+    def _about(self, *infos: PropertyInfo) -> list[str]:
+        links = (link for info in infos for link in self._links(info.iri))
+        return sorted({iri for link in links for iri in (link.subject, link.object)})
+
+    def _told(self, info: PropertyInfo) -> str:
+        links = self._links(info.iri)[:EXAMPLES]
+        steps = ", ".join(f"{self._name(link.subject)}→{self._name(link.object)}" for link in links)
+        return f"{self._name(info.iri)} {steps}"
+
+    # ---------------------------------------------------------------- classes and properties
+
+    def _bounds(self) -> tuple[list[str], list[str]]:
+        """Properties, and between which classes each leads."""
+        told: list[tuple[list[str], str, str]] = []
+        for info in self.ranked.properties:
+            domains, ranges = self.ranked.domains(info), self.ranked.ranges(info)
+            if domains or ranges:
+                steps = self.ranked.steps(domains, ranges, SIDES)
+                told.append(([info.iri, *domains, *ranges], self._name(info.iri), steps))
+        return self._noted(told)
+
+    def _disjoint(self) -> list[str]:
+        order = {info.iri: place for place, info in enumerate(self.ranked.classes)}
+        places = [tuple(sorted((order.get(one, len(order)), one) for one in pair)) for pair in self._schema.disjoint]
+        pairs = [[iri for _, iri in place] for place in sorted(places)]
+        return self._by_task([(pair, "/".join(map(self._name, pair))) for pair in pairs])
+
+    def _cardinalities(self) -> tuple[list[str], list[str]]:
+        """Properties, with their class where it matters, and how many values each has; core classes first."""
+        classes = {info.iri: place for place, info in enumerate(self.ranked.classes)}
+        last = len(classes)
+        told = {
+            (classes.get(one.cls, last), one.property, self._of(one), _range(one.least, one.most))
+            for one in self._schema.cardinalities
+        }
+        for info in self.ranked.properties:
+            if info.functional:
+                place = min((classes.get(iri, last) for iri in self.ranked.domains(info)), default=last)
+                told.add((place, info.iri, self._name(info.iri), _range(0, 1)))
+        places = {info.iri: place for place, info in enumerate(self.ranked.properties)}
+        ordered = sorted(told, key=lambda one: (one[0], places.get(one[1], len(places)), one))
+        return self._noted([([iri], name, number) for _, iri, name, number in ordered])
+
+    def _of(self, one: Cardinality) -> str:
+        return f"{self._name(one.cls)} {self._name(one.property)}"
+
+    def _flagged(self, flag: str) -> list[str]:
+        infos = [info for info in self.ranked.properties if getattr(info, flag)]
+        return self._by_task([([info.iri], self._name(info.iri)) for info in infos])
+
+    def _confusable(self) -> tuple[list[str], list[str]]:
+        """Names that differ by case only: of a class and a property; of two of a kind."""
+        alike: dict[str, dict[str, bool]] = defaultdict(dict)
+        for info in self.ranked.terms:
+            alike[info.iri.lower()][info.iri] = isinstance(info, ClassInfo)
+        crosswise: list[tuple[list[str], str]] = []
+        same: list[tuple[list[str], str]] = []
+        for found in alike.values():
+            if len(found) > 1:
+                iris = sorted(found)
+                entry = (iris, "/".join(map(self._name, iris)))
+                (crosswise if len(iris) == 2 and len({*found.values()}) == 2 else same).append(entry)
+        return self._by_task(crosswise), self._by_task(same)
+
+    def _deprecated(self) -> tuple[list[str], list[str]]:
+        """Deprecated terms that data use, and those that they don't."""
+        used: list[tuple[list[str], str]] = []
+        unused: list[tuple[list[str], str]] = []
+        for info in self.ranked.terms:
+            uses = info.instances if isinstance(info, ClassInfo) else info.uses
+            if info.deprecated:
+                (used if uses else unused).append(([info.iri], self._name(info.iri)))
+        return self._by_task(used), self._by_task(unused)
+
+    def _by_task(self, entries: Iterable[tuple[Sequence[str], str]]) -> list[str]:
+        """The entries, each given with the terms that it is about; those that the task names first."""
+        return self._noted([(iris, text, "") for iris, text in entries])[0]
+
+    def _noted(self, entries: Iterable[tuple[Sequence[str], str, str]]) -> tuple[list[str], list[str]]:
+        """Likewise, of entries that have a note each."""
+        kept = [entry for entry in entries if len(entry[1]) + len(entry[2]) <= ENTRY_CHARS]
+        if self.task is not None:
+            task = self.task
+            kept.sort(key=lambda entry: -sum(map(task.fit, entry[0])))
+        return [text for _, text, _ in kept], [note for _, _, note in kept]
+
+
+def _sum(info: ClassInfo, below: int) -> str:
+    return f"{short_count(info.instances)}+{short_count(below)}"
+
+
+def _range(least: int | None, most: int | None) -> str:
+    low = 0 if least is None else least
+    if most is None:
+        return f"{low}+"
+    if most == 0:
+        return "none"
+    return f"{low}" if low == most else f"{low}–{most}"
