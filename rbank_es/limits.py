@@ -70,6 +70,8 @@ QUOTE_CHARS = 500
 ITEM_TITLE_CHARS = 120
 ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
+ITEM_TAGS = 12
+ITEM_TAG_CHARS = 60
 """Sizes of an item as an extractor may make it; imports are kept whole."""
 
 IMPORT_FILE_BYTES = 256 * MIB

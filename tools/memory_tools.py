@@ -1,0 +1,334 @@
+"""The bank as the agent reaches it: found by its titles, read within bounds, and added to by proposals alone.
+
+Nothing here makes an item active. What a tool proposes is an event; whether it becomes a memory is decided after the
+run was judged.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.events import MemoriesConsolidated, MemoriesRead, NoteLogged, Ref
+from rbank_es.items import JUDGE_SOURCES, Item, Polarity
+from rbank_es.tools.desk import Desk
+from rbank_es.tools.encoding import CUT, encode, size, text_of
+from rbank_es.tools.memory_fitting import fit_hits, fit_items, quoted
+from rbank_es.tools.memory_search import found, looking
+from rbank_es.tools.proposing import Proposing
+from rbank_es.tools.reply import Reply, ToolError
+from rbank_es.tools.room import UNBOUNDED, within
+from rbank_es.tools.slicing import OK_CHARS
+
+if TYPE_CHECKING:
+    from rbank_es.tools.extracting import Evidence
+
+NEXT_HITS = "ask with more telling words, or with polarity, domain or role, to see others"
+NEXT_ITEMS = "what is cut: mem_get one id at a time"
+NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stands behind this handle"
+
+UNKNOWN = "no memory has this id"
+PROPOSED = "it was proposed in this run, and nothing is stored before the run is judged"
+
+SHOWN_ID_CHARS = 64
+"""What an answer shows of the id of an item that it doesn't give."""
+
+
+class MemoryTools:
+    """The `mem_*` tools, and `event_log`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def mem_search(
+        self,
+        q: str,
+        k: int = 6,
+        polarity: str | None = None,
+        domain: str | None = None,
+        role: str | None = None,
+    ) -> Reply:
+        """Find memories of earlier runs by words; titles only, read the best with mem_quote or mem_get.
+
+        Args: q: plain words of the task; k: hits wanted (at most 20); polarity: 'success' (what to do) or 'failure'
+        (what to avoid); domain: id of an ontology; role: a role.
+        Returns: hits, best first: id, title, desc, src, score (below 0, the lower the better); more: hits left out.
+        Example: for hit in mem_search('count proteins by organism', 3)['hits']: print(hit['id'], hit['title'])
+        """
+        seen = found(self._desk, q, within("k", k, limits.FOUND_ITEMS), polarity=polarity, domain=domain, role=role)
+        hits = [
+            {"id": hit.id, "title": hit.title, "desc": hit.desc, "src": hit.src, "score": float(f"{hit.score:.4g}")}
+            for hit in seen.hits
+        ]
+        room = self._room(limits.TOOL_RETURN_CHARS, {"hits": [], "more": len(hits), "next": NEXT_HITS})
+        body: dict[str, Any] = {"hits": fit_hits(hits, room)}
+        more = len(hits) - len(body["hits"])
+        if more:
+            body |= {"more": more, "next": NEXT_HITS}
+        if not hits:
+            body["hint"] = "no memory fits: try other words or fewer filters, or go on without"
+        return Reply(body, truncated=body["hits"] != hits, beside=(seen.event,), position=seen.position)
+
+    def mem_get(self, ids: str | dict[str, Any] | list[str | dict[str, Any]], max_n: int = limits.READ_ITEMS) -> Reply:
+        """Read memories in full, a few at a time.
+
+        Args: ids: one id or a list of ids, as mem_search gives them; max_n: how many at most (no more than 3).
+        Returns: items: id, title, desc, content, src, polarity, tags, and domain, role, scope where set; not_given:
+        id and reason of those that can't be had. Contents that don't fit are cut and marked truncated; of one item
+        alone, the whole content is then behind the handle.
+        Example: print(mem_get(hits[0]['id'])['items'][0]['content'])
+        """
+        wanted = self._wanted(ids, max_n)
+        given, refused = self._looked_up(wanted)
+        if not given:
+            raise _unavailable(refused)
+        body: dict[str, Any] = {"items": []}
+        if refused:
+            body["not_given"] = [{"id": clipped(id), "reason": reason} for id, reason in refused.items()]
+        room = self._room(limits.ITEMS_RETURN_CHARS, {**body, "next": NEXT_REST})
+        shown = fit_items(given, room)
+        rest = given[0]["content"] if shown != given and len(given) == 1 else None
+        if rest is not None:
+            shown = fit_items(given, room - _handle_chars(rest))
+        if shown != given:
+            body["next"] = NEXT_ITEMS if rest is None else NEXT_REST
+        body["items"] = shown
+        event = self._read([item["id"] for item in given], "get", size(shown))
+        return Reply(body, rest, "text", truncated=shown != given, beside=(event,))
+
+    def mem_quote(self, id: str | dict[str, Any], max_chars: int = limits.QUOTE_CHARS) -> Reply:
+        """Read the beginning of one memory, cut between words.
+
+        Args: id: as mem_search gives it; max_chars: length wanted (at most what fits into 1,000).
+        Returns: id, quote, length (characters of the whole content), truncated.
+        Example: print(mem_quote(hits[0]['id'], 300)['quote'])
+        """
+        if max_chars < 1:
+            raise ToolError("bad_limit", f"max_chars is {max_chars}", "give a number of characters, such as 500")
+        given, refused = self._looked_up([_id_of(id)])
+        if not given:
+            raise _unavailable(refused)
+        content = given[0]["content"]
+        body = {"id": given[0]["id"], "quote": "", "length": len(content), "truncated": False}
+        body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2)
+        body["truncated"] = body["quote"] != content
+        event = self._read([given[0]["id"]], "quote", len(body["quote"]))
+        return Reply(body, truncated=body["truncated"], beside=(event,))
+
+    def mem_add(
+        self,
+        title: str,
+        content: str,
+        desc: str = "",
+        polarity: str = "success",
+        tags: list[str] | None = None,
+    ) -> Reply:
+        """Propose a memory in your own words; it is judged after the run.
+
+        Args: title: about 10 words (120 characters at most); content: steps, reasons, pitfalls (2,000); desc: one
+        sentence (240); polarity: 'success' (what to do) or 'failure' (what to avoid); tags: up to 12 words.
+        Returns: id, proposed, stored (always false here), why, title, desc, src, polarity.
+        Example: mem_add('Count with DISTINCT', 'Joins repeat rows: write COUNT(DISTINCT ?x).', tags=['sparql'])
+        """
+        if polarity not in get_args(Polarity):
+            raise ToolError("bad_item", f"{polarity[:40]!r} is no polarity", "give 'success' or 'failure'")
+        item = Item.make(
+            text_of(title.strip()),
+            text_of(content.strip()),
+            "failure" if polarity == "failure" else "success",
+            desc=text_of(desc.strip()),
+            tags=tuple(text_of(tag) for tag in tags or ()),
+            domain=self._desk.domain,
+        )
+        return Proposing(self._desk).propose(item, "mem_add", "")
+
+    def mem_extract(
+        self, result: str | dict[str, Any], task: str, judgment: dict[str, Any], auto_store: bool = True
+    ) -> Reply:
+        """Propose the pattern of a query that answered the task as a memory.
+
+        Args: result: the handle that sparql_query returned; task: the question; judgment: a dict with success (True)
+        and reason; auto_store: False shows the candidate without proposing it.
+        Returns: id, proposed, stored (always false here), why, title, desc, src, polarity; with auto_store=False also
+        a handle to the content.
+        Example: mem_extract(result, question, {'success': True, 'reason': 'the rows answer it'})
+        """
+        success, reason = _judged(judgment)
+        if not success:
+            raise ToolError(
+                "judged_a_failure",
+                "a query that was judged a failure is no procedure",
+                "call mem_learn_from_failure(result, task, error)",
+            )
+        making = Proposing(self._desk)
+        evidence = msgspec.structs.replace(making.evidence(result, text_of(task)), reason=reason)
+        item = self._desk.extractor.from_success(evidence)
+        if item is None:
+            raise _nothing(evidence, "call mem_learn_from_failure if that is not what you wanted")
+        return making.propose(item, "mem_extract", self._why(evidence)) if auto_store else making.show(item)
+
+    def mem_learn_from_failure(self, result: str | dict[str, Any], task: str, error: str | dict[str, Any]) -> Reply:
+        """Propose a warning from a query that failed, found nothing, or answered wrongly.
+
+        Args: result: the handle of its result, or the text of the query; task: the question; error: what went wrong,
+        in words, or the error that a tool returned.
+        Returns: id, proposed, stored (always false here), why, title, desc, src, polarity.
+        Example: mem_learn_from_failure(query, question, answer['error'])
+        """
+        making = Proposing(self._desk)
+        code, reason = _went_wrong(error)
+        if isinstance(result, str) and ("{" in result or " " in result.strip()):
+            evidence = making.evidence_of_text(result, text_of(task))
+        else:
+            evidence = making.evidence(result, text_of(task))
+        evidence = msgspec.structs.replace(evidence, reason=reason, error_code=code)
+        item = self._desk.extractor.from_failure(evidence)
+        if item is None:
+            raise _nothing(evidence, "give the handle of a query's result, or the text of the query; or use mem_add")
+        return making.propose(item, "mem_learn_from_failure", self._why(evidence))
+
+    def event_log(self, obj: dict[str, Any]) -> Reply:
+        """Note something for whoever reads the log of this run; it prints nothing and comes back to nobody.
+
+        Args: obj: any JSON object.
+        Returns: ok.
+        Example: event_log({'step': 'schema', 'found': 12})
+        """
+        return Reply({}, beside=(NoteLogged(run=self._desk.run, by="agent", note=_json(obj)),))
+
+    # ---------------------------------------------------------------- reading
+
+    def _room(self, cap_chars: int, body: dict[str, Any]) -> int:
+        return (UNBOUNDED if self._desk.naive else cap_chars) - OK_CHARS - size(body)
+
+    def _wanted(self, ids: str | dict[str, Any] | list[str | dict[str, Any]], max_n: int) -> list[str]:
+        """The distinct ids that are asked for."""
+        most = limits.READ_ITEMS
+        if not 1 <= max_n <= most:
+            raise ToolError("bad_limit", f"max_n is {max_n}", f"give a number from 1 to {most}; call again for others")
+        wanted = list(dict.fromkeys(_id_of(each) for each in (ids if isinstance(ids, list) else [ids])))
+        if not wanted:
+            raise ToolError("bad_arguments", "no id was given", "give ids that mem_search returned")
+        if len(wanted) > max_n:
+            raise ToolError(
+                "too_many",
+                f"{len(wanted)} memories were asked for, and max_n is {max_n}",
+                "read the best first; mem_quote reads the beginning of one",
+            )
+        return wanted
+
+    def _looked_up(self, ids: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """The items that may be read, and why the others may not, by id."""
+        given, refused = [], {}
+        with looking(self._desk.bank) as view:
+            for id in ids:
+                row = view.item(id)
+                reason = self._unknown(id) if row is None else self._refusal(row)
+                if row is None or reason:
+                    refused[id] = reason
+                else:
+                    given.append(_item_of(row))
+        return given, refused
+
+    def _unknown(self, id: str) -> str:
+        return PROPOSED if id in self._desk.proposed else UNKNOWN
+
+    def _refusal(self, row: dict[str, Any]) -> str:
+        """Why an item is not given to an agent; empty if it is."""
+        if row["src"] in JUDGE_SOURCES:
+            return "it serves the judge and is not given to agents"
+        if row["erased"]:
+            return "its words were erased"
+        return "" if row["state"] == "active" else self._end(row)
+
+    def _end(self, row: dict[str, Any]) -> str:
+        """What became of an item, and which one took its place."""
+        seq = row["ended_seq"]
+        for event in self._desk.bank.events(after=seq - 1, point=seq):
+            if isinstance(event, MemoriesConsolidated):
+                heirs = [decision.item for decision in event.decisions if row["id"] in decision.targets]
+                how = "merged into" if row["state"] == "merged" else "superseded by"
+                if heirs and row["state"] in ("merged", "superseded"):
+                    return f"it was {how} {clipped(heirs[-1])}"
+        return f"it was {row['state']}"
+
+    def _read(self, ids: list[str], how: Literal["get", "quote"], chars: int) -> MemoriesRead:
+        return MemoriesRead(run=self._desk.run, ids=tuple(ids), how=how, chars=chars, call=self._desk.call)
+
+    # ---------------------------------------------------------------- proposing
+
+    def _why(self, evidence: Evidence) -> str:
+        parts = {"by": self._desk.extractor.label, "task": evidence.task, "because": evidence.reason}
+        return "; ".join(f"{name} {text}" for name, text in parts.items() if text)
+
+
+def _unavailable(refused: dict[str, str]) -> ToolError:
+    unknown = all(reason == UNKNOWN for reason in refused.values())
+    told = "; ".join(f"{clipped(id)!r}: {reason}" for id, reason in refused.items())
+    code = "unknown_memory" if unknown else "not_available"
+    return ToolError(code, told, "mem_search finds those that can be read")
+
+
+def _id_of(given: Any) -> str:
+    """The id that an id, a hit or a handle names."""
+    if isinstance(given, Ref):
+        return given.key
+    id = given.get("id", given.get("key")) if isinstance(given, dict) else given
+    if not isinstance(id, str) or not id.strip():
+        raise ToolError("bad_arguments", "an id is missing", "give ids, or hits, that mem_search returned")
+    return text_of(id.strip())
+
+
+def _item_of(row: dict[str, Any]) -> dict[str, Any]:
+    item = {name: row[name] for name in ("id", "title", "desc", "content", "src", "polarity")}
+    item["tags"] = msgspec.json.decode(row["tags"])
+    return item | {name: row[name] for name in ("domain", "role", "scope") if row[name]}
+
+
+def clipped(id: str) -> str:
+    """An id as an answer shows it: those of imports can be long."""
+    return id if len(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS - 1] + CUT
+
+
+def _handle_chars(content: str) -> int:
+    """What a handle to a text needs of an answer."""
+    preview = content[: limits.REF_PREVIEW_CHARS]
+    return size({"alias": "x" * 12, "key": "x" * 36, "dtype": "text", "size": len(content), "preview": preview})
+
+
+def _judged(judgment: dict[str, Any]) -> tuple[bool, str]:
+    """Whether it says success, and why."""
+    success, reason = judgment.get("success"), judgment.get("reason", "")
+    if not isinstance(success, bool) or not isinstance(reason, str):
+        raise ToolError(
+            "bad_arguments",
+            "judgment says neither success nor failure",
+            "give {'success': True, 'reason': 'why'}",
+        )
+    return success, text_of(reason)
+
+
+def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
+    """Code and words of what went wrong, from words or from the error that a tool returned."""
+    if isinstance(error, str):
+        return "", text_of(error)
+    inner = error.get("error")
+    told = inner if isinstance(inner, dict) else error
+    code, message = told.get("code", ""), told.get("message", "")
+    return text_of(code) if isinstance(code, str) else "", text_of(message) if isinstance(message, str) else ""
+
+
+def _nothing(evidence: Evidence, hint: str) -> ToolError:
+    why = "it found nothing" if evidence.rows == 0 else "it names no class and no property"
+    return ToolError("nothing_to_learn", f"nothing can be learned from this query: {why}", hint)
+
+
+def _json(obj: dict[str, Any]) -> str:
+    """The object as JSON; what JSON can't hold as tool results show it."""
+    try:
+        return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode().decode()
+    except (TypeError, ValueError, RecursionError):
+        return msgspec.json.encode(encode(obj, 10 * limits.TOOL_ARGUMENT_CHARS)).decode()
