@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.ontology.names import TYPE
 from rbank_es.sparql import tree
+from rbank_es.sparql.answers import Row
 from rbank_es.tools.naming import reference
 from rbank_es.tools.schema_answers import Tables, tables_of
 from rbank_es.tools.slicing import clip, value_of
@@ -22,7 +23,7 @@ PROBED = 3
 """Values that are shown, and names of a list."""
 
 DEFAULT = (
-    "if you expected something: check directions, spelling and letter case; sparql_peek(uri) shows how a thing is "
+    "If you expected something: check directions, spelling and letter case; sparql_peek(uri) shows how a thing is "
     "described; leave out one pattern or FILTER at a time"
 )
 
@@ -43,8 +44,11 @@ class Reading:
         self.direct: list[str] = []
         self.links: list[Link] = []
         self.filtered = False
+        self.compared: set[str] = set()
         for element in _required(where):
-            self.filtered = self.filtered or isinstance(element, tree.Filter)
+            if isinstance(element, tree.Filter):
+                self.filtered = True
+                self.compared.update(_compared(element.expression))
             if isinstance(element, tree.Triple) and not isinstance(element.predicate, tree.Variable):
                 self._add(element, element.predicate)
 
@@ -65,18 +69,18 @@ class Reading:
 
 
 def hint_for(query: str, source: Source) -> str:
-    """What to try next after a query that found nothing."""
+    """What to try next after a query that found nothing; in the form in which it was run, all prefixes declared."""
     from rbank_es.sparql.lexing import tokenise
     from rbank_es.sparql.reading import read
 
     try:
-        reading = Reading(read(tokenise(query), source.surroundings.prefixes)[0].body.where)
+        reading = Reading(read(tokenise(query), {})[0].body.where)
     except QueryRefused:  # it was let through, so this is no more than a difference of readers
         return DEFAULT
     if source.schema is None:
         return DEFAULT
     hinter = _Hinter(reading, tables_of(source)[0], source)
-    return next(hinter.hints(), "") or ("a FILTER may be too strict: try without it. " * reading.filtered + DEFAULT)
+    return next(hinter.hints(), "") or ("A FILTER may be too strict: try without it. " * reading.filtered + DEFAULT)
 
 
 class _Hinter:
@@ -87,6 +91,7 @@ class _Hinter:
         self._tables = tables
         self._source = source
         self._short = tables.names.shorten
+        self._types: dict[str, set[str]] = {}
 
     def hints(self) -> Iterator[str]:
         """Hints, the best first."""
@@ -124,7 +129,7 @@ class _Hinter:
         for inverse in known.inverses:
             if uses := self._tables.uses(inverse):
                 other = self._short(inverse)
-                way = _turned(link, other)
+                way = self._turned(link, other)
                 return f"the data never use {name}, but its inverse {other} ({uses} times). Turn it round: {way}"
         below = [iri for iri, each in self._tables.properties.items() if link.property in each.parents and each.uses]
         if below:
@@ -151,19 +156,29 @@ class _Hinter:
         name = self._short(link.property)
         there, back = self._between(starts, ends), self._between(ends, starts)
         if link.property in back:
-            return f"here {name} leads the other way: {_turned(link, name)}"
+            return f"here {name} leads the other way: {self._turned(link, name)}"
         for inverse in known.inverses:
             if inverse in back:
                 other = self._short(inverse)
-                return f"here the data have {other}, the inverse of {name}. Turn it round: {_turned(link, other)}"
+                return f"here the data have {other}, the inverse of {name}. Turn it round: {self._turned(link, other)}"
         if there:
             return f"between these classes the data have {self._names(there)}, not {name}"
         return f"between these classes the data have {self._names(back)}, the other way round" if back else ""
 
     def _closed(self, node: tree.Node) -> set[str]:
         """The classes that the query gives a thing, and those below them."""
-        classes = self._reading.classes_of(node)
+        classes = self._classes_of(node)
         return classes.union(*(self._tables.descendants(each) for each in classes))
+
+    def _classes_of(self, node: tree.Node) -> set[str]:
+        """The classes that the query gives a thing; of a thing that it names, those that the data give it."""
+        said = self._reading.classes_of(node)
+        if said or not isinstance(node, tree.Iri) or self._source.kind != "local":
+            return said
+        if node.iri not in self._types:
+            found = self._rows(f"SELECT ?c WHERE {{ {reference(node.iri)} a ?c }} LIMIT {PROBED}")
+            self._types[node.iri] = {row[0].value for row in found if row[0] is not None}
+        return self._types[node.iri]
 
     def _between(self, starts: set[str], ends: set[str]) -> list[str]:
         """Properties that lead from some classes to others, the most used first."""
@@ -173,20 +188,32 @@ class _Hinter:
     def _of_absence(self, link: Link) -> str:
         """A property that instances of the class don't have."""
         starts = self._closed(link.subject)
-        if not starts or link.property not in self._tables.properties:
-            return ""
+        known = self._tables.properties.get(link.property)
         every = [has for cls in sorted(starts) for has in self._tables.properties_of(cls) if has.uses]
         used = [has.property for has in sorted(every, key=lambda has: (-has.uses, has.property))]
-        if not used or link.property in used:
+        if known is None or not used or link.property in used:
             return ""
-        what = self._names(sorted(self._reading.classes_of(link.subject)))
+        leading = {each.property for each in self._tables.schema.links if each.object in starts}
+        for prop in (link.property, *known.inverses):
+            if prop in leading:
+                other = self._short(prop)
+                return f"here {other} leads the other way. Turn it round: {self._turned(link, other)}"
+        what = self._names(sorted(self._classes_of(link.subject)))
         return f"instances of {what} have no {self._short(link.property)}; they have {self._names(used)}"
+
+    def _turned(self, link: Link, prop: str) -> str:
+        return f"{self._told(link.object)} {prop} {self._told(link.subject)}"
+
+    def _told(self, node: tree.Node) -> str:
+        if isinstance(node, tree.Variable):
+            return f"?{node.name}"
+        return self._short(node.iri) if isinstance(node, tree.Iri) else "?x"
 
     # ---------------------------------------------------------------- looks at the data
 
     def _of_value(self, link: Link) -> str:
         """A literal that may be spelled otherwise."""
-        if not isinstance(link.object, tree.Value):
+        if not isinstance(link.object, tree.Value) and _name(link.object) not in self._reading.compared:
             return ""
         values = self._probe(f"SELECT DISTINCT ?v WHERE {{ ?s {reference(link.property)} ?v }} LIMIT {PROBED}")
         shown = ", ".join(clip(value, 40) for value in values)
@@ -204,12 +231,14 @@ class _Hinter:
         return ""
 
     def _probe(self, query: str) -> list[str]:
-        try:
-            answer = self._source.query(query, rows=PROBED, timeout_s=PROBE_S)[1]
-        except (QueryRefused, QueryFailed):
-            return []
-        cells = [row[0] for row in answer.rows if row[0] is not None]
+        cells = [row[0] for row in self._rows(query) if row[0] is not None]
         return [f'"{cell.value}"@{cell.lang}' if cell.lang else repr(value_of(cell)) for cell in cells]
+
+    def _rows(self, query: str) -> Sequence[Row]:
+        try:
+            return self._source.query(query, rows=PROBED, timeout_s=PROBE_S)[1].rows
+        except (QueryRefused, QueryFailed):
+            return ()
 
 
 # ---------------------------------------------------------------- reading patterns
@@ -234,6 +263,24 @@ def _name(node: tree.Node) -> str:
     return f"_:{node.label}" if isinstance(node, tree.Blank) else f"at {node.offset}"
 
 
+def _compared(expression: tree.Expression) -> Iterator[str]:
+    """Variables that a condition compares with a literal, directly or by a function."""
+    if not isinstance(expression, tree.Call):
+        return
+    if any(isinstance(each, tree.Value) for each in expression.arguments):
+        yield from _variables(expression)
+    for each in expression.arguments:
+        yield from _compared(each)
+
+
+def _variables(expression: tree.Expression) -> Iterator[str]:
+    if isinstance(expression, tree.Variable):
+        yield _name(expression)
+    elif isinstance(expression, tree.Call):
+        for each in expression.arguments:
+            yield from _variables(each)
+
+
 def _type_path(path: tree.Path) -> tuple[bool, bool]:
     """Whether a path begins with rdf:type, and whether it goes on from there (to superclasses)."""
     if isinstance(path, tree.Step):
@@ -251,11 +298,3 @@ def _link(triple: tree.Triple, path: tree.Path) -> Link | None:
         turned = tree.Triple(triple.object, path.path, triple.subject)
         return _link(turned, path.path)
     return Link(triple.subject, path.iri.iri, triple.object) if isinstance(path, tree.Step) else None
-
-
-def _turned(link: Link, prop: str) -> str:
-    return f"{_told(link.object)} {prop} {_told(link.subject)}"
-
-
-def _told(node: tree.Node) -> str:
-    return f"?{node.name}" if isinstance(node, tree.Variable) else "[this]"

@@ -12,7 +12,7 @@ from rbank_es.tools.querying import Asked, Querying
 from rbank_es.tools.reply import Reply, ToolError
 from rbank_es.tools.room import UNBOUNDED, Room, from_zero, within
 from rbank_es.tools.schema_answers import Tables, tables_of
-from rbank_es.tools.searching import search_individuals, search_schema
+from rbank_es.tools.searching import search
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
@@ -95,15 +95,13 @@ class GraphTools:
         Example: g_search('zone temperature sensor', 5)['hits'][0]['uri']
         """
         wanted = within("k", k, FOUND)
-        hits = search_schema(self._tables, text)
-        people = search_individuals(self._source, self._tables, text, wanted)
-        # Some room stays for individuals, however many terms have the words.
-        terms = hits if self._room.naive else hits[: max(wanted - len(people), (wanted + 1) // 2)]
+        hits = [hit.row for hit in search(self._source, self._tables, text, wanted)]
         body: dict[str, Any] = {}
-        shown = [*terms, *people] if self._room.naive else [*terms, *people][:wanted]
-        if not shown:
+        if not hits:
             body["hint"] = "try fewer or other words; g_classes() lists the classes"
-        self._room.put(body, "hits", shown)
+        self._room.put(body, "hits", hits if self._room.naive else hits[:wanted])
+        if len(body["hits"]) < len(hits):
+            body["hits_total"] = len(hits)
         return Reply(body)
 
     def g_describe(self, resource: str) -> Reply:

@@ -7,6 +7,9 @@ from typing import Any
 from rbank_es.tools.looking import Looking
 from rbank_es.tools.room import Room
 
+NOTE_CHARS = 90
+"""What a note may take beside the instances."""
+
 SHOWN_PROPERTIES = 8
 """Properties that one instance shows at most; fewer where several instances share the room."""
 
@@ -17,7 +20,7 @@ def peek_class(body: dict[str, Any], look: Looking, room: Room, iri: str, n: int
     deep = look.tables is not None and not look.tables.instances(iri)
     add_instances(body, look, room, iri, n, subclasses=deep)
     if deep and body["instances"]:
-        body["note"] = "instances of subclasses only: query ?x a/rdfs:subClassOf* this class"
+        room.say(body, "note", f"instances of subclasses only: query ?x a/rdfs:subClassOf* {body['uri']}", NOTE_CHARS)
     elif not body["instances"]:
         body["note"] = "no instances here; output_mode='schema' tells what is declared"
 
@@ -25,7 +28,7 @@ def peek_class(body: dict[str, Any], look: Looking, room: Room, iri: str, n: int
 def add_instances(body: dict[str, Any], look: Looking, room: Room, iri: str, n: int, *, subclasses: bool) -> None:
     """Instances, each with as many properties as leave room for all of them."""
     rows = look.instances(iri, n, subclasses=subclasses)
-    body["note"] = "x" * 80  # the longest note, that there is room for it
+    body["note"] = "x" * NOTE_CHARS  # that there is room for it
     width = SHOWN_PROPERTIES if not room.naive else 10**6
     narrow = [_narrow(row, width) for row in rows]
     while width > 1 and not room.holds(body, "instances", narrow):

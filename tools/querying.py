@@ -16,7 +16,8 @@ from rbank_es.tools.room import Room, within
 from rbank_es.tools.slicing import shown_names, value_of
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.guard import Checked, Finding
+    from rbank_es.sparql.findings import Finding
+    from rbank_es.sparql.guard import Checked
     from rbank_es.sparql.source import Source
 
 VARIABLES_CHARS = 160
@@ -75,7 +76,9 @@ class Querying:
         from rbank_es.sparql.explaining import explain
 
         told = explain(asked.query, self._source.surroundings, asked.rows)
-        body: dict[str, Any] = {"form": told.form, "limit": told.limit or 0, "refused": bool(told.refused_by)}
+        body: dict[str, Any] = {"form": told.form, "refused": bool(told.refused_by)}
+        if told.limit is not None:
+            body["limit"] = min(told.limit, asked.rows)  # one more is asked for, to know whether there are more
         self._variables(body, told.variables, handle=False)
         self._findings(body, "refused_by", told.refused_by, handle=False)
         self._findings(body, "warnings", told.warnings, handle=False)
@@ -90,7 +93,7 @@ class Querying:
         if answer.truncated:
             body["next"] += _MORE[answer.truncated]
         if not found_something(answer):
-            hint = hint_for(asked.query, self._source)
+            hint = hint_for(checked.query, self._source)
             self._room.say(body, "hint", hint, handle=True)
         if answer.form == "select":
             self._variables(body, shown_names(answer.variables), handle=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.ontology import names
 from rbank_es.tools.looking import LOOK_S
-from rbank_es.tools.naming import literal, reference, words_of
+from rbank_es.tools.naming import literal, words_of
 from rbank_es.tools.schema_answers import Tables
 from rbank_es.tools.slicing import clip
 
@@ -15,44 +15,57 @@ if TYPE_CHECKING:
     from rbank_es.ontology.schema import ClassInfo, PropertyInfo
     from rbank_es.sparql.source import Source
 
-LABEL_PROPERTIES = 5
-"""Properties that name things of which individuals' labels are searched."""
+TEXT_CHARS = 200
+"""Longer texts of individuals name nothing, and are not searched."""
+
+LOOKED_THROUGH = 10
+"""How many times the hits wanted are looked through to find the best."""
 
 WORDS = 8
 """Words of a search that are used on individuals."""
 
-COMMENT_CHARS = 80
-"""What is shown of a comment."""
+LABEL_CHARS = 80
+"""What is shown of a label."""
 
 _FORMAL = (names.OWL, names.RDFS, names.RDF, names.SH)
 """Namespaces whose types belong to a schema, not to data."""
 
 
-def search_schema(tables: Tables, text: str) -> list[dict[str, Any]]:
-    """Classes and properties that have the words in name, label or comment; best first, ties by rank in the data."""
+class Hit(NamedTuple):
+    """Something that was found, and how well it fits, from 0 to 4."""
+
+    score: float
+    row: dict[str, Any]
+
+
+def search(source: Source, tables: Tables, text: str, most: int) -> list[Hit]:
+    """What has the words of a text, best first; of what fits alike, classes and properties before individuals."""
+    found = [*_terms(tables, text), *_individuals(source, tables, text, most)]
+    return sorted(found, key=lambda hit: -hit.score)
+
+
+def _terms(tables: Tables, text: str) -> list[Hit]:
+    """Classes and properties that have some of the words in name, label or comment, the most telling first."""
     from rbank_es.ontology.prefixes import local_name
 
     wanted = words_of(text)
-    if not wanted:
-        return []
-    scored: list[tuple[float, int, dict[str, Any]]] = []
     kinds: tuple[tuple[str, Collection[ClassInfo | PropertyInfo]], ...] = (
         ("class", tables.classes.values()),
         ("property", tables.properties.values()),
     )
+    hits: list[Hit] = []
     for kind, group in kinds:
-        for place, each in enumerate(group):
+        for each in group:
             score = _score(wanted, words_of(local_name(each.iri)), words_of(each.label), each.comment)
-            if score:
-                row = {"uri": tables.names.shorten(each.iri), "kind": kind, "label": clip(each.label, COMMENT_CHARS)}
-                scored.append((-score, place, row))
-    return [row for _, _, row in sorted(scored, key=lambda found: (found[0], found[1], found[2]["uri"]))]
+            row = {"uri": tables.names.shorten(each.iri), "kind": kind, "label": clip(each.label, LABEL_CHARS)}
+            hits += [Hit(score, row)] if score else []
+    return hits
 
 
 def _score(wanted: list[str], name: list[str], label: list[str], comment: str) -> float:
     """How well a term fits: its name or label is the search, has all words, has some, or its comment has."""
-    best = max(_fit(wanted, name), _fit(wanted, label))
-    return best if best else _fit(wanted, words_of(comment)) / 10
+    best = max(_fit(wanted, name), _fit(wanted, label)) if wanted else 0.0
+    return best or (_fit(wanted, words_of(comment)) / 10 if wanted else 0.0)
 
 
 def _fit(wanted: list[str], words: list[str]) -> float:
@@ -63,27 +76,35 @@ def _fit(wanted: list[str], words: list[str]) -> float:
     return hits / len(wanted) * (2.0 + 1.0 / max(1, len(words))) if hits else 0.0
 
 
-def search_individuals(source: Source, tables: Tables, text: str, most: int) -> list[dict[str, Any]]:
-    """Things of the data whose label or local name has all the words: rows of `uri`, `kind` and `label`."""
+def _individuals(source: Source, tables: Tables, text: str, most: int) -> list[Hit]:
+    """Things of the data of which one short text, or the local name, has all the words; `label` is that text."""
+    from rbank_es.ontology.prefixes import local_name
+
     wanted = words_of(text)[:WORDS]
     if not wanted or not tables.schema.individuals:
         return []
-    labels = " ".join(reference(iri) for iri in [*tables.schema.label_properties][:LABEL_PROPERTIES])
-    texts = 'LCASE(CONCAT(REPLACE(STR(?s), "^.*[/#]", ""), " ", STR(?l)))'
-    label = f"OPTIONAL {{ VALUES ?p {{ {labels} }} ?s ?p ?label }}" if labels else ""
-    tests = " && ".join(f"CONTAINS({texts}, {literal(word)})" for word in wanted)
-    formal = " || ".join(f"STRSTARTS(STR(?class), {literal(space)})" for space in _FORMAL)
-    answer = source.query(
-        f"SELECT DISTINCT ?s ?label WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) {label} "
-        f'BIND(COALESCE(?label, "") AS ?l) FILTER({tests}) }} LIMIT {most}',
-        rows=most,
-        timeout_s=LOOK_S,
-    )[1]
-    found: dict[str, dict[str, Any]] = {}
-    for subject, named in answer.rows:
+    rows = most * LOOKED_THROUGH
+    best: dict[str, tuple[float, str]] = {}
+    for subject, said in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=LOOK_S)[1].rows:
         if subject is None or subject.value in tables.classes or subject.value in tables.properties:
             continue
-        said = clip(named.value, COMMENT_CHARS) if named is not None else ""
-        row = {"uri": tables.names.shorten(subject.value), "kind": "individual", "label": said}
-        found.setdefault(subject.value, row)
-    return sorted(found.values(), key=lambda row: (len(row["uri"]), row["uri"]))
+        label = said.value if said is not None else ""
+        fit = max(_fit(wanted, words_of(label)), _fit(wanted, words_of(local_name(subject.value))))
+        best[subject.value] = max(best.get(subject.value, (0.0, "")), (fit, label))
+    return [
+        Hit(score, {"uri": tables.names.shorten(iri), "kind": "individual", "label": clip(label, LABEL_CHARS)})
+        for iri, (score, label) in sorted(best.items(), key=lambda found: (len(found[0]), found[0]))
+    ]
+
+
+def _individuals_query(wanted: list[str], rows: int) -> str:
+    """A query for things of the data and their short texts that have all the words."""
+    formal = " || ".join(f"STRSTARTS(STR(?class), {literal(space)})" for space in _FORMAL)
+    in_text, in_name = (
+        " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
+    )
+    return (
+        f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
+        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {TEXT_CHARS} && {in_text}) }} UNION "
+        f'{{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} LIMIT {rows}'
+    )

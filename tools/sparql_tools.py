@@ -135,7 +135,7 @@ class SparqlTools:
         wanted (at most 100; fewer where they are long).
         Returns: rows (variable to value; an unbound variable is absent; a graph has subject, predicate, object),
         kinds (what each variable holds: iri, number, text, text@en, boolean, bnode, xsd:date, mixed), returned,
-        total, offset, has_more, next_offset, clipped (values that were too long to show).
+        total, offset, has_more, next_offset, clipped (values too long to show), truncated (the query itself was cut).
         Example: page = sparql_slice(r, 0, 50); more = sparql_slice(r, page['next_offset']) if page['has_more'] else {}
         """
         ref = self._desk.store.resolve(result)
