@@ -7,7 +7,7 @@ Nothing that a person could have put into the query as data gets through: litera
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from rbank_es.ontology.schema import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.lexing import Token, tokenise
 from rbank_es.tools.laying_out import laid_out
 from rbank_es.tools.naming import words_of
-from rbank_es.tools.query_roles import TYPING, Piece, Reading, read
+from rbank_es.tools.query_roles import BELOW, TYPES, Piece, Reading, read
 
 NAME_WORDS = 5
 NAME_CHARS = 40
@@ -165,8 +165,9 @@ class _Generalising:
         return _distinct(piece.text for piece in iris if piece.role == "class" or piece.text in self._terms.classes)
 
     def _properties(self) -> tuple[str, ...]:
-        verbs = (piece.text for piece in self._reading.pieces if piece.role == "property" and piece.known)
-        return _distinct(verb for verb in verbs if verb not in TYPING)
+        verbs = [piece.text for piece in self._reading.pieces if piece.role == "property" and piece.known]
+        left_out = TYPES | BELOW if TYPES & set(verbs) else TYPES
+        return _distinct(verb for verb in verbs if verb not in left_out)
 
     def _features(self) -> tuple[str, ...]:
         words = [piece.text for piece in self._reading.pieces if piece.kind == "word"]
@@ -244,7 +245,7 @@ class _Names:
         return base if self._taken[base] == 1 else f"{base}{blank}{self._taken[base]}"
 
 
-def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 

@@ -19,10 +19,11 @@ from rbank_es.sparql.lexing import Token
 Kind = Literal["iri", "variable", "literal", "blank", "word", "symbol"]
 Role = Literal["", "property", "class", "function", "graph", "value", "object", "path", "limit"]
 
-TYPING = frozenset(
-    {TYPE, SUBCLASS, "http://www.wikidata.org/prop/direct/P31", "http://www.wikidata.org/prop/direct/P279"}
-)
-"""Properties whose object is a class, wherever they stand."""
+TYPES = frozenset({TYPE, "http://www.wikidata.org/prop/direct/P31"})
+"""Properties that lead from a thing to its class."""
+
+BELOW = frozenset({SUBCLASS, "http://www.wikidata.org/prop/direct/P279"})
+"""Properties that lead on from there. Alone, they lead from an instance to an instance in some data (taxonomies)."""
 
 _NUMERIC = (
     "integer decimal double float int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
@@ -366,9 +367,9 @@ class _Reader:
 
     def _object(self, piece: Piece, frame: _Frame) -> None:
         verb = frame.verbs[-1] if frame.verbs else ""
-        if verb in TYPING and piece.kind == "iri":
+        if piece.kind == "iri" and verb and frame.verbs[0] in TYPES and set(frame.verbs) <= TYPES | BELOW:
             piece.role = "class"
-            if frame.subject and frame.verbs[0] != SUBCLASS:
+            if frame.subject:
                 self._done.typed.setdefault(frame.subject, piece.text)
         elif verb:
             piece.role = "object"
