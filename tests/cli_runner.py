@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -79,6 +80,12 @@ def fails(*arguments: str | Path | int, cwd: Path, code: int = 2, stdin: str | b
     result = run(*arguments, cwd=cwd, stdin=stdin, code=code)
     assert result.err.startswith("rbank-es: ") and result.err.endswith("\n"), result.err
     return result.err.removeprefix("rbank-es: ").strip()
+
+
+def digest_of(folder: Path) -> dict[str, str]:
+    """Every file below a folder, by its bytes."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def shell(line: str, cwd: Path) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -19,18 +18,12 @@ from rbank_es import __version__
 from rbank_es.cli.app import COMMANDS, Command, application
 from rbank_es.events.codec import TYPES
 from rbank_es.items import make_id
-from tests.cli_runner import ROOT, SAMPLE, fails, on_terminal, run, shell
+from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, on_terminal, run, shell
 
 RUN = {"type": "run_started", "run": "r1", "task": "Which kilns are there?", "scripted": True}
 NOTE = '{"type":"note_logged","note":{"n":1}}'
 ITEM = {"title": "List the kilns first", "content": "Ask for the classes, then for their instances."}
 EXTRACTION = "00000000-0000-8000-8000-000000000001"
-
-
-def digest_of(folder: Path) -> dict[str, str]:
-    """Every file below a folder, by its bytes."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def log_bytes(cwd: Path, bank: str = "notes") -> bytes:

@@ -25,6 +25,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "dashboard": ("page:dashboard", "Write one self-contained page about a bank."),
         "demo": ("demo:demo", "A tour of the sample bank: start here."),
     },
+    "Agents": {
+        "ontology": ("ontology:ontology", "What is in an ontology, and the card of it."),
+        "tools": ("tools:tools", "The tools an agent may call, and what they return."),
+    },
     "Rebuild and check": {
         "replay": ("replay:replay", "Fold the log to a point in time; print what the bank was then."),
         "project": ("project:project", "Bring the read models up to date, once or continuously."),

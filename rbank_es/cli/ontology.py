@@ -87,9 +87,9 @@ def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Fac
 def constraints_by_source(schema: Schema) -> dict[str, dict[str, int]]:
     """How many domains, ranges and cardinalities were found in each of the sources, those with any."""
     kinds = {
-        "domains": Counter(bound.source for info in schema.properties for bound in info.domains),
-        "ranges": Counter(bound.source for info in schema.properties for bound in info.ranges),
-        "cardinalities": Counter(found.source for found in schema.cardinalities),
+        "domains": Counter[str](bound.source for info in schema.properties for bound in info.domains),
+        "ranges": Counter[str](bound.source for info in schema.properties for bound in info.ranges),
+        "cardinalities": Counter[str](found.source for found in schema.cardinalities),
     }
     found = {source: {kind: counts[source] for kind, counts in kinds.items()} for source in SOURCES}
     return {source: numbers for source, numbers in found.items() if any(numbers.values())}
@@ -106,7 +106,7 @@ def axioms(schema: Schema) -> dict[str, int]:
         "functional": sum(info.functional for info in infos),
         "transitive": sum(info.transitive for info in infos),
         "symmetric": sum(info.symmetric for info in infos),
-        "deprecated": sum(info.deprecated for info in (*schema.classes, *infos)),
+        "deprecated": sum(info.deprecated for info in schema.classes) + sum(info.deprecated for info in infos),
     }
 
 

@@ -1,0 +1,147 @@
+"""`rbank-es ontology`: what is in an ontology, and the card that an agent would be given."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.data import lights
+from tests.cli_runner import fails, on_terminal, run
+
+KILNS = """\
+@prefix : <https://kilns.example/ns#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:Kiln a owl:Class . :Potter a owl:Class ; owl:disjointWith :Kiln .
+:firedBy a owl:ObjectProperty ; rdfs:domain :Kiln ; rdfs:range :Potter ; owl:inverseOf :fires .
+:fires a owl:ObjectProperty . :oldName a owl:DatatypeProperty ; owl:deprecated true .
+"""
+DATA = """\
+<https://kilns.example/a> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <https://kilns.example/ns#Kiln> .
+<https://kilns.example/a> <https://kilns.example/ns#firedBy> <https://kilns.example/b> .
+"""
+VOID = """\
+@prefix void: <http://rdfs.org/ns/void#> .
+<https://kilns.example/set> a void:Dataset ; void:classPartition
+    [ void:class <https://kilns.example/ns#Kiln> ; void:entities 12 ] ;
+    void:propertyPartition [ void:property <https://kilns.example/ns#firedBy> ; void:triples 30 ] .
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with an ontology, its data, and a cache of its own."""
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "kilns"
+    folder.mkdir()
+    (folder / "model.ttl").write_text(KILNS)
+    (folder / "data.nt").write_text(DATA)
+    (tmp_path / "void.ttl").write_text(VOID)
+    return tmp_path
+
+
+def test_it_counts_what_is_there(place: Path) -> None:
+    """Files with their forms, triples, classes, properties, individuals, namespaces, and constraints by source."""
+    facts = run("ontology", "kilns", "--json", cwd=place).json
+    assert facts["id"] == "kilns" and len(facts["digest"]) == 64
+    assert [(Path(file["path"]).name, file["format"]) for file in facts["files"]] == [
+        ("data.nt", "nt"),
+        ("model.ttl", "turtle"),
+    ]
+    assert (facts["triples"], facts["individuals"]) == (12, 1)
+    assert facts["classes"] == 2 and facts["properties"] >= 3
+    assert "OWL" in facts["formalisms"]
+    assert "https://kilns.example/ns#" in facts["namespaces"].values()
+    assert facts["constraints"] == {"rdfs": {"domains": 1, "ranges": 1, "cardinalities": 0}}
+    assert facts["axioms"]["disjoint_pairs"] == facts["axioms"]["inverse_pairs"] == facts["axioms"]["deprecated"] == 1
+
+
+def test_several_paths_are_one_dataset_called_as_it_is_told(place: Path) -> None:
+    """Two files give what their directory gives; --id names it."""
+    one = run("ontology", "kilns", "--json", cwd=place).json
+    two = run("ontology", "kilns/data.nt", "kilns/model.ttl", "--id", "pots", "--json", cwd=place).json
+    assert two["id"] == "pots" and two["digest"] == one["digest"] and two["triples"] == one["triples"]
+
+
+def test_the_second_time_it_comes_from_the_cache(place: Path) -> None:
+    """What was parsed once is kept, and that is said; everything else is the same."""
+    first, second = (run("ontology", "kilns", "--json", cwd=place).json for _ in range(2))
+    assert (first.pop("cached"), second.pop("cached")) == (False, True)
+    assert first == second
+    assert list((place / "cache").rglob("*.nq"))
+
+
+def test_the_bare_word_lights_is_the_shipped_ontology_unless_a_file_is_called_so(place: Path) -> None:
+    """A file of one's own goes first."""
+    shipped = run("ontology", "lights", "--json", cwd=place).json
+    assert shipped["title"] == "The lights of the Morrow Coast"
+    assert shipped["files"][0]["path"] == str(lights().ontology)
+    (place / "kilns").rename(place / "lights")
+    assert run("ontology", "lights", "--json", cwd=place).json["title"] == ""
+
+
+def test_people_see_the_card_whole_and_what_was_left_out_of_it(place: Path) -> None:
+    """The card is printed as it is injected, and never exceeds the budget that was asked for."""
+    card = run("ontology", "lights", "--json", cwd=place).json["card"]
+    assert len(card["text"]) <= card["budget_chars"] == limits.CONTEXT_L0_CHARS
+    printed = run("ontology", "lights", cwd=place).out
+    assert card["text"] in printed and f"left out: {card['cut']}" in printed
+    small = run("ontology", "lights", "--card-budget", "200", "--json", cwd=place).json["card"]
+    assert 0 < len(small["text"]) <= 200 and small["truncated"]
+
+
+def test_a_void_description_gives_the_card_of_an_endpoint(place: Path) -> None:
+    """Counts of the partitions are shown; there are no files to count."""
+    facts = run("ontology", "--void", "void.ttl", "--json", cwd=place).json
+    assert (facts["id"], facts["files"], facts["digest"]) == ("void", [], None)
+    assert facts["classes"] == facts["properties"] == 1
+    assert "Kiln" in facts["card"]["text"]
+    assert "Kiln" in run("ontology", "--void", "void.ttl", cwd=place).out
+
+
+def test_on_a_narrow_terminal_tables_give_way(place: Path) -> None:
+    """No table is wider than the terminal; the card stays as it is injected."""
+    printed = on_terminal("ontology", "lights", cwd=place, columns=60).out
+    tables = printed.split("namespaces")[1].split("sense card")[0]
+    assert max(map(len, re.sub(r"\x1b\[\d*m", "", tables).splitlines())) <= 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("missing.ttl",), "missing.ttl"),
+        (("empty.ttl",), "empty.ttl"),
+        (("broken.ttl",), "broken.ttl"),
+        (("page.ttl",), "page.ttl"),
+        (("nothing",), "nothing"),
+        (("kilns", "--id", "Über ids"), "lower-case"),
+        (("kilns", "--card-budget", "-1"), "budget"),
+        (("--void", "kilns"), "VoID"),
+        (("--void", "void.ttl", "kilns"), "one VoID description"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(place: Path, arguments: tuple[str, ...], words: str) -> None:
+    """What is missing, empty, broken or no RDF is named, and exit code 2 says that it is the input's fault."""
+    (place / "empty.ttl").write_text("")
+    (place / "broken.ttl").write_text(KILNS[:-20])
+    (place / "page.ttl").write_text("<!DOCTYPE html><html><body>Not found</body></html>")
+    (place / "nothing").mkdir()
+    assert words in fails("ontology", *arguments, cwd=place)
+
+
+def test_nothing_is_written_but_the_cache(place: Path) -> None:
+    """The directory stays as it was."""
+    before = sorted(path for path in place.rglob("*") if "cache" not in path.parts)
+    run("ontology", "kilns", cwd=place)
+    assert sorted(path for path in place.rglob("*") if "cache" not in path.parts) == before
+
+
+def test_a_cache_that_can_t_be_written_is_no_hindrance(place: Path) -> None:
+    """Where nothing can be kept, it is parsed each time."""
+    (place / "file").write_text("")
+    env = {"RBANK_CACHE": os.fspath(place / "file" / "below")}
+    assert [run("ontology", "kilns", "--json", cwd=place, env=env).json["cached"] for _ in range(2)] == [False, False]

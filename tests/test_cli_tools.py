@@ -1,0 +1,201 @@
+"""`rbank-es tools`: the manual of what an agent may call, and calls that are tried without leaving a trace."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.cli.tools import laid_out, parse_call
+from rbank_es.errors import BadInput
+from tests.cli_runner import SAMPLE, digest_of, fails, run
+
+QUERY = 'sparql_query {"query": "SELECT ?light WHERE { ?light a lt:Lighthouse } ORDER BY ?light"}'
+VOID = """\
+@prefix void: <http://rdfs.org/ns/void#> .
+<https://kilns.example/set> a void:Dataset ; void:classPartition
+    [ void:class <https://kilns.example/ns#Kiln> ; void:entities 12 ] .
+"""
+NOWHERE = "http://127.0.0.1:9/sparql"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a copy of the sample bank."""
+    folder = tmp_path_factory.mktemp("tools")
+    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "lock"))
+    (folder / "void.ttl").write_text(VOID)
+    return folder
+
+
+def called(place: Path, *arguments: str) -> list[dict[str, Any]]:
+    """The calls that a command tried, as JSON."""
+    calls = run("tools", *arguments, "--json", cwd=place).json["calls"]
+    assert isinstance(calls, list)
+    return calls
+
+
+# ---------------------------------------------------------------- the manual
+
+
+def test_without_a_call_it_prints_the_manual(place: Path) -> None:
+    """Every tool of the four families, with its signature, its words and its cap; nothing needs a key or a file."""
+    manual = run("tools", "--json", cwd=place).json
+    names = [tool["name"] for tool in manual["tools"]]
+    assert manual["source"]["id"] == "lights"
+    assert {name.split("_")[0] for name in names} == {"ctx", "mem", "event", "sparql", "g"}
+    printed = run("tools", cwd=place).out
+    for tool in manual["tools"]:
+        assert f"\n{tool['usage']}\n" in printed
+        assert tool["doc"].splitlines()[0] in printed
+        assert tool["usage"].startswith(f"{tool['name']}(") and tool["cap_chars"] in (1_000, 4_000, 4_500)
+
+
+def test_an_endpoint_has_no_graph_tools_and_its_manual_asks_nothing_of_it(place: Path) -> None:
+    """Nobody answers at that address, and nobody is called."""
+    manual = run("tools", "--endpoint", NOWHERE, "--json", cwd=place).json
+    names = {tool["name"] for tool in manual["tools"]}
+    assert manual["source"] == {"id": "127.0.0.1", "kind": "remote", "url": NOWHERE, "triples": None}
+    assert "sparql_query" in names and not {name for name in names if name.startswith("g_")}
+
+
+def test_a_profile_of_an_endpoint_goes_by_its_name(place: Path) -> None:
+    """`--endpoint uniprot` needs no URL."""
+    assert run("tools", "--endpoint", "uniprot", "--json", cwd=place).json["source"]["id"] == "uniprot"
+
+
+# ---------------------------------------------------------------- calls
+
+
+def test_a_call_shows_the_handle_and_the_event_that_was_written_before_it(place: Path) -> None:
+    """The agent gets a handle and not the rows; the rows are in the event, with the characters that were returned."""
+    [call] = called(place, "--call", QUERY)
+    result, event = call["result"], call["events"][-1]
+    assert result["ok"] and result["rows"] == 9 and result["alias"] == "results_0"
+    assert "light/whimbrel" not in json.dumps(result) and "light/whimbrel" in event["result"]
+    assert (event["type"], event["tool"], event["id"]) == ("tool_called", "sparql_query", result["key"])
+    assert event["chars"] == call["chars"] <= call["cap_chars"] == 1_000
+
+
+def test_calls_share_one_run_so_that_a_later_one_uses_a_handle_of_an_earlier(place: Path) -> None:
+    """`results_0` is the first result of the same command."""
+    _, page = called(place, "--call", QUERY, "--call", 'sparql_slice {"result": "results_0", "offset": 1, "limit": 2}')
+    assert [row["light"].rsplit("/", 1)[1] for row in page["result"]["rows"]] == ["cormorant", "gannet"]
+    assert page["result"]["next_offset"] == 3
+
+
+def test_a_call_that_fails_is_an_answer_and_the_next_one_works(place: Path) -> None:
+    """A refused query comes back with a hint, and is recorded too."""
+    refused, fine = called(
+        place, "--call", 'sparql_query {"query": "SELECT ?x WHERE { ?x a lt:Lighthowse }"}', "--call", "g_stats"
+    )
+    assert refused["result"]["ok"] is False and "Lighthouse" in refused["result"]["error"]["hint"]
+    assert refused["events"][-1]["error_code"] == refused["result"]["error"]["code"]
+    assert fine["result"]["ok"] is True
+
+
+def test_people_see_result_cap_and_event(place: Path) -> None:
+    """A line for each part and row of the result, what it may cost, and where it was recorded."""
+    printed = run("tools", "--call", QUERY, "--call", 'sparql_slice {"result": "results_0", "limit": 2}', cwd=place).out
+    assert printed.startswith("over lights (600 triples); recorded in a temporary bank\n")
+    assert '\n    {"light": "https://lights.example/light/brack"},\n' in printed
+    assert "of at most 1,000\n" in printed and "of at most 4,000\n" in printed
+    assert ": tool_called, call call-1, payload behind results_0\n" in printed
+
+
+def test_the_naive_mode_returns_the_payload(place: Path) -> None:
+    """The control condition: everything at once, without a cap."""
+    [call] = called(place, "--naive", "--call", QUERY)
+    assert "light/whimbrel" in json.dumps(call["result"])
+
+
+def test_ones_own_ontology_and_several_files(place: Path, tmp_path: Path) -> None:
+    """--ont may be given several times: one dataset."""
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.ttl").write_text(f"<https://x.example/{name}> a <https://x.example/ns#Thing> .")
+    arguments = ("--ont", str(tmp_path / "one.ttl"), "--ont", str(tmp_path / "two.ttl"))
+    [call] = called(place, *arguments, "--call", 'g_query {"query": "SELECT ?t WHERE { ?t a ?c }"}')
+    assert call["result"]["rows"] == 2
+
+
+def test_an_endpoint_that_doesn_t_answer_is_data_too(place: Path) -> None:
+    """Nobody listens there: the answer says so, and the command ends well."""
+    [call] = called(place, "--endpoint", NOWHERE, "--call", 'sparql_query {"query": "ASK { ?s ?p ?o }"}')
+    assert call["result"]["error"]["code"] == "unreachable"
+
+
+def test_a_void_file_gives_the_schema_of_an_endpoint_without_a_query(place: Path) -> None:
+    """Nobody listens there, and the schema comes all the same."""
+    [call] = called(place, "--endpoint", NOWHERE, "--void", "void.ttl", "--call", "sparql_schema")
+    assert call["result"]["class_count"] == 1
+
+
+# ---------------------------------------------------------------- the bank
+
+
+def test_memory_tools_read_a_copy_of_the_bank_and_leave_it_as_it_is(place: Path) -> None:
+    """What is found is the bank's; not one of its bytes changes, whatever is called."""
+    before = digest_of(place / "logs")
+    calls = ("--call", 'mem_search {"q": "which lights are in service", "k": 2}', "--call", QUERY)
+    found, query = called(place, "--bank", "sample", *calls)
+    assert found["result"]["hits"] and query["result"]["ok"]
+    assert "memories_retrieved" in [event["type"] for event in found["events"]]
+    assert digest_of(place / "logs") == before
+    words = run("tools", "--bank", "sample", "--call", "g_stats", cwd=place).out
+    assert "recorded in a temporary copy of sample" in words
+
+
+def test_without_a_bank_there_is_nothing_to_remember(place: Path) -> None:
+    """The temporary bank is empty."""
+    [call] = called(place, "--call", 'mem_search {"q": "lights"}')
+    assert call["result"]["ok"] and call["result"]["hits"] == []
+
+
+# ---------------------------------------------------------------- what can't be
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--call", "sparql_qwery {}"), "did you mean sparql_query"),
+        (("--call", "zzz"), "there are: ctx_stats"),
+        (("--call", "g_stats {"), "not JSON"),
+        (("--call", "g_stats [1]"), "must be a JSON object"),
+        (("--call", " "), "needs the name of a tool"),
+        (("--ont", "missing.ttl"), "missing.ttl"),
+        (("--ont", "lights", "--endpoint", NOWHERE), "not both"),
+        (("--void", "void.ttl"), "--endpoint"),
+        (("--endpoint", "nowhere"), "no endpoint profile"),
+        (("--endpoint", "ftp://x.example/"), "http"),
+        (("--bank", "missing"), "missing"),
+        (("--bank", "sample@3"), "leave out @3"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(place: Path, arguments: tuple[str, ...], words: str) -> None:
+    """Usage errors are the caller's, so they end the command; exit code 2."""
+    assert words in fails("tools", *arguments, cwd=place)
+
+
+def test_no_call_is_made_if_one_of_them_names_no_tool(place: Path) -> None:
+    """All names are looked at first: nothing is printed."""
+    result = run("tools", "--call", "g_stats", "--call", "zzz", cwd=place, code=2)
+    assert result.out == ""
+
+
+def test_a_call_is_a_name_and_a_json_object() -> None:
+    """Arguments may be left out; white space around them doesn't matter."""
+    assert parse_call(' ctx_peek  {"ref": "results_0", "n": 3} ') == ("ctx_peek", {"ref": "results_0", "n": 3})
+    assert parse_call("g_stats") == ("g_stats", {})
+    with pytest.raises(BadInput, match="not JSON"):
+        parse_call("g_stats {'a': 1}")
+
+
+@pytest.mark.parametrize(
+    "result", [{"ok": True}, {"rows": [{"a": 1}, {"b": [1, "ü"]}], "n": 1.5}, {"rows": [], "x": {}}]
+)
+def test_a_result_that_is_laid_out_is_still_the_same_json(result: dict[str, Any]) -> None:
+    """The lines are for people; what is in them is what the agent gets."""
+    assert json.loads(laid_out(result)) == result
