@@ -24,13 +24,19 @@ from rbank_es import __version__, limits
 from rbank_es.errors import CannotWrite
 from rbank_es.ontology.schema import Schema
 
-_FORM = f"{__version__}.2"
-"""What an entry is made by: raise the last number when the same files would be described otherwise."""
-
 _GRAPH, _SCHEMA = "graph.nq", "schema"
 _CHECKSUM_BYTES = 4
 _ABANDONED_S = 3600
 """Age from which a directory beside the entries is what an interrupted process left behind."""
+
+
+@cache
+def _form() -> str:
+    """The release, and a checksum of the modules beside this one: what other code has made is never taken for ours."""
+    checksum = 0
+    for module in sorted(Path(__file__).parent.glob("*.py")):
+        checksum = zlib.crc32(module.read_bytes(), checksum)
+    return f"{__version__}-{checksum:08x}"
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -118,7 +124,7 @@ class GraphCache:
         return schema, place / _GRAPH
 
     def _place(self, digest: str) -> Path:
-        return self._entries / f"{digest}-{_FORM}"
+        return self._entries / f"{digest}-{_form()}"
 
     def _put(self, made: Path, place: Path) -> None:
         """Rename into place; what is there and whole stays."""
@@ -159,7 +165,7 @@ class GraphCache:
 def _write(place: Path, schema: Schema) -> None:
     """Write the schema with the checksums."""
     size, checksum = _checksum(place / _GRAPH)
-    content = msgspec.msgpack.encode(_Entry(_FORM, size, checksum, schema))
+    content = msgspec.msgpack.encode(_Entry(_form(), size, checksum, schema))
     (place / _SCHEMA).write_bytes(zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big") + content)
 
 
@@ -170,7 +176,7 @@ def _read(place: Path) -> _Entry | None:
         if zlib.crc32(content[_CHECKSUM_BYTES:]) != int.from_bytes(content[:_CHECKSUM_BYTES], "big"):
             return None
         entry = msgspec.msgpack.decode(content[_CHECKSUM_BYTES:], type=_Entry)
-        whole = entry.form == _FORM and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
+        whole = entry.form == _form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
     except (OSError, msgspec.MsgspecError):
         return None
     return entry if whole else None

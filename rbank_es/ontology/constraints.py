@@ -13,7 +13,7 @@ from rbank_es.ontology.terms import is_iri
 
 
 class Constraints:
-    """Domains, ranges and cardinalities. Sources add to it; nothing that says nothing (owl:Thing) gets in."""
+    """Domains, ranges and cardinalities. Sources add to it; a bound that says nothing (owl:Thing) is no bound."""
 
     def __init__(self) -> None:
         self._domains: defaultdict[str, set[tuple[str, ConstraintSource]]] = defaultdict(set)
@@ -39,9 +39,8 @@ class Constraints:
 
     @property
     def properties(self) -> set[str]:
-        """Properties that are constrained."""
-        counted = {name for _, name, _ in (*self._least, *self._most)}
-        return {name for found in (self._domains, self._ranges) for name in found if found[name]} | counted
+        """Properties of which anything was said."""
+        return {*self._domains, *self._ranges} | {name for _, name, _ in (*self._least, *self._most)}
 
     @property
     def classes(self) -> set[str]:

@@ -54,6 +54,8 @@ class _Description:
         self._levels = Levels(statements)
         self._wording = Wording(statements)
         self._headers = sorted(self._levels.of_type([_OWL + "Ontology"]))
+        own = {header.rstrip("#") for header in self._headers}
+        self._foreign = tuple(namespace for namespace in names.FORMAL if namespace.rstrip("#") not in own)
         self._deprecated = self._all_deprecated()
         self._datatypes = self._levels.of_type(names.DATATYPE_TYPES)
         self._declared_classes = self._levels.of_type(names.CLASS_TYPES) - self._datatypes
@@ -146,17 +148,14 @@ class _Description:
             for cls in pair
             if cls in self._levels.schema
         }
-        known = self._declared_classes | self._instances.keys() | self._values.keys() | related
-        known |= self._constraints.classes | self._shapes.target_classes()
+        types = {type_ for found in self._levels.types.values() for type_ in found}
+        known = self._declared_classes | related | types | self._constraints.classes | self._shapes.target_classes()
         return tuple(self._class(iri, degrees[iri]) for iri in sorted(known) if self._is_class(iri))
 
     def _is_class(self, iri: str) -> bool:
         """Whether a candidate is no datatype, and no word of the schema languages, unless these are the ontology."""
-        foreign = iri.startswith(names.FORMAL) and not {namespace_of(iri), namespace_of(iri).rstrip("#")} & set(
-            self._headers
-        )
         datatype = iri in self._datatypes or names.is_datatype(iri)
-        return not foreign and not datatype and len(iri) <= limits.ONTOLOGY_IRI_CHARS
+        return not iri.startswith(self._foreign) and not datatype and len(iri) <= limits.ONTOLOGY_IRI_CHARS
 
     def _class(self, iri: str, degree: int) -> ClassInfo:
         return ClassInfo(
@@ -176,7 +175,7 @@ class _Description:
         declared = self._levels.of_type(names.PROPERTY_TYPES)
         parents, inverses = _parents(self._statements, names.SUBPROPERTY), _inverses(self._statements)
         known = declared | self._statements.by_predicate.keys() | self._constraints.properties
-        known |= {name for pair in self._statements.named_links(names.SUBPROPERTY) for name in pair}
+        known |= {name for pair in self._statements.named_links(names.SUBPROPERTY) for name in pair} | inverses.keys()
         known = {iri for iri in known if len(iri) <= limits.ONTOLOGY_IRI_CHARS}
         return tuple(
             self._property(iri, types.get(iri, set()), parents.get(iri, ()), inverses.get(iri, ()), iri in declared)

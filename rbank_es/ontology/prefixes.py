@@ -101,9 +101,6 @@ class Prefixes(Mapping[str, str]):
 
     def shorten(self, iri: str) -> str:
         """The prefixed name of an IRI, `<iri>` where no prefix fits or the rest would need an escape in SPARQL."""
-        namespace = namespace_of(iri)
-        if namespace in self._prefixes and _LOCAL.fullmatch(iri, len(namespace)):
-            return f"{self._prefixes[namespace]}:{iri[len(namespace) :]}"
         for namespace in self._longest_first:
             if iri.startswith(namespace) and _LOCAL.fullmatch(iri, len(namespace)):
                 return f"{self._prefixes[namespace]}:{iri[len(namespace) :]}"

@@ -19,7 +19,7 @@ domainIncludes and rangeIncludes, SHACL shapes, or a VoID description of an endp
 
 
 class ClassInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A class: one that is declared, named as a superclass, a domain or a range, or has instances."""
+    """A class: one that is declared, used as a type, or named in a hierarchy or by a constraint."""
 
     iri: str
     label: str = ""

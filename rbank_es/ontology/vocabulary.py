@@ -9,13 +9,16 @@ from functools import cached_property
 from typing import Literal
 
 from rbank_es.ontology import names
-from rbank_es.ontology.prefixes import local_name
+from rbank_es.ontology.prefixes import local_name, namespace_of
 from rbank_es.ontology.schema import ClassInfo, PropertyInfo, Schema
 
 Term = Literal["class", "property"]
 
 _LIKENESS = 0.6
 """The least ratio of difflib that counts as near (its own default)."""
+
+_NAME_CHARS = 200
+"""What is looked at of a name: difflib's time grows with the square of it."""
 
 
 class Vocabulary:
@@ -53,10 +56,12 @@ class Vocabulary:
 
         First those with the same local name but for case, `_`, `-` and blanks; then those that are called so; then
         those whose local names resemble it (difflib), those that have it or it has as a part included. Among equals,
-        those of the same namespace come first, then by IRI.
+        those of the same namespace come first, then by IRI. Terms of the closed vocabularies are offered to those who
+        meant one of these, else only for the same local name.
         """
-        index = self._class_index if kind == "class" else self._property_index
-        return index.nearest(iri, n)
+        own, every = self._indexes[kind]
+        index = every if iri.startswith(names.CLOSED) else own
+        return tuple(dict.fromkeys((*every.same_name(iri), *index.nearest(iri, n))))[:n]
 
     def _is_common(self, iri: str, closed: frozenset[str]) -> bool:
         """Whether a term is of a vocabulary that any ontology may use, unless the ontology is that vocabulary."""
@@ -69,12 +74,16 @@ class Vocabulary:
         return tuple(space for space in names.OPEN if 2 * sum(term.startswith(space) for term in terms) > len(terms))
 
     @cached_property
-    def _class_index(self) -> _Index:
-        return _Index(self.classes | names.CLOSED_CLASSES, self._labels)
-
-    @cached_property
-    def _property_index(self) -> _Index:
-        return _Index(self.properties | names.CLOSED_PROPERTIES, self._labels)
+    def _indexes(self) -> dict[Term, tuple[_Index, _Index]]:
+        """For each kind its own terms, and these with those of the closed vocabularies."""
+        terms: dict[Term, tuple[frozenset[str], frozenset[str]]] = {
+            "class": (self.classes, names.CLOSED_CLASSES),
+            "property": (self.properties, names.CLOSED_PROPERTIES),
+        }
+        return {
+            kind: (_Index(own, self._labels), _Index(own | closed, self._labels))
+            for kind, (own, closed) in terms.items()
+        }
 
 
 class _Index:
@@ -88,15 +97,18 @@ class _Index:
             if term in labels:
                 self._by_label.setdefault(_normal(labels[term]), []).append(term)
 
+    def same_name(self, iri: str) -> list[str]:
+        """Terms with the local name of an IRI, those of its namespace first."""
+        return _sorted(self._by_name.get(_normal(local_name(iri)), ()), iri)
+
     def nearest(self, iri: str, n: int) -> tuple[str, ...]:
         """See `Vocabulary.nearest`."""
-        name = _normal(local_name(iri))
         found: dict[str, None] = {}
-        for group in self._groups(name):
+        for group in self._groups(_normal(local_name(iri))):
             if len(found) >= n:
                 break
-            found.update(dict.fromkeys(sorted(group, key=lambda term: (not _akin(term, iri), term))))
-        return tuple(found)[:n]
+            found.update(dict.fromkeys(_sorted(group, iri)))
+        return tuple(found)
 
     def _groups(self, name: str) -> Iterable[list[str]]:
         """Groups of terms, ever less near. difflib is asked only if the others are not enough."""
@@ -110,11 +122,11 @@ class _Index:
                 yield self._by_name[other]
 
 
-def _akin(term: str, iri: str) -> bool:
-    """Whether two IRIs are of one namespace."""
-    return term.removesuffix(local_name(term)) == iri.removesuffix(local_name(iri))
+def _sorted(terms: Iterable[str], iri: str) -> list[str]:
+    """Terms, those of the namespace of an IRI first, then by IRI."""
+    return sorted(terms, key=lambda term: (namespace_of(term) != namespace_of(iri), term))
 
 
 def _normal(name: str) -> str:
     """A name without what people write differently: case, underscores, hyphens, blanks."""
-    return re.sub(r"[\W_]+", "", name).casefold()
+    return re.sub(r"[\W_]+", "", name[:_NAME_CHARS]).casefold()

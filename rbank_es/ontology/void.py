@@ -70,7 +70,7 @@ class _Partitions:
                 Link(subject=key[0], property=key[1], object=key[2], uses=uses) for key, uses in _most(self._links)
             ),
             individuals=sum(found.instances for found in classes if not names.is_formal(found.iri)),
-            graphs=tuple(sorted({name for _, name in self._statements.named_links(_SD + "name")})),
+            graphs=tuple(sorted({name for _, name in self._statements.links(_SD + "name") if is_iri(name)})),
         )
 
     def _read_class_partitions(self) -> None:
@@ -149,11 +149,13 @@ class _Partitions:
         )
 
     def _title(self) -> str:
+        """The title of the service, else of its dataset, else of any dataset; of several the first."""
         titles = self._statements.by_subject(names.DCTERMS + "title")
-        kinds = (_SD + "Service", _SD + "Dataset", _VOID + "Dataset")
-        described = [node for kind in kinds for node, type_ in self._statements.links(names.TYPE) if type_ == kind]
-        texts = (best_text(titles[node], limits.ONTOLOGY_LABEL_CHARS) for node in sorted(described) if node in titles)
-        return next(filter(None, texts), "")
+        for kind in (_SD + "Service", _SD + "Dataset", _VOID + "Dataset"):
+            described = [node for node, type_ in self._statements.links(names.TYPE) if type_ == kind and node in titles]
+            if texts := {best_text(titles[node], limits.ONTOLOGY_LABEL_CHARS) for node in described} - {""}:
+                return min(texts)
+        return ""
 
     def _number(self, node: str, name: str) -> int:
         numbers = map(integer_of, self._statements.values(node, _VOID + name))

@@ -1,0 +1,388 @@
+"""What is made of triples: classes, properties, constraints, data, by each of the ways in which they are said."""
+
+from __future__ import annotations
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.ontology.describing import describe
+from rbank_es.ontology.schema import Cardinality, Link, Schema, TypedUse
+from rbank_es.ontology.terms import Literal
+from tests.ontology.graphs import PREFIXES, ZOO, classes, described, domains, properties, ranges, triples_of
+
+
+def test_nothing_makes_an_empty_schema() -> None:
+    assert describe([]) == Schema()
+
+
+def test_a_statement_that_comes_twice_counts_once() -> None:
+    twice = triples_of(":a :likes :b .") * 2
+    assert describe(twice).triples == 1
+    assert properties(describe(twice))["likes"].triples == 1
+
+
+def test_classes_are_those_declared_named_by_a_hierarchy_a_constraint_or_data() -> None:
+    schema = described("""
+        :Animal a owl:Class . :Cat rdfs:subClassOf :Animal . :eats rdfs:range :Food . :tom a :Tomcat .
+        [] sh:targetClass :Kennel . :Cat owl:disjointWith :Dog .
+    """)
+    found = classes(schema)
+    assert found.keys() == {"Animal", "Cat", "Food", "Tomcat", "Kennel", "Dog"}
+    assert {name for name, info in found.items() if info.declared} == {"Animal"}
+    assert found["Cat"].parents == (ZOO + "Animal",)
+
+
+def test_words_of_the_schema_languages_are_no_classes_of_an_ontology_that_only_uses_them() -> None:
+    schema = described(
+        "owl:Thing a owl:Class . :Cat a owl:Class ; rdfs:subClassOf owl:Thing . :a rdfs:range rdfs:Literal ."
+    )
+    assert classes(schema).keys() == {"Cat"}
+    assert classes(schema)["Cat"].parents == ()
+
+
+def test_the_ontology_of_a_schema_language_has_its_words_as_classes() -> None:
+    schema = described("<http://www.w3.org/2002/07/owl> a owl:Ontology . owl:Thing a owl:Class .")
+    assert PREFIXES["owl"] + "Thing" in classes(schema)
+
+
+def test_datatypes_are_ranges_and_no_classes() -> None:
+    schema = described(":Length a rdfs:Datatype . :size rdfs:range :Length . :age rdfs:range xsd:integer .")
+    assert classes(schema) == {}
+    assert ranges(properties(schema)["size"]) == {("Length", "rdfs")}
+    assert ranges(properties(schema)["age"]) == {("integer", "rdfs")}
+
+
+def test_properties_are_those_declared_used_or_constrained() -> None:
+    schema = described("""
+        :eats a owl:ObjectProperty . :tom :sleepsIn :box . :chases rdfs:domain :Cat . :hunts rdfs:subPropertyOf :chases .
+        :Cat a rdfs:Class, sh:NodeShape ; sh:property [ sh:path :purrs ; sh:maxCount 1 ] .
+    """)
+    found = properties(schema)
+    assert found.keys() >= {"eats", "sleepsIn", "chases", "hunts", "purrs"}
+    assert {name for name, info in found.items() if info.declared} == {"eats"}
+    assert found["hunts"].parents == (ZOO + "chases",)
+
+
+@pytest.mark.parametrize(
+    ("types", "kind"),
+    [
+        ("owl:ObjectProperty", "object"),
+        ("owl:DatatypeProperty", "datatype"),
+        ("owl:AnnotationProperty", "annotation"),
+        ("rdf:Property", "property"),
+        ("owl:FunctionalProperty", "property"),
+        ("owl:TransitiveProperty", "object"),
+        ("owl:ObjectProperty, owl:AnnotationProperty", "object"),
+        ("owl:ObjectProperty, owl:DatatypeProperty, owl:AnnotationProperty", "property"),
+    ],
+)
+def test_the_kind_of_a_property_is_what_it_is_declared_to_be(types: str, kind: str) -> None:
+    assert properties(described(f":p a {types} ."))["p"].kind == kind
+
+
+def test_rdfs_label_is_an_annotation_even_where_a_file_says_otherwise() -> None:
+    label = PREFIXES["rdfs"] + "label"
+    assert properties(described("rdfs:label a owl:ObjectProperty ."))[label].kind == "annotation"
+
+
+def test_characteristics_and_inverses() -> None:
+    found = properties(
+        described("""
+        :p a owl:FunctionalProperty, owl:InverseFunctionalProperty ; owl:inverseOf :q .
+        :r a owl:TransitiveProperty, owl:SymmetricProperty .
+    """)
+    )
+    assert (found["p"].functional, found["p"].inverse_functional) == (True, True)
+    assert (found["r"].transitive, found["r"].symmetric) == (True, True)
+    assert (found["p"].inverses, found["q"].inverses) == ((ZOO + "q",), (ZOO + "p",))
+
+
+def test_domain_and_range_from_rdfs_and_from_unions() -> None:
+    found = properties(
+        described("""
+        :eats rdfs:domain :Animal ; rdfs:range [ a owl:Class ; owl:unionOf ( :Plant [ owl:unionOf ( :Animal ) ] ) ] .
+        :is rdfs:domain owl:Thing .
+    """)
+    )
+    assert domains(found["eats"]) == {("Animal", "rdfs")}
+    assert ranges(found["eats"]) == {("Plant", "owl"), ("Animal", "owl")}
+    assert domains(found["is"]) == set()
+
+
+def test_domain_and_range_from_restrictions() -> None:
+    found = properties(
+        described("""
+        :Cat rdfs:subClassOf [ owl:onProperty :eats ; owl:someValuesFrom :Fish ] .
+        :Dog owl:equivalentClass [ owl:intersectionOf ( :Animal [ owl:onProperty :eats ; owl:allValuesFrom :Bone ] ) ] .
+        :Cow owl:intersectionOf ( :Animal [ owl:onProperty :eats ; owl:minQualifiedCardinality 1 ; owl:onClass :Grass ] ) .
+        :Stone rdfs:subClassOf [ owl:onProperty :eats ; owl:maxCardinality 0 ] .
+        :Ant rdfs:subClassOf [ owl:onProperty [ owl:inverseOf :eats ] ; owl:someValuesFrom :Bear ] .
+    """)
+    )
+    assert domains(found["eats"]) == {("Cat", "owl"), ("Dog", "owl"), ("Cow", "owl")}
+    assert ranges(found["eats"]) == {("Fish", "owl"), ("Bone", "owl"), ("Grass", "owl")}
+
+
+def test_domain_and_range_from_domain_includes() -> None:
+    found = properties(described(":eats schema:domainIncludes :Cat, :Dog ; schema:rangeIncludes :Food ."))
+    assert domains(found["eats"]) == {("Cat", "includes"), ("Dog", "includes")}
+    assert ranges(found["eats"]) == {("Food", "includes")}
+
+
+def test_domain_and_range_from_shapes() -> None:
+    found = properties(
+        described("""
+        :CatShape a sh:NodeShape ; sh:targetClass :Cat ;
+            sh:property [ sh:path :eats ; sh:class :Fish ], [ sh:path :name ; sh:datatype xsd:string ],
+                [ sh:path :owner ; sh:or ( [ sh:class :Person ] [ sh:node :FirmShape ] ) ],
+                [ sh:path [ sh:inversePath :feeds ] ; sh:class :Keeper ],
+                [ sh:path :wings ; sh:maxCount 0 ],
+                [ sh:path :old ; sh:class :Thing ; sh:deactivated true ] .
+        :FirmShape a sh:NodeShape ; sh:targetClass :Firm ; sh:property [ sh:path :name ] .
+        :Dog a rdfs:Class, sh:NodeShape ; sh:property [ sh:path :eats ; sh:class :Bone ] .
+        [] sh:targetSubjectsOf :barks ; sh:class :Dog .
+        [] sh:targetObjectsOf :barks ; sh:class :Stranger .
+    """)
+    )
+    assert domains(found["eats"]) == {("Cat", "shacl"), ("Dog", "shacl")}
+    assert ranges(found["eats"]) == {("Fish", "shacl"), ("Bone", "shacl")}
+    assert domains(found["name"]) == {("Cat", "shacl"), ("Firm", "shacl")}
+    assert ranges(found["name"]) == {("string", "shacl")}
+    assert ranges(found["owner"]) == {("Person", "shacl"), ("Firm", "shacl")}
+    assert (domains(found["barks"]), ranges(found["barks"])) == ({("Dog", "shacl")}, {("Stranger", "shacl")})
+    assert "wings" not in found or domains(found["wings"]) == set()
+    assert "old" not in found
+    assert "feeds" not in found
+
+
+def test_a_shape_that_another_names_holds_for_its_classes_too() -> None:
+    schema = described("""
+        :CatShape sh:targetClass :Cat ; sh:node :NamedShape .
+        :NamedShape sh:property [ sh:path :name ; sh:minCount 1 ; sh:maxCount 1 ] ; sh:node :CatShape .
+    """)
+    assert domains(properties(schema)["name"]) == {("Cat", "shacl")}
+    assert schema.cardinalities == (
+        Cardinality(cls=ZOO + "Cat", property=ZOO + "name", least=1, most=1, source="shacl"),
+    )
+
+
+def test_cardinalities_keep_the_stricter_of_two_and_count_all_values_only() -> None:
+    schema = described("""
+        :Cat rdfs:subClassOf [ owl:onProperty :leg ; owl:cardinality 4 ], [ owl:onProperty :eye ; owl:minCardinality 1 ],
+            [ owl:onProperty :eye ; owl:minCardinality 2 ], [ owl:onProperty :eye ; owl:maxCardinality 3 ],
+            [ owl:onProperty :paw ; owl:qualifiedCardinality 2 ; owl:onClass :FrontPaw ],
+            [ owl:onProperty :tail ; owl:maxQualifiedCardinality 1 ; owl:onClass :Tail ],
+            [ owl:onProperty :ear ; owl:maxCardinality "many" ] .
+    """)
+    found = {card.property.removeprefix(ZOO): (card.least, card.most) for card in schema.cardinalities}
+    assert found == {"leg": (4, 4), "eye": (2, 3), "paw": (2, None)}
+
+
+def test_degree_counts_a_property_once_for_each_class() -> None:
+    schema = described("""
+        :likes rdfs:domain :Cat ; rdfs:range :Cat ; schema:domainIncludes :Cat, :Dog .
+        :eats rdfs:domain [ owl:unionOf ( :Cat :Dog ) ] .
+    """)
+    assert {name: info.degree for name, info in classes(schema).items()} == {"Cat": 2, "Dog": 2}
+
+
+def test_disjoint_pairs_from_pairs_groups_and_unions_smaller_first() -> None:
+    schema = described("""
+        :Dog owl:disjointWith :Cat . :Cat owl:disjointWith :Dog . :Cat owl:disjointWith :Cat .
+        [] a owl:AllDisjointClasses ; owl:members ( :Ant :Bee :Cat ) .
+        :Animal owl:disjointUnionOf ( :Wild :Tame ) .
+    """)
+    pairs = [tuple(iri.removeprefix(ZOO) for iri in pair) for pair in schema.disjoint]
+    assert pairs == [("Ant", "Bee"), ("Ant", "Cat"), ("Bee", "Cat"), ("Cat", "Dog"), ("Tame", "Wild")]
+
+
+def test_a_huge_group_of_disjoint_classes_is_cut_to_the_first_pairs() -> None:
+    members = " ".join(f":C{number:05}" for number in range(2_000))
+    schema = described(f"[] a owl:AllDisjointClasses ; owl:members ( {members} ) .")
+    assert len(schema.disjoint) == limits.DISJOINT_PAIRS
+    assert schema.disjoint[0] == (ZOO + "C00000", ZOO + "C00001")
+
+
+def test_lists_that_run_in_circles_or_branch_end() -> None:
+    schema = described("""
+        :p rdfs:domain [ owl:unionOf _:one ] . _:one rdf:first :A ; rdf:rest _:two, _:three .
+        _:two rdf:first :B ; rdf:rest _:one . _:three rdf:first :C ; rdf:rest rdf:nil .
+        :q rdfs:domain _:self . _:self owl:unionOf ( _:self :D ) .
+    """)
+    assert domains(properties(schema)["p"]) == {("A", "owl"), ("B", "owl"), ("C", "owl")}
+    assert domains(properties(schema)["q"]) == {("D", "owl")}
+
+
+def test_instances_are_counted_by_their_own_types_and_are_no_parts_of_the_schema() -> None:
+    schema = described("""
+        :Animal a owl:Class, sh:NodeShape, :Category . :Cat rdfs:subClassOf :Animal .
+        :tom a :Cat, owl:NamedIndividual ; :age 3 . :eve a :Cat, :Animal . [] a :Cat ; :age 4 . :untyped :age 5 .
+        :age a owl:DatatypeProperty, :Category .
+    """)
+    found = classes(schema)
+    assert (found["Cat"].instances, found["Animal"].instances, found["Category"].instances) == (3, 1, 0)
+    assert schema.individuals == 3
+    assert properties(schema)["age"].uses == 3
+
+
+def test_instances_in_a_hierarchy_are_still_instances() -> None:
+    """As UniProt's taxa, which are subclasses of one another."""
+    schema = described(":human a :Taxon ; rdfs:subClassOf :ape . :ape a :Taxon .")
+    assert classes(schema).keys() == {"Taxon"}
+    assert classes(schema)["Taxon"].instances == 2
+
+
+def test_what_the_vocabulary_points_to_are_its_values_not_data() -> None:
+    schema = described("""
+        :Cat a owl:Class ; :tagged :furry, :small . :furry a :Tag . :small a :Tag . :wet a :Tag ; :tags :tom .
+        :Organelle a owl:Class . :plastid a :Organelle ; rdfs:isDefinedBy <http://example.org/zoo> .
+        <http://example.org/zoo> a owl:Ontology ; dcterms:creator [ a :Person ; :name "Eve" ], :adam . :adam a :Person .
+        :tom a :Cat ; :tagged :furry .
+    """)
+    found = classes(schema)
+    assert {name: (info.instances, info.values) for name, info in found.items()} == {
+        "Cat": (1, 0),
+        "Tag": (0, 3),
+        "Organelle": (0, 1),
+        "Person": (0, 1),
+    }
+    assert schema.individuals == 1
+    assert (properties(schema)["tagged"].uses, properties(schema)["tagged"].triples) == (1, 3)
+    assert (properties(schema)["name"].uses, properties(schema)["tags"].uses) == (0, 0)
+
+
+def test_blank_nodes_that_data_share_with_the_schema_are_data() -> None:
+    schema = described(""":Cat a owl:Class ; :example _:b . :tom a :Cat ; :home _:b . _:b :street "Long Lane" .""")
+    assert properties(schema)["street"].uses == 1
+
+
+def test_uses_by_class_and_links_between_classes() -> None:
+    schema = described("""
+        :tom a :Cat ; :chases :jerry, :spike, :nobody ; :age 3 . :jerry a :Mouse . :spike a :Dog, :Pet .
+        :eve a :Cat ; :chases :jerry .
+    """)
+    assert schema.typed_uses == (
+        TypedUse(cls=ZOO + "Cat", property=ZOO + "chases", uses=4),
+        TypedUse(cls=ZOO + "Cat", property=ZOO + "age", uses=1),
+    )
+    assert [(link.object.removeprefix(ZOO), link.uses) for link in schema.links] == [
+        ("Mouse", 2),
+        ("Dog", 1),
+        ("Pet", 1),
+    ]
+    assert schema.links[0] == Link(subject=ZOO + "Cat", property=ZOO + "chases", object=ZOO + "Mouse", uses=2)
+
+
+def test_uses_and_links_are_kept_up_to_their_limit_the_most_used_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TYPED_USES", 2)
+    schema = described(":a a :A ; :p 1, 2, 3 ; :q 1, 2 ; :r 1 .")
+    assert [use.property.removeprefix(ZOO) for use in schema.typed_uses] == ["p", "q"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [
+        ('"Katze"@de, "cat"@en, "gato"', "cat"),
+        ('"cat"@en-GB, "gato"', "cat"),
+        ('"Katze"@de, "gato"', "gato"),
+        ('"chat"@fr, "Katze"@de', "Katze"),
+        ('"b"@en, "a"@en', "a"),
+        ('"", "  "@en, "gato"@es', "gato"),
+        ('"two\\n  lines"', "two lines"),
+    ],
+)
+def test_of_many_labels_english_comes_first_then_none_then_the_first_language(labels: str, chosen: str) -> None:
+    assert classes(described(f":Cat a owl:Class ; rdfs:label {labels} ."))["Cat"].label == chosen
+
+
+def test_labels_and_definitions_come_from_the_best_property_that_has_one() -> None:
+    schema = described("""
+        :Cat a owl:Class ; skos:prefLabel "cat" ; rdfs:comment "A comment." ; skos:definition "A definition." .
+        :Dog a owl:Class ; :calledSo "dog" . :calledSo rdfs:subPropertyOf rdfs:label .
+    """)
+    found = classes(schema)
+    assert (found["Cat"].label, found["Cat"].comment) == ("cat", "A definition.")
+    assert found["Dog"].label == "dog"
+    assert schema.label_properties == {PREFIXES["skos"] + "prefLabel": 1, ZOO + "calledSo": 1}
+
+
+def test_label_and_definition_properties_are_counted_most_used_first() -> None:
+    schema = described(':a rdfs:label "a" . :b skos:prefLabel "b", "c" . :a rdfs:comment "x" .')
+    assert list(schema.label_properties.items()) == [
+        (PREFIXES["skos"] + "prefLabel", 2),
+        (PREFIXES["rdfs"] + "label", 1),
+    ]
+    assert schema.definition_properties == {PREFIXES["rdfs"] + "comment": 1}
+
+
+def test_long_texts_are_clipped() -> None:
+    triples = [(ZOO + "Cat", PREFIXES["rdfs"] + name, Literal("word " * 500_000)) for name in ("label", "comment")]
+    [cat] = describe([*triples, *triples_of(":Cat a owl:Class .")]).classes
+    assert len(cat.label) <= limits.ONTOLOGY_LABEL_CHARS
+    assert len(cat.comment) <= limits.ONTOLOGY_COMMENT_CHARS
+    assert cat.label.endswith("…")
+
+
+def test_terms_with_an_iri_of_absurd_length_are_left_out() -> None:
+    absurd = ZOO + "C" * limits.ONTOLOGY_IRI_CHARS
+    schema = described(f"<{absurd}> a owl:Class . <{absurd}p> a owl:ObjectProperty . :a <{absurd}p> :b .")
+    assert schema.classes == ()
+    assert absurd + "p" not in {found.iri for found in schema.properties}
+
+
+def test_deprecated_terms() -> None:
+    found = classes(
+        described("""
+        :Old a owl:Class ; owl:deprecated true . :Older a owl:DeprecatedClass . :New a owl:Class ; owl:deprecated false .
+        :Pending a owl:Class ; schema:isPartOf <http://pending.schema.org> .
+    """)
+    )
+    assert {name for name, info in found.items() if info.deprecated} == {"Old", "Older"}
+
+
+@pytest.mark.parametrize(
+    ("turtle", "formalisms"),
+    [
+        (':a rdfs:label "a" ; skos:definition "b" .', ()),
+        (":A rdfs:subClassOf :B .", ("RDFS",)),
+        (":A a owl:Class .", ("OWL",)),
+        (":a a skos:Concept .", ("SKOS",)),
+        (":a skos:broader :b .", ("SKOS",)),
+        ("[] sh:path :p .", ("SHACL",)),
+        (":A a owl:Class, rdfs:Class, sh:NodeShape . :a a skos:Concept .", ("RDFS", "OWL", "SKOS", "SHACL")),
+    ],
+)
+def test_formalisms_are_those_in_use(turtle: str, formalisms: tuple[str, ...]) -> None:
+    assert described(turtle).formalisms == formalisms
+
+
+def test_header_of_several_the_first_by_name_with_a_title_from_any() -> None:
+    schema = described("""
+        <http://example.org/b> a owl:Ontology ; dcterms:title "B" . <http://example.org/a> a owl:Ontology .
+    """)
+    assert (schema.iri, schema.title) == ("http://example.org/a", "B")
+
+
+def test_shapes_concepts_and_graphs_are_counted() -> None:
+    triples = triples_of("""
+        :S a sh:NodeShape ; sh:property [ a sh:PropertyShape ; sh:path :p ], [ sh:path :q ] .
+        [] sh:property [ sh:path :p ] . :c a skos:Concept . :d a skos:Concept .
+    """)
+    schema = describe(triples, (), {"http://example.org/two", "http://example.org/one"})
+    assert (schema.shapes, schema.concepts) == (2, 2)
+    assert schema.graphs == ("http://example.org/one", "http://example.org/two")
+
+
+def test_the_empty_prefix_takes_the_name_that_the_ontology_prefers() -> None:
+    preferring = described(""":Cat a owl:Class . <http://example.org/zoo#> vann:preferredNamespacePrefix "z" .""")
+    assert preferring.prefixes["z"] == ZOO
+    by_uri = described(f""":Cat a owl:Class .
+        <http://example.org/> vann:preferredNamespacePrefix "zz" ; vann:preferredNamespaceUri "{ZOO}" .""")
+    assert by_uri.prefixes["zz"] == ZOO
+    assert described(":Cat a owl:Class .").prefixes["zoo"] == ZOO
+
+
+def test_prefixes_are_those_of_namespaces_that_occur() -> None:
+    schema = described(":Cat a owl:Class .")
+    assert schema.prefixes.keys() == {"zoo", "owl", "rdf"}
+    assert list(schema.prefixes) == sorted(schema.prefixes)

@@ -1,0 +1,151 @@
+"""Prefixes: IRIs to names and back, and which namespace gets which prefix."""
+
+from __future__ import annotations
+
+import pytest
+
+from rbank_es.ontology.prefixes import (
+    WELL_KNOWN,
+    Prefixes,
+    choose_prefixes,
+    count_namespaces,
+    local_name,
+    namespace_of,
+)
+
+UP, ZOO, GO = "http://purl.uniprot.org/core/", "http://example.org/zoo#", "http://purl.obolibrary.org/obo/GO_"
+
+
+@pytest.fixture
+def prefixes() -> Prefixes:
+    return Prefixes({"zoo": ZOO, "up": UP, "go": GO, "obo": "http://purl.obolibrary.org/obo/"})
+
+
+@pytest.mark.parametrize(
+    ("iri", "name"),
+    [
+        (UP + "Protein", "up:Protein"),
+        (ZOO + "has-part.1", "zoo:has-part.1"),
+        (ZOO + "Größe", "zoo:Größe"),
+        (GO + "0008150", "go:0008150"),
+        ("http://purl.obolibrary.org/obo/CHEBI_1", "obo:CHEBI_1"),
+        (ZOO, f"<{ZOO}>"),
+        (ZOO + "ends.", f"<{ZOO}ends.>"),
+        (ZOO + "a/b", f"<{ZOO}a/b>"),
+        (ZOO + "50%", f"<{ZOO}50%>"),
+        (ZOO + "²", f"<{ZOO}²>"),
+        ("http://elsewhere.org/x", "<http://elsewhere.org/x>"),
+        ("", "<>"),
+    ],
+)
+def test_an_iri_is_shortened_where_the_rest_needs_no_escape(prefixes: Prefixes, iri: str, name: str) -> None:
+    assert prefixes.shorten(iri) == name
+    assert prefixes.expand(name) == iri
+
+
+@pytest.mark.parametrize(
+    ("name", "iri"),
+    [
+        ("rdfs:label", "http://www.w3.org/2000/01/rdf-schema#label"),
+        (" up:Protein ", UP + "Protein"),
+        ("http://example.org/x", "http://example.org/x"),
+        ("urn:isbn:1", "urn:isbn:1"),
+        ("nowhere:x", None),
+        (":x", None),
+        ("Protein", None),
+        ("", None),
+    ],
+)
+def test_names_are_expanded_with_the_well_known_prefixes_too(prefixes: Prefixes, name: str, iri: str | None) -> None:
+    assert prefixes.expand(name) == iri
+
+
+def test_an_ontology_may_give_a_well_known_prefix_another_meaning() -> None:
+    assert Prefixes({"dc": WELL_KNOWN["dcterms"]}).expand("dc:title") == WELL_KNOWN["dcterms"] + "title"
+
+
+def test_prefixes_are_an_immutable_mapping_sorted_by_prefix(prefixes: Prefixes) -> None:
+    assert list(prefixes) == sorted(prefixes)
+    assert (len(prefixes), prefixes["up"]) == (4, UP)
+    assert "rdf" not in prefixes
+    with pytest.raises(TypeError):
+        prefixes["new"] = UP  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("iri", "namespace", "local"),
+    [
+        (UP + "Protein", UP, "Protein"),
+        (ZOO + "Cat", ZOO, "Cat"),
+        ("urn:isbn:1", "urn:isbn:", "1"),
+        ("http://example.org/zoo/", "http://example.org/zoo/", "zoo"),
+        ("plain", "", "plain"),
+    ],
+)
+def test_namespace_and_local_name(iri: str, namespace: str, local: str) -> None:
+    assert (namespace_of(iri), local_name(iri)) == (namespace, local)
+
+
+def test_namespaces_are_counted_wherever_a_declared_one_ends() -> None:
+    iris = {GO + "1", GO + "2", GO + "a/b", ZOO + "Cat", "http://example.org/recordX"}
+    counts = count_namespaces(iris, [GO, ZOO, "http://example.org/record", "http://nowhere.org/", ""])
+    assert (counts[GO], counts[ZOO], counts["http://example.org/record"]) == (2, 1, 1)
+    assert "http://nowhere.org/" not in counts
+
+
+def test_claims_in_order_preferred_declared_well_known_made_up() -> None:
+    counts = {UP: 5, ZOO: 4, WELL_KNOWN["prov"]: 3, "http://example.org/farm/": 2, "http://unseen.org/": 0}
+    declared = [("", UP), ("core", UP), ("c", UP), ("zoo", ZOO), ("", WELL_KNOWN["prov"]), ("un", "http://unseen.org/")]
+    vocabulary = {UP, "http://example.org/farm/"}
+    assert choose_prefixes(declared, counts, [("uni", UP)], vocabulary) == {
+        "farm": "http://example.org/farm/",
+        "prov": WELL_KNOWN["prov"],
+        "uni": UP,
+        "zoo": ZOO,
+    }
+    assert choose_prefixes(declared, counts)["c"] == UP
+    assert choose_prefixes([*declared, ("up", UP)], counts)["up"] == UP
+
+
+def test_two_namespaces_that_want_one_prefix_the_more_frequent_gets_it() -> None:
+    one, other = "http://example.org/one#", "http://example.org/other#"
+    declared = [("ex", one), ("ex", other), ("ex2", one)]
+    assert choose_prefixes(declared, {one: 1, other: 2}) == {"ex": other, "ex2": one}
+    assert choose_prefixes(declared[:2], {one: 1, other: 1}, (), {one, other}) == {"ex": one, "other": other}
+    assert choose_prefixes(declared[::-1], {one: 1, other: 2}) == {"ex": other, "ex2": one}
+
+
+def test_a_well_known_prefix_stays_with_its_namespace_if_both_are_claimed() -> None:
+    counts = {ZOO: 100, WELL_KNOWN["prov"]: 1}
+    assert choose_prefixes([("prov", ZOO), ("prov", WELL_KNOWN["prov"])], counts, (), {ZOO}) == {
+        "prov": WELL_KNOWN["prov"],
+        "zoo": ZOO,
+    }
+
+
+@pytest.mark.parametrize(
+    ("namespace", "prefix"),
+    [
+        ("http://example.org/building/onto.owl#", "onto"),
+        ("http://example.org/farm/0.1/", "farm"),
+        ("https://www.example.org/", "example"),
+        ("http://example.org/2024/#", "example"),
+        ("urn:farm:", "farm"),
+        ("https://schema.org/", "schema"),
+        ("http://example.org/my_Zoo-1#", "myzoo1"),
+        ("http://example.org/owl#", "owl2"),
+        ("http://123/", "ns"),
+    ],
+)
+def test_a_made_up_prefix_is_the_last_word_of_the_namespace(namespace: str, prefix: str) -> None:
+    assert choose_prefixes([], {namespace: 1}, (), {namespace}) == {prefix: namespace}
+
+
+def test_made_up_prefixes_differ() -> None:
+    spaces = {f"http://example{number}.org/zoo#" for number in range(3)}
+    assert sorted(choose_prefixes([], dict.fromkeys(spaces, 1), (), spaces)) == ["zoo", "zoo2", "zoo3"]
+
+
+@pytest.mark.parametrize("prefix", ["", "1a", "a b", "a.", "_a", "x" * 80])
+def test_invalid_prefixes_are_no_claims(prefix: str) -> None:
+    assert choose_prefixes([(prefix, "http://example.org/zoo#")], {"http://example.org/zoo#": 1}) == {}

@@ -1,0 +1,89 @@
+"""Vocabularies: what a query may name, and what comes nearest to a name that is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from rbank_es.ontology.vocabulary import Vocabulary
+from tests.ontology.graphs import PREFIXES, ZOO, described
+
+RDF, RDFS, OWL, SKOS, SH = (PREFIXES[name] for name in ("rdf", "rdfs", "owl", "skos", "sh"))
+FARM = "http://example.org/farm#"
+
+
+@pytest.fixture
+def vocabulary() -> Vocabulary:
+    return Vocabulary.from_schema(
+        described("""
+        :Cat a owl:Class . :House_Cat rdfs:subClassOf :Cat . :AHU a owl:Class ; rdfs:label "Air Handling Unit" .
+        :tom a :Tomcat ; :sleepsIn :box . :hasPart a owl:ObjectProperty . :isPartOf a owl:ObjectProperty .
+        <http://example.org/farm#hasPart> a owl:ObjectProperty . :Zone a owl:Class . :Air_Temperature_Sensor a owl:Class .
+    """)
+    )
+
+
+def test_what_is_declared_or_used_is_known(vocabulary: Vocabulary) -> None:
+    assert all(vocabulary.knows_class(ZOO + name) for name in ("Cat", "House_Cat", "Tomcat"))
+    assert all(vocabulary.knows_property(ZOO + name) for name in ("sleepsIn", "hasPart"))
+    assert not vocabulary.knows_class(ZOO + "Dog")
+    assert not vocabulary.knows_property(ZOO + "Cat")
+    assert not vocabulary.knows_class(ZOO + "hasPart")
+
+
+def test_closed_vocabularies_have_their_terms_and_no_others(vocabulary: Vocabulary) -> None:
+    known = (RDFS + "subClassOf", RDF + "type", OWL + "sameAs", SKOS + "prefLabel", RDF + "_12")
+    assert all(map(vocabulary.knows_property, known))
+    assert all(map(vocabulary.knows_class, (OWL + "Class", SKOS + "Concept", RDF + "Property")))
+    mistakes = (RDFS + "subclassOf", OWL + "Class", SKOS + "preferredLabel", RDF + "_", RDF + "_x")
+    assert not any(map(vocabulary.knows_property, mistakes))
+
+
+def test_open_vocabularies_are_known_unless_the_ontology_is_one_of_them(vocabulary: Vocabulary) -> None:
+    terms = (SH + "anything", PREFIXES["dcterms"] + "title", PREFIXES["xsd"] + "integer")
+    assert all(vocabulary.knows_property(term) and vocabulary.knows_class(term) for term in terms)
+    shacl = Vocabulary({SH + "NodeShape"}, {SH + "path"})
+    assert shacl.knows_property(SH + "path")
+    assert not shacl.knows_property(SH + "anything")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("housecat", "House_Cat"),
+        ("HouseCat", "House_Cat"),
+        ("house-cat", "House_Cat"),
+        ("airHandlingUnit", "AHU"),
+        ("Cats", "Cat"),
+        ("Temperature_Sensor", "Air_Temperature_Sensor"),
+        ("ahu", "AHU"),
+    ],
+)
+def test_the_nearest_class(vocabulary: Vocabulary, name: str, nearest: str) -> None:
+    assert vocabulary.nearest(ZOO + name, "class")[0] == ZOO + nearest
+
+
+def test_of_equals_the_same_namespace_comes_first(vocabulary: Vocabulary) -> None:
+    assert vocabulary.nearest(ZOO + "has_part", "property", 2) == (ZOO + "hasPart", FARM + "hasPart")
+    assert vocabulary.nearest(FARM + "has_part", "property", 2) == (FARM + "hasPart", ZOO + "hasPart")
+    assert vocabulary.nearest("http://elsewhere.org/HasPart", "property", 2) == (FARM + "hasPart", ZOO + "hasPart")
+
+
+def test_mistakes_in_closed_vocabularies_are_mended_too(vocabulary: Vocabulary) -> None:
+    assert vocabulary.nearest(RDFS + "subclassOf", "property")[0] == RDFS + "subClassOf"
+    assert vocabulary.nearest(SKOS + "concept", "class")[0] == SKOS + "Concept"
+
+
+def test_no_more_than_asked_none_twice_and_perhaps_none(vocabulary: Vocabulary) -> None:
+    assert len(vocabulary.nearest(ZOO + "Cat", "class", 1)) == 1
+    many = vocabulary.nearest(ZOO + "Cat", "class", 10)
+    assert len(many) == len(set(many))
+    assert vocabulary.nearest(ZOO + "Xyzzy", "class") == ()
+    assert vocabulary.nearest("", "class") == ()
+    assert vocabulary.nearest(ZOO + "___", "class") == ()
+    assert vocabulary.nearest(ZOO + "Cat" * 100_000, "class") == ()
+
+
+def test_an_empty_vocabulary_still_knows_the_common_ones() -> None:
+    empty = Vocabulary((), ())
+    assert empty.knows_property(RDFS + "label")
+    assert empty.nearest(ZOO + "Cat", "class") == ()

@@ -1,0 +1,91 @@
+"""VoID: the schema of an endpoint from what its maintainers counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es.errors import BadOntology
+from rbank_es.ontology.schema import Link, Schema, TypedUse
+from rbank_es.ontology.void import load_void
+from tests.ontology.graphs import HEAD, ZOO, classes, domains, properties, ranges
+
+VOID = (
+    HEAD
+    + """
+PREFIX void: <http://rdfs.org/ns/void#>
+PREFIX ext: <http://ldf.fi/void-ext#>
+PREFIX sd: <http://www.w3.org/ns/sparql-service-description#>
+[] a sd:Service ; sd:defaultDataset :all .
+:all a sd:Dataset ; dcterms:title "Zoos of the world" ; void:triples 1000 ;
+    sd:namedGraph [ sd:name :g1 ; sd:graph :one ], [ sd:name :g2 ; sd:graph :two ] .
+:one void:triples 700 ; void:classPartition :one-cat, :one-mouse, :one-empty ;
+    void:propertyPartition [ void:property :chases ; void:triples 90 ], [ void:property :age ; void:triples 50 ] .
+:one-cat void:class :Cat ; void:entities 40 ;
+    void:propertyPartition [ void:property :chases ; void:triples 80 ; void:classPartition [ void:class :Mouse ; void:triples 70 ] ],
+        [ void:property :age ; void:triples 40 ; ext:datatypePartition [ ext:datatype xsd:integer ] ],
+        [ void:property :purrs ; void:triples 30 ] .
+:one-mouse void:class :Mouse ; void:entities 60 .
+:one-empty void:class :Unicorn .
+:two void:classPartition :two-cat ; void:propertyPartition [ void:property :chases ; void:triples 5 ] .
+:two-cat void:class :Cat ; void:entities "2"^^xsd:long .
+[] a void:Linkset ; void:linkPredicate :fears ; void:subjectsTarget :one-mouse ; void:objectsTarget :one-cat .
+"""
+)
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Schema:
+    (tmp_path / "void.ttl").write_text(VOID)
+    return load_void(tmp_path / "void.ttl")
+
+
+def test_class_partitions_give_classes_with_their_entities_in_all_graphs(schema: Schema) -> None:
+    assert {name: info.instances for name, info in classes(schema).items()} == {"Cat": 42, "Mouse": 60, "Unicorn": 0}
+    assert schema.individuals == 102
+
+
+def test_property_partitions_give_properties_with_their_triples(schema: Schema) -> None:
+    """Those of whole graphs where there are any, else those of classes."""
+    found = {name: (info.triples, info.uses) for name, info in properties(schema).items()}
+    assert found == {"chases": (95, 95), "age": (50, 50), "purrs": (30, 30), "fears": (0, 0)}
+
+
+def test_partitions_within_partitions_and_link_sets_give_domains_and_ranges(schema: Schema) -> None:
+    found = properties(schema)
+    assert {name: domains(info) for name, info in found.items()} == {
+        "chases": {("Cat", "void")},
+        "age": {("Cat", "void")},
+        "purrs": {("Cat", "void")},
+        "fears": {("Mouse", "void")},
+    }
+    assert (ranges(found["chases"]), ranges(found["age"])) == ({("Mouse", "void")}, {("integer", "void")})
+    assert ranges(found["fears"]) == {("Cat", "void")}
+    assert {name: info.degree for name, info in classes(schema).items()} == {"Cat": 4, "Mouse": 2, "Unicorn": 0}
+
+
+def test_counts_by_class_most_used_first(schema: Schema) -> None:
+    assert [(use.property.removeprefix(ZOO), use.uses) for use in schema.typed_uses] == [
+        ("chases", 80),
+        ("age", 40),
+        ("purrs", 30),
+    ]
+    assert schema.typed_uses[0] == TypedUse(cls=ZOO + "Cat", property=ZOO + "chases", uses=80)
+    assert schema.links == (Link(subject=ZOO + "Cat", property=ZOO + "chases", object=ZOO + "Mouse", uses=70),)
+
+
+def test_title_size_graphs_and_prefixes(schema: Schema) -> None:
+    assert (schema.title, schema.triples) == ("Zoos of the world", 1000)
+    assert schema.graphs == (ZOO + "g1", ZOO + "g2")
+    assert schema.prefixes == {"xsd": "http://www.w3.org/2001/XMLSchema#", "zoo": ZOO}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(":tom a :Cat .", "no class and no property in VoID"), ("", "holds no triple"), (":tom a", "Turtle")],
+)
+def test_what_describes_nothing_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "void.ttl").write_text(HEAD + text)
+    with pytest.raises(BadOntology, match=said):
+        load_void(tmp_path / "void.ttl")
