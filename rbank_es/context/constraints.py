@@ -8,15 +8,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.context.curated import CuratedLine, in_order
 from rbank_es.context.hierarchy import hidden_instances
 from rbank_es.context.matching import Task
-from rbank_es.context.packing import ENTRY_CHARS, Packed, Section, checked_budget, pack_sections, short_count
+from rbank_es.context.packing import (
+    ENTRY_CHARS,
+    Packed,
+    Section,
+    checked_budget,
+    pack_sections,
+    plain,
+    sentences,
+    short_count,
+)
 from rbank_es.context.ranking import Ranked
 from rbank_es.ontology.schema import Cardinality, ClassInfo, PropertyInfo, Schema
+
+if TYPE_CHECKING:
+    from rbank_es.sparql.profiles import Profile
 
 CURATED_SHARE = (1, 2)
 """The part of the budget that curated lines may take where there are derived ones too."""
@@ -40,6 +54,8 @@ def constraints(
     curated: Sequence[CuratedLine] | None = None,
     budget_chars: int = limits.CONTEXT_L1_CHARS,
     task: str | None = None,
+    *,
+    endpoint: Profile | None = None,
 ) -> Packed:
     """The constraints and anti-patterns of a schema, on whole entries, within the budget.
 
@@ -49,29 +65,50 @@ def constraints(
         curated: lines that come first (`load_curated`); they take at most half of the budget.
         budget_chars: characters of the whole layer.
         task: where given, what concerns the terms that it names comes first within each line.
+        endpoint: the profile of the endpoint that the schema is of: what to know before asking it comes next.
 
     Raises `BadInput` for a budget below 0.
     """
-    derived = Derived(Ranked(schema, prefixes), Task(task) if task is not None else None)
+    derived = _Derived(Ranked(schema, prefixes), Task(task) if task is not None else None)
     naming = derived.ranked.naming
     heading = "# Constraints" + (f" (names without a prefix: {naming.prefix})" if naming.prefix else "")
-    sections = [section for section in derived.sections() if section.entries]
+    sections = [section for section in (*_endpoint(endpoint), *derived.sections()) if section.entries]
     share = checked_budget(budget_chars) if not sections else budget_chars * CURATED_SHARE[0] // CURATED_SHARE[1]
-    told = list(_curated(curated or (), derived.task, share - len(heading)))
-    return pack_sections("L1", heading, [*told, *sections], budget_chars)
+    lines = _curated(curated or (), derived.task)
+    told = _fitting(lines, share - len(heading))
+    packed = pack_sections("L1", heading, [*told, *sections], budget_chars)
+    if len(told) == len(lines):
+        return packed
+    cut = "; ".join(filter(None, [f"{len(told)} of {len(lines)} curated lines", packed.cut]))
+    return replace(packed, truncated=True, cut=whole_words(cut, CUT_CHARS))
 
 
-def _curated(lines: Sequence[CuratedLine], task: Task | None, room: int) -> Iterator[Section]:
-    """The curated lines that have room, in order; those about a term of the task before all others."""
-    fitting = sorted(in_order(lines), key=lambda line: not (task and any(task.fit(term) for term in line.terms)))
-    for line in fitting:
-        text = f"- {_KIND_WORDS[line.kind]}{line.text}"
-        if len(text) + 1 <= room:
-            room -= len(text) + 1
-            yield Section("", [text], name="a curated line")
+def _curated(lines: Sequence[CuratedLine], task: Task | None) -> list[Section]:
+    """The curated lines in order; those about a term of the task before all others."""
+    ordered = sorted(in_order(lines), key=lambda line: not (task and any(task.fit(term) for term in line.terms)))
+    return [Section("", [f"- {_KIND_WORDS[line.kind]}{plain(line.text)}"], name="a curated line") for line in ordered]
 
 
-class Derived:
+def _fitting(sections: Sequence[Section], room: int) -> list[Section]:
+    """The sections of one entry that have room; a long one is passed over in favour of those that follow."""
+    chosen = []
+    for section in sections:
+        size = len(section.entries[0]) + 1
+        if size <= room:
+            chosen.append(section)
+            room -= size
+    return chosen
+
+
+def _endpoint(profile: Profile | None) -> Iterator[Section]:
+    """What a profile says of an endpoint: in general, and which queries are too slow there."""
+    if profile is not None:
+        yield Section("- At this endpoint: ", sentences(plain(profile.notes)), " ", 3)
+        slow = [f"{code.replace('_', ' ')} ({plain(instead)})" for code, instead in sorted(profile.refuses.items())]
+        yield Section("- Refused here as too slow: ", slow, "; ", 2)
+
+
+class _Derived:
     """The derived lines of a schema, each a section, the most useful first."""
 
     def __init__(self, ranked: Ranked, task: Task | None) -> None:
@@ -109,7 +146,7 @@ class Derived:
     # ---------------------------------------------------------------- data
 
     def _data_warning(self) -> list[str]:
-        if self.ranked.has_data or self._schema.individuals:
+        if self.ranked.has_data or self._schema.individuals or not self.ranked.terms:
             return []
         return ["Schema only, no instances: ask about classes and properties, not about things."]
 

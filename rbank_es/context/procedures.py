@@ -128,7 +128,7 @@ def _item(view: View, id: str) -> Item:
 
 def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
     """The items with what is quoted of each; none if they don't all get room enough."""
-    polarities = {item.polarity for item in items}
+    polarities: set[Polarity] = {item.polarity for item in items}
     markup = len(HEADING) + sum(1 + len(SUBHEADINGS[polarity]) for polarity in polarities) + len(items)
     whole = [_start(item) + _words(item) for item in items]
     needs = [min(len(text), limits.CONTEXT_L2_ITEM_CHARS) for text in whole]

@@ -77,6 +77,8 @@ def _whole(entries: Iterable[str]) -> list[str]:
 
 def _facts(ranked: Ranked) -> str:
     schema = ranked.schema
+    if not ranked.terms and not schema.triples:
+        return "Nothing is known of its schema yet: begin with sparql_schema()."
     things = f"{short_count(schema.individuals)} things" if schema.individuals else "no instances"
     facts = [
         f"{short_count(schema.triples)} triples",
