@@ -17,6 +17,7 @@ from rbank_es.context.curated import CuratedLine, in_order
 from rbank_es.context.hierarchy import hidden_instances
 from rbank_es.context.matching import Task
 from rbank_es.context.packing import (
+    CUT_CHARS,
     ENTRY_CHARS,
     Packed,
     Section,
@@ -25,6 +26,7 @@ from rbank_es.context.packing import (
     plain,
     sentences,
     short_count,
+    whole_words,
 )
 from rbank_es.context.ranking import Ranked
 from rbank_es.ontology.schema import Cardinality, ClassInfo, PropertyInfo, Schema
