@@ -34,6 +34,7 @@ _WORDS = (
     *sorted(NAMES),
 )
 
+_EXAMPLE = "SELECT ?x WHERE { ?x a ex:Thing . FILTER(?x != ex:other) } LIMIT 10"
 _MODIFIERS = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET")
 _PAIRS = {"{": "}", "(": ")", "[": "]"}
 
@@ -46,7 +47,7 @@ def advice(tokens: tuple[Token, ...], index: int, expected: str) -> str:
         or _about_order(tokens, index)
         or _about_words(tokens, index)
         or _about_marks(tokens, index, expected)
-        or "write it as SPARQL 1.1 has it: SELECT ?x WHERE { ?x a ex:Thing . FILTER(?x != ex:other) } LIMIT 10"
+        or f"write it as SPARQL 1.1 has it, for instance: {_EXAMPLE}"
     )
 
 
@@ -56,7 +57,7 @@ def _at_the_end(tokens: tuple[Token, ...], index: int) -> str:
         return ""
     opened = unclosed(tokens)
     if not opened:
-        return "write the rest of the query"
+        return "write the rest of the query" if index else f"write a query, for instance: {_EXAMPLE}"
     first = opened[-1]
     missing = "".join(_PAIRS[token.text] for token in reversed(opened))
     return f"add {missing!r} at the end, or where the {first.text!r} of line {first.line} should close"
@@ -137,6 +138,8 @@ def _about_marks(tokens: tuple[Token, ...], index: int, expected: str) -> str:
         return "a triple is subject, predicate, object; between two triples stands a '.'"
     if previous.kind in ("variable", "name", "iri", "string", "number") and token.kind in ("variable", "name", "iri"):
         return "between two triples stands a '.'; between two conditions && or ||; around < and > put blanks"
+    if token.is_symbol("/", "-") and previous.is_symbol(token.text):
+        return "a comment begins with #"
     if token.is_symbol("=") and previous.is_symbol("=", "!="):
         return "SPARQL compares with one '='"
     return ""

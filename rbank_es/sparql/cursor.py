@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import NoReturn
 from urllib.parse import urljoin
 
-from rbank_es.errors import QueryRefused
 from rbank_es.sparql.advising import advice
 from rbank_es.sparql.escapes import plain
-from rbank_es.sparql.lexing import Token
+from rbank_es.sparql.lexing import Token, refuse_at, shown
 from rbank_es.sparql.tree import Blank, Iri, Node, Value, Variable
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -69,18 +68,8 @@ class Cursor:
         """Refuse the query: something else was expected here."""
         token = self.token
         found = "the query ends" if token.kind == "end" else f"found {shown(token)}"
-        raise QueryRefused(
-            "syntax",
-            f"expected {expected}, but {found}",
-            advice(self._tokens, self._index, expected),
-            line=token.line,
-            column=token.column,
-        )
-
-    def fail_at(self, token: Token, message: str) -> NoReturn:
-        """Refuse the query for what stands at an earlier token."""
-        hint = "give it as many as it takes"
-        raise QueryRefused("syntax", message, hint, line=token.line, column=token.column)
+        hint = advice(self._tokens, self._index, expected)
+        refuse_at(token, "syntax", f"expected {expected}, but {found}", hint)
 
     def at_iri(self) -> bool:
         """Whether an IRI or a prefixed name comes next."""
@@ -171,9 +160,3 @@ class Cursor:
 def unescaped(local: str) -> str:
     r"""The local part of a prefixed name without its backslashes (`\-` is `-`); `%xx` stays, as IRIs keep it."""
     return local.replace("\\", "")
-
-
-def shown(token: Token) -> str:
-    """A token as a message shows it, shortened."""
-    text = token.text if len(token.text) <= 40 else token.text[:39] + "…"
-    return repr(text) if "'" not in text else f"`{text}`"

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rbank_es.errors import QueryRefused
-from rbank_es.sparql.lexing import Token
+from rbank_es.sparql.lexing import Token, refuse_at
 from rbank_es.sparql.rewriting import Edit
 
 _CODE_POINT = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
@@ -59,13 +58,8 @@ def _refuse_code_points(token: Token, text: str, start: int, forbidden: frozense
     for match in _CODE_POINT.finditer(text):
         character = _character(match)
         if character in forbidden or not (character or in_comment):
-            raise QueryRefused(
-                "syntax",
-                f"the code point {match[0].lstrip(chr(92))} can't stand here",
-                "write the character itself, or leave it out",
-                line=token.line,
-                column=token.column,
-            )
+            message = f"the code point {match[0].lstrip(chr(92))} can't stand here"
+            refuse_at(token, "syntax", message, "write the character itself, or leave it out")
 
 
 def _without_needless(text: str) -> str:

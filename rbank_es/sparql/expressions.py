@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from rbank_es.sparql.lexing import refuse_at
 from rbank_es.sparql.paths import TripleReader
 from rbank_es.sparql.tree import Call, Exists, Expression, Group
 from rbank_es.sparql.words import AGGREGATES, FUNCTIONS, NAMES
@@ -111,7 +112,8 @@ class ExpressionReader(TripleReader, ABC):
         arguments = self._list_of_expressions()
         least, most = FUNCTIONS[token.keyword]
         if not least <= len(arguments) <= most:
-            self.fail_at(token, f"{token.text} takes {_count(least, most)}, not {len(arguments)}")
+            message = f"{token.text} takes {_count(least, most)}, not {len(arguments)}"
+            refuse_at(token, "syntax", message, "give it as many as it takes, with commas between them")
         return Call(token.keyword, arguments, token.offset)
 
     def _exists(self, negated: bool) -> Exists:

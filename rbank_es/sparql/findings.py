@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
@@ -16,6 +16,7 @@ from rbank_es.sparql.tree import (
     Filter,
     Group,
     Inverse,
+    Iri,
     Nested,
     Node,
     Path,
@@ -31,6 +32,7 @@ from rbank_es.sparql.walking import (
     bound_by,
     calls,
     groups,
+    is_grouped,
     joints,
     names,
     projected,
@@ -46,6 +48,7 @@ CODES: dict[str, str] = {
     "string_filter": "a filter looks into the text of every value",
     "cross_product": "parts of a pattern share no variable",
     "graph_scan": "GRAPH with a variable goes through every graph",
+    "unknown_graph": "GRAPH names a graph that isn't there",
     "unbounded_path": "a path of any length, with both ends open",
     "order_without_limit": "everything is sorted before the first row comes",
     "unbound_variable": "a variable is asked for that no pattern binds",
@@ -66,10 +69,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What to write instead."""
 
 
-def findings(query: Query) -> tuple[Finding, ...]:
-    """All findings of a query, each once, in the order of `CODES`."""
+def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Finding, ...]:
+    """All findings of a query, each once, in the order of `CODES`; `graphs` are the named graphs, where they are known."""
     known = narrowed(query)
     found = [finding for find in _FINDERS for finding in find(query, known)]
+    if graphs is not None:
+        found += _unknown_graphs(query, graphs)
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: list(CODES).index(finding.code)))
 
 
@@ -149,6 +154,19 @@ def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[Finding]:
                 )
 
 
+def _unknown_graphs(query: Query, graphs: Collection[str]) -> Iterator[Finding]:
+    """GRAPH with an IRI that is no graph's."""
+    for group in groups(query):
+        for element in group.elements:
+            if isinstance(element, Nested) and isinstance(element.graph, Iri) and element.graph.iri not in graphs:
+                yield Finding(
+                    code="unknown_graph",
+                    message=f"there is no graph <{element.graph.iri}> here, so that nothing is found in it",
+                    alternative="leave GRAPH out"
+                    + (f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""),
+                )
+
+
 def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[Finding]:
     """`?a p* ?b` where nothing else says what either end is."""
     everything = list(triples(query))
@@ -178,7 +196,7 @@ def _repeats(path: Path) -> bool:
 
 def _orders(query: Query, _: frozenset[str]) -> Iterator[Finding]:
     """ORDER BY over everything."""
-    if query.form != "ask" and query.body.ordered and query.body.limit is None and not query.body.grouped:
+    if query.form != "ask" and query.body.ordered and query.body.limit is None and not is_grouped(query.body):
         yield Finding(
             code="order_without_limit",
             message="ORDER BY without a LIMIT sorts everything before the first row comes",
@@ -206,7 +224,7 @@ def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
 
 def _made(selection: Selection) -> set[str]:
     """The names that a SELECT gives to expressions."""
-    named = {variable.name for variable in selection.named}
+    named = {column.variable.name for column in selection.columns if column.expression is not None}
     aliases = (call for expression in selection.expressions for call in calls(expression) if call.name == "AS")
     return named.union(*(variables_of(call.arguments[1]) for call in aliases))
 
@@ -248,7 +266,7 @@ def _joined(element: Element) -> set[str]:
         case Bind():
             return variables_of(element.expression) | {element.variable.name}
         case Selection():
-            return set() if element.row_count == "one" else set(projected(element))
+            return set() if is_grouped(element) and not element.grouping else set(projected(element))
         case Nested() | Values():
             return bound_by(element)
 

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import NoReturn
 
 import msgspec
 
 from rbank_es.errors import QueryRefused
+from rbank_es.ontology.prefixes import WELL_KNOWN
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.answers import TRIPLE, Form
 from rbank_es.sparql.escapes import plain_edits
 from rbank_es.sparql.findings import Finding, findings
-from rbank_es.sparql.judging import judge
-from rbank_es.sparql.lexing import Places, Token, tokenise
+from rbank_es.sparql.judging import edits_for_judge, judge
+from rbank_es.sparql.lexing import Lines, Token, refuse_at, tokenise
 from rbank_es.sparql.limiting import Limited, limited
 from rbank_es.sparql.profiles import LOCAL, Profile
 from rbank_es.sparql.reading import read
 from rbank_es.sparql.refusing import refuse_by_token, refuse_sources
 from rbank_es.sparql.rewriting import Edit, original_offset, rewritten
-from rbank_es.sparql.terms import Vocabulary, refuse_unknown
+from rbank_es.sparql.scoping import refuse_scopes
+from rbank_es.sparql.terms import refuse_unknown
 from rbank_es.sparql.tree import Query
 from rbank_es.sparql.walking import projected
 
@@ -88,17 +92,19 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     known = _known_prefixes(surroundings)
     tree, unknown = read(tokens, known)
     if unknown:
-        raise _unknown_prefixes(unknown, known)
+        _refuse_prefixes(unknown, known)
     places = {token.offset: token for token in tokens}
+    refuse_scopes(tree, places)
     if not surroundings.remote:
         refuse_sources(tree, surroundings.graphs, places)
     if surroundings.vocabulary is not None:
-        refuse_unknown(tree, surroundings.vocabulary, places)
+        refuse_unknown(tree, surroundings.vocabulary, known, places)
     change = limited(tree, query, rows)
     edits = [*_declarations(tree, known), *plain_edits(tokens), *([change.edit] if change.edit else [])]
     text = rewritten(query, edits)
-    _confirm(query, text, edits, tree.form, change)
-    found = (*findings(tree), *_about_limit(tree, change))
+    _confirm(query, rewritten(query, [*edits, *edits_for_judge(tokens)]), edits, tree.form, change)
+    graphs = None if surroundings.remote else surroundings.graphs
+    found = (*findings(tree, graphs), *_about_limit(tree, change))
     refuses = surroundings.profile.refuses
     return Examined(
         checked=_checked(text, tree, change, rows, tuple(f for f in found if f.code not in refuses)),
@@ -126,24 +132,18 @@ def _checked(text: str, tree: Query, change: Limited, rows: int, warnings: tuple
 
 def _known_prefixes(surroundings: Surroundings) -> dict[str, str]:
     """The prefixes that may be added, the most particular ones first to count."""
-    from rbank_es.ontology.prefixes import WELL_KNOWN
-
     return {**WELL_KNOWN, **surroundings.profile.prefixes, **surroundings.prefixes}
 
 
-def _unknown_prefixes(unknown: dict[str, Token], known: Mapping[str, str]) -> QueryRefused:
-    """The refusal of prefixes that nobody declares."""
+def _refuse_prefixes(unknown: dict[str, Token], known: Mapping[str, str]) -> NoReturn:
+    """Raise for prefixes that nobody declares, with the nearest known ones."""
     named = ", ".join(f"{prefix}:" for prefix in list(unknown)[:5])
     prefix, token = next(iter(unknown.items()))
-    near = get_close_matches(prefix, sorted(known), 3, 0.5) or sorted(known)[:5]
-    return QueryRefused(
-        "unknown_prefix",
-        f"not declared and not known here: {named}",
-        f"declare it in front of the query: PREFIX {prefix}: <namespace IRI>; similar prefixes known here: "
-        + ", ".join(f"{name}: <{known[name]}>" for name in near),
-        line=token.line,
-        column=token.column,
-    )
+    near = get_close_matches(prefix.lower(), sorted(known), 3, 0.5)
+    hint = f"declare it in front of the query: PREFIX {prefix}: <namespace IRI>"
+    if near:
+        hint += "; known here are " + ", ".join(f"{name}: <{known[name]}>" for name in near)
+    refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", hint)
 
 
 def _declarations(tree: Query, known: Mapping[str, str]) -> list[Edit]:
@@ -153,15 +153,14 @@ def _declarations(tree: Query, known: Mapping[str, str]) -> list[Edit]:
 
 
 def _confirm(query: str, text: str, edits: list[Edit], form: Form, change: Limited) -> None:
-    """Raise unless the other parser reads the same form and outer LIMIT in the text that goes out."""
+    """Raise unless the other parser reads the same form and outer LIMIT in `text`, which is `query` with `edits`."""
     judgement = judge(text)
     if not judgement.error and (judgement.form, judgement.limit) == (form, change.applied):
         return
-    line, column = Places(query).of(min(original_offset(edits, judgement.offset), len(query)))
+    line, column = Lines(query).of(min(original_offset(edits, judgement.offset), len(query)))
     if judgement.error:
         message = f"a second parser can't read this: {judgement.error}"
-        hint = "write it more plainly: one statement per line, fewer brackets, IRIs in <…> or as prefixed names"
-        raise QueryRefused("syntax", message, hint, line=line, column=column)
+        raise QueryRefused("syntax", message, judgement.hint, line=line, column=column)
     message = "two parsers read this differently"
     raise QueryRefused("syntax", message, "write LIMIT once, as a plain number at the very end")
 

@@ -7,14 +7,30 @@ nothing goes out which another parser doesn't read in the same way.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from threading import Lock, Thread
 from typing import Any, NamedTuple
+
+from rbank_es.sparql.lexing import Token
+from rbank_es.sparql.rewriting import Edit
 
 KEPT = 256
 """Judgements that are kept: an agent often sends the same query again."""
 
+_SHORTER = (
+    "a group may have some 80 statements: write ';' between those of one subject, list values in VALUES, "
+    "or put braces around parts of the group"
+)
 _lock = Lock()
+
+
+def edits_for_judge(tokens: tuple[Token, ...]) -> Iterator[Edit]:
+    """What has to change for rdflib alone, in the same length: in 7.6 a negative decimal is a TypeError to it."""
+    for sign, number in pairwise(tokens):
+        if sign.is_symbol("-") and number.kind == "number" and not number.between:
+            yield Edit(sign.offset, sign.end, "+")
 
 
 class Judgement(NamedTuple):
@@ -23,6 +39,7 @@ class Judgement(NamedTuple):
     form: str = ""
     limit: int | None = None
     error: str = ""
+    hint: str = "write it more plainly: one statement per line, fewer brackets, IRIs in <…> or as prefixed names"
     offset: int = 0
 
 
@@ -52,7 +69,7 @@ def _judge(query: str) -> Judgement:
     except ParseBaseException as error:
         return Judgement(error=_reason(error), offset=error.loc)
     except RecursionError:
-        return Judgement(error="it nests too deeply, or has too many triples in one group")
+        return Judgement(error="too deep or too long", hint=_SHORTER)
     # Whatever else a parser of this size may raise: what it can't read is not sent.
     except Exception as error:
         return Judgement(error=type(error).__name__)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple, NoReturn
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
@@ -78,7 +78,11 @@ class Token(NamedTuple):
         return self.kind == "symbol" and self.text in texts
 
 
-class Places:
+Places = Mapping[int, Token]
+"""Tokens by their offsets."""
+
+
+class Lines:
     """Lines and columns of a text."""
 
     def __init__(self, text: str) -> None:
@@ -88,6 +92,17 @@ class Places:
         """Line and column of an offset, both from 1."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
+
+
+def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
+    """Raise `QueryRefused` with the place of a token."""
+    raise QueryRefused(code, message, hint, line=token.line, column=token.column)
+
+
+def shown(token: Token) -> str:
+    """A token as a message shows it, shortened."""
+    text = token.text if len(token.text) <= 40 else token.text[:39] + "…"
+    return repr(text) if "'" not in text else f"`{text}`"
 
 
 def tokenise(text: str) -> tuple[Token, ...]:
@@ -101,20 +116,20 @@ def tokenise(text: str) -> tuple[Token, ...]:
             f"the query has {len(text):,} characters, more than {limits.QUERY_TEXT_CHARS:,}",
             "ask for less at a time, or replace long lists by a pattern",
         )
-    places = Places(text)
+    lines = Lines(text)
     if broken := _NO_TEXT.search(text):
-        raise _unreadable(text, broken.start(), *places.of(broken.start()))
-    return tuple(_tokens(text, places))
+        raise _unreadable(text, broken.start(), *lines.of(broken.start()))
+    return tuple(_tokens(text, lines))
 
 
-def _tokens(text: str, places: Places) -> Iterator[Token]:
+def _tokens(text: str, lines: Lines) -> Iterator[Token]:
     """The tokens, one after the other."""
     offset = 0
     while True:
         gap = _BETWEEN.match(text, offset)
         between = gap.group() if gap else ""
         offset += len(between)
-        line, column = places.of(offset)
+        line, column = lines.of(offset)
         if offset == len(text):
             yield Token("end", "", offset, line, column, between)
             return
@@ -141,7 +156,10 @@ def _complaint(text: str, offset: int) -> tuple[str, str]:
             'close it with the same quote, write \\\\ for a backslash, and """…""" around text with line breaks',
         )
     if char == "\\":
-        return "an escape stands outside a string", "write the character itself, or put the text in quotes"
+        hint = "write a line break or the character itself, or put the text in quotes"
+        return "a backslash stands outside a string", hint
+    if char == "`":
+        return "'`' means nothing here", "send the query alone, without ``` around it"
     if char in "?$":
         return f"{char!r} is followed by no name", "a variable is ? and letters, digits or _, such as ?name"
     if char == "&":

@@ -7,10 +7,11 @@ from typing import NamedTuple, cast
 
 from rbank_es.sparql.answers import Form
 from rbank_es.sparql.expressions import ExpressionReader
-from rbank_es.sparql.lexing import Token
+from rbank_es.sparql.lexing import Token, refuse_at
 from rbank_es.sparql.tree import (
     Bind,
     Call,
+    Column,
     Element,
     Expression,
     Filter,
@@ -19,11 +20,10 @@ from rbank_es.sparql.tree import (
     Nested,
     Query,
     Selection,
-    Source,
     Values,
     Variable,
 )
-from rbank_es.sparql.words import AGGREGATES, FORMS
+from rbank_es.sparql.words import FORMS
 
 COUNT_DIGITS = 15
 """Digits of a LIMIT or an OFFSET: what fits into every engine's integers, and into JSON."""
@@ -42,17 +42,14 @@ class _Head(NamedTuple):
     """What a SELECT or DESCRIBE asks for."""
 
     star: bool = False
-    projected: tuple[Variable, ...] = ()
-    expressions: tuple[Expression, ...] = ()
-    named: tuple[Variable, ...] = ()
-    described: tuple[Iri, ...] = ()
+    columns: tuple[Column, ...] = ()
 
 
 class _Modifiers(NamedTuple):
     """What follows the pattern."""
 
-    expressions: tuple[Expression, ...]
-    grouped: bool
+    grouping: tuple[Expression, ...]
+    conditions: tuple[Expression, ...]
     ordered: bool
     limit: Token | None
 
@@ -146,7 +143,8 @@ class PatternReader(ExpressionReader):
                 self._data_value("')' to close the row")
                 count += 1
             if count != len(variables):
-                self.fail_at(opening, f"this row has {count} values for {len(variables)} variables")
+                message = f"this row has {count} values for {len(variables)} variables"
+                refuse_at(opening, "syntax", message, "give each row as many values as there are variables, or UNDEF")
         return Values(tuple(variables))
 
     def _data_value(self, otherwise: str) -> None:
@@ -165,34 +163,30 @@ class PatternReader(ExpressionReader):
         where = self.group()
         modifiers = self.modifiers()
         values = self.values() if self.at_word("VALUES") else None
-        return selected(word, head, where, modifiers, values)
+        return _selected(word, head, where, modifiers, values)
 
     def projection(self) -> _Head:
         """What follows the word SELECT."""
         self.accept_word("DISTINCT", "REDUCED")
         if self.accept("*"):
             return _Head(star=True)
-        projected: list[Variable] = []
-        expressions: list[Expression] = []
-        named: list[Variable] = []
+        columns: list[Column] = []
         while self.token.kind == "variable" or self.at("("):
             if self.accept("("):
                 expression, variable = self._named()
-                expressions.append(expression)
-                named.append(variable)
-                projected.append(variable)
+                columns.append(Column(variable, expression))
             else:
-                projected.append(self.variable())
-        if not projected:
+                columns.append(Column(self.variable()))
+        if not columns:
             self.fail("variables, (expression AS ?name), or *")
-        return _Head(projected=tuple(projected), expressions=tuple(expressions), named=tuple(named))
+        return _Head(columns=tuple(columns))
 
     def modifiers(self) -> _Modifiers:
         """GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET, in this order; LIMIT and OFFSET in either."""
         grouping = self._grouping()
         having = self._conditions() if self.accept_word("HAVING") else []
         ordering = self._ordering()
-        return _Modifiers((*grouping, *having, *ordering), bool(grouping), bool(ordering), self._slice())
+        return _Modifiers(tuple(grouping), (*having, *ordering), bool(ordering), self._slice())
 
     def _grouping(self) -> list[Expression]:
         """What follows GROUP BY."""
@@ -212,7 +206,6 @@ class PatternReader(ExpressionReader):
             return self.constraint()
         expression = self.expression()
         if self.accept_word("AS"):
-            # The name is bound for what follows: an expression over it, in effect.
             expression = Call("AS", (expression, self.variable()), self.token.offset)
         self.expect(")")
         return expression
@@ -268,7 +261,7 @@ class _QueryReader(PatternReader):
             self.fail("the end of the query")
         return Query(
             form=cast(Form, form.keyword.lower()),
-            body=selected(form, head, where, modifiers, values),
+            body=_selected(form, head, where, modifiers, values),
             sources=sources,
             prefixes=self.declared,
             added_prefixes=tuple(sorted(self.added)),
@@ -297,7 +290,7 @@ class _QueryReader(PatternReader):
             self.fail(expected)
         return self.resolve(self.take().text)
 
-    def _before_modifiers(self, form: str) -> tuple[_Head, Group | None, tuple[Source, ...]]:
+    def _before_modifiers(self, form: str) -> tuple[_Head, Group | None, tuple[Iri, ...]]:
         """What is asked for, the pattern, and the graphs after FROM."""
         if form == "CONSTRUCT":
             return self._construct()
@@ -315,15 +308,15 @@ class _QueryReader(PatternReader):
         """What follows the word DESCRIBE."""
         if self.accept("*"):
             return _Head(star=True)
-        found: list[Variable | Iri] = []
-        while self.token.kind == "variable" or self.at_iri():
-            found.append(self.variable_or_iri())
-        if not found:
+        if self.token.kind != "variable" and not self.at_iri():
             self.fail("IRIs or variables after DESCRIBE, or *")
-        variables = tuple(term for term in found if isinstance(term, Variable))
-        return _Head(projected=variables, described=tuple(term for term in found if isinstance(term, Iri)))
+        found: list[Variable] = []
+        while self.token.kind == "variable" or self.at_iri():
+            term = self.variable_or_iri()
+            found += [term] if isinstance(term, Variable) else []
+        return _Head(columns=tuple(Column(variable) for variable in found))
 
-    def _construct(self) -> tuple[_Head, Group | None, tuple[Source, ...]]:
+    def _construct(self) -> tuple[_Head, Group | None, tuple[Iri, ...]]:
         """A template and a pattern, or (`CONSTRUCT WHERE`) triples that are both."""
         if not self.at("{"):
             sources = self._sources()
@@ -341,37 +334,25 @@ class _QueryReader(PatternReader):
         self.expect("}", where=f" to close the '{{' of line {opening.line}")
         return Group(tuple(triples), opening.offset)
 
-    def _sources(self) -> tuple[Source, ...]:
+    def _sources(self) -> tuple[Iri, ...]:
         """The graphs after FROM and FROM NAMED."""
-        found: list[Source] = []
+        found: list[Iri] = []
         while self.accept_word("FROM"):
             self.accept_word("NAMED")
-            written = self.token.text
-            found.append(Source(self.iri("a graph's IRI after FROM"), written))
+            found.append(self.iri("a graph's IRI after FROM"))
         return tuple(found)
 
 
-def selected(word: Token, head: _Head, where: Group | None, modifiers: _Modifiers, values: Values | None) -> Selection:
+def _selected(word: Token, head: _Head, where: Group | None, modifiers: _Modifiers, values: Values | None) -> Selection:
     """What was read of a SELECT, or of a query's body, as one."""
-    aggregated = any(aggregates(expression) for expression in (*head.expressions, *modifiers.expressions))
     return Selection(
         offset=word.offset,
         star=head.star,
-        projected=head.projected,
-        expressions=(*head.expressions, *modifiers.expressions),
-        named=head.named,
-        described=head.described,
+        columns=head.columns,
         where=where,
-        values=values,
+        grouping=modifiers.grouping,
+        conditions=modifiers.conditions,
         ordered=modifiers.ordered,
-        grouped=modifiers.grouped,
         limit=modifiers.limit,
-        row_count="one" if aggregated and not modifiers.grouped else "many",
+        values=values,
     )
-
-
-def aggregates(expression: Expression) -> bool:
-    """Whether there is an aggregate in an expression."""
-    if not isinstance(expression, Call):
-        return False
-    return expression.name in AGGREGATES or any(aggregates(argument) for argument in expression.arguments)

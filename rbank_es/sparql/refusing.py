@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NoReturn
 
-from rbank_es.errors import QueryRefused
-from rbank_es.sparql.lexing import Token
-from rbank_es.sparql.tree import Query, Source
+from rbank_es.sparql.lexing import Places, Token, refuse_at, shown
+from rbank_es.sparql.tree import Query
 from rbank_es.sparql.words import FORMS, UPDATES
 
 NESTING = 15
@@ -24,19 +23,26 @@ def refuse_by_token(tokens: tuple[Token, ...]) -> None:
     """
     form = _first_keyword(tokens)
     if form.keyword in UPDATES:
-        _refuse(form, "not_read_only", f"{form.keyword} changes data", "ask with SELECT, ASK, CONSTRUCT or DESCRIBE")
+        refuse_at(form, "not_read_only", f"{form.keyword} changes data", "ask with SELECT, ASK, CONSTRUCT or DESCRIBE")
     depth = 0
-    for token in tokens:
+    for token, after in zip(tokens, (*tokens[1:], tokens[-1]), strict=True):
         if token.keyword == "SERVICE":
-            hint = "split it into two queries: ask here first, then ask the other endpoint with what came back"
-            _refuse(token, "service_refused", "SERVICE would send a request to another endpoint", hint)
+            _refuse_service(token, after)
         depth += token.is_symbol("{", "(", "[") - token.is_symbol("}", ")", "]")
         if depth > NESTING:
             hint = "take out brackets that aren't needed, or ask in several steps"
-            _refuse(token, "syntax", f"brackets are more than {NESTING} deep", hint)
+            refuse_at(token, "syntax", f"brackets are more than {NESTING} deep", hint)
         if token.kind == "number" and len(token.text) > NUMBER_DIGITS:
-            _refuse(token, "syntax", f"a number of {len(token.text):,} digits", "write a shorter number")
+            refuse_at(token, "syntax", f"a number of {len(token.text):,} digits", "write a shorter number")
     _refuse_second_statement(tokens, form)
+
+
+def _refuse_service(token: Token, after: Token) -> NoReturn:
+    """Raise for SERVICE, with what to do instead."""
+    hint = "split it into two queries: ask here first, then ask the other endpoint with what came back"
+    if after.text in ("wikibase:label", "<http://wikiba.se/ontology#label>"):
+        hint = 'for labels add OPTIONAL { ?x rdfs:label ?label FILTER(LANG(?label) = "en") } instead'
+    refuse_at(token, "service_refused", "SERVICE would send a request to another endpoint", hint)
 
 
 def _first_keyword(tokens: tuple[Token, ...]) -> Token:
@@ -51,20 +57,17 @@ def _refuse_second_statement(tokens: tuple[Token, ...], form: Token) -> None:
         depth += token.is_symbol("{", "(", "[") - token.is_symbol("}", ")", "]")
         begins = after.keyword in UPDATES or after.keyword in (*FORMS, "PREFIX", "BASE")
         if depth <= 0 and token.is_symbol(";") and begins and token.offset > form.offset:
-            _refuse(token, "not_read_only", "several statements in one query", "send one query at a time, without ';'")
+            hint = "send one query at a time, without ';'"
+            refuse_at(token, "not_read_only", "several statements in one query", hint)
 
 
-def refuse_sources(query: Query, graphs: Collection[str], places: dict[int, Token]) -> None:
+def refuse_sources(query: Query, graphs: Collection[str], places: Places) -> None:
     """Raise `from_refused` for a FROM that names anything but a graph of the data: engines may fetch or open it."""
-    for source in query.sources:
-        iri = source.graph.iri
+    for iri, offset in query.sources:
         if iri not in graphs or iri.lower().startswith("file:"):
-            _refuse(places[source.graph.offset], "from_refused", _message(source), _graphs_hint(graphs))
-
-
-def _message(source: Source) -> str:
-    """What is wrong with a FROM."""
-    return f"FROM {source.written} names no graph of this data"
+            token = places[offset]
+            message = f"FROM {shown(token)} names no graph of this data"
+            refuse_at(token, "from_refused", message, _graphs_hint(graphs))
 
 
 def _graphs_hint(graphs: Collection[str]) -> str:
@@ -73,8 +76,3 @@ def _graphs_hint(graphs: Collection[str]) -> str:
         return "leave out FROM: all data is in the default graph"
     named = ", ".join(f"<{graph}>" for graph in sorted(graphs)[:3])
     return f"leave out FROM, or name one of the {len(graphs)} graphs here: {named}"
-
-
-def _refuse(token: Token, code: str, message: str, hint: str) -> NoReturn:
-    """Raise, with the place of a token."""
-    raise QueryRefused(code, message, hint, line=token.line, column=token.column)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
-from rbank_es.errors import QueryRefused
+from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.cursor import RDF
-from rbank_es.sparql.lexing import Token
+from rbank_es.sparql.lexing import Places, refuse_at
 from rbank_es.sparql.tree import (
     Alternative,
     Inverse,
@@ -42,27 +43,12 @@ NEAREST = 3
 """Known terms that are suggested for an unknown one."""
 
 
-class Vocabulary(Protocol):
-    """What a query may name."""
-
-    def knows_class(self, iri: str, /) -> bool:
-        """Whether it is a class here, or of a well-known vocabulary."""
-        ...
-
-    def knows_property(self, iri: str, /) -> bool:
-        """Whether it is a property here, or of a well-known vocabulary."""
-        ...
-
-    def nearest(self, iri: str, kind: Kind, n: int = 3) -> tuple[str, ...]:
-        """The known terms that it may have been meant for, the best first, as prefixed names."""
-        ...
-
-
 class Use(NamedTuple):
     """A term where a query needs a class, or a property."""
 
     kind: Kind
-    iri: Iri
+    iri: str
+    offset: int
 
 
 def uses(query: Query) -> Iterator[Use]:
@@ -73,10 +59,10 @@ def uses(query: Query) -> Iterator[Use]:
     for triple in triples(query):
         if isinstance(triple.predicate, Variable):
             continue
-        yield from (Use("property", step) for step in steps(triple.predicate))
+        yield from (Use("property", *step) for step in steps(triple.predicate))
         kinds = {_OBJECTS.get(last) for last in _lasts(triple.predicate)}
         if isinstance(triple.object, Iri) and len(kinds) == 1 and (kind := kinds.pop()):
-            yield Use(kind, triple.object)
+            yield Use(kind, *triple.object)
 
 
 def _lasts(path: Path) -> set[str]:
@@ -108,39 +94,40 @@ def _lasts_of_sequence(path: Sequence) -> set[str]:
     return found
 
 
-def refuse_unknown(query: Query, vocabulary: Vocabulary, places: dict[int, Token]) -> None:
+def refuse_unknown(query: Query, vocabulary: Vocabulary, prefixes: Mapping[str, str], places: Places) -> None:
     """Raise `QueryRefused('unknown_term')` that names the unknown terms of a query, each with the nearest known ones.
 
-    `places` are the query's tokens by their offsets.
+    These are shown by the query's own prefixes and by `prefixes`; `places` are the query's tokens by their offsets.
     """
-    unknown = list(dict.fromkeys(_unknown(query, vocabulary, places)))
+    unknown: dict[tuple[Kind, str], Use] = {}
+    for use in uses(query):
+        if not _knows(vocabulary, use):
+            unknown.setdefault((use.kind, use.iri), use)
     if not unknown:
         return
-    first = places[min(use.iri.offset for use, _ in unknown)]
-    by_name = dict.fromkeys((use.kind, use.iri.iri, written) for use, written in unknown)
-    told = [f"{written} (no {kind} here)" for kind, _, written in list(by_name)[:TOLD]]
-    more = f" and {len(by_name) - TOLD} more" if len(by_name) > TOLD else ""
-    hints = [_suggestion(kind, iri, written, vocabulary) for kind, iri, written in list(by_name)[:TOLD]]
-    raise QueryRefused(
+    shorten = Prefixes({**prefixes, **query.prefixes}).shorten
+    told = [(use, places[use.offset]) for use in list(unknown.values())[:TOLD]]
+    more = f" and {len(unknown) - TOLD} more" if len(unknown) > TOLD else ""
+    refuse_at(
+        told[0][1],
         "unknown_term",
-        f"unknown: {', '.join(told)}{more}",
-        "; ".join(hints),
-        line=first.line,
-        column=first.column,
+        f"unknown: {', '.join(f'{token.text} (no {use.kind} here)' for use, token in told)}{more}",
+        "; ".join(_suggestion(use, token.text, vocabulary, shorten) for use, token in told),
     )
 
 
-def _unknown(query: Query, vocabulary: Vocabulary, places: dict[int, Token]) -> Iterator[tuple[Use, str]]:
-    """The uses of unknown terms, each with how the query writes it."""
-    for use in uses(query):
-        knows = vocabulary.knows_class if use.kind == "class" else vocabulary.knows_property
-        if not knows(use.iri.iri):
-            yield use, places[use.iri.offset].text
+def _knows(vocabulary: Vocabulary, use: Use) -> bool:
+    """Whether a term is known as what it is used for."""
+    return vocabulary.knows_class(use.iri) if use.kind == "class" else vocabulary.knows_property(use.iri)
 
 
-def _suggestion(kind: Kind, iri: str, written: str, vocabulary: Vocabulary) -> str:
+def _suggestion(use: Use, written: str, vocabulary: Vocabulary, shorten: Callable[[str], str]) -> str:
     """What to write instead of an unknown term."""
-    nearest = vocabulary.nearest(iri, kind, NEAREST)
+    if use.kind == "property" and use.iri in vocabulary.classes:
+        return f"{written} is a class: ?x a {written}"
+    if use.kind == "class" and use.iri in vocabulary.properties:
+        return f"{written} is a property: ?x {written} ?y"
+    nearest = vocabulary.nearest(use.iri, use.kind, NEAREST)
     if nearest:
-        return f"instead of {written} try {' or '.join(nearest)}"
-    return f"for {written} nothing here has a similar name: look at the schema"
+        return f"instead of {written} try {' or '.join(map(shorten, nearest))}"
+    return f"nothing here has a name like {written}: look at the schema"

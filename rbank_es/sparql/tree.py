@@ -145,38 +145,39 @@ class Group(msgspec.Struct, frozen=True):
     offset: int = 0
 
 
+class Column(NamedTuple):
+    """What a SELECT gives under a name: a variable of the pattern, or an expression."""
+
+    variable: Variable
+    expression: Expression | None = None
+
+
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """A SELECT within a group, or the whole query's body."""
+    """A SELECT within a group, or the body of a whole query, whatever its form."""
 
     offset: int
     star: bool = False
     """Whether it asks for everything: `SELECT *`, `DESCRIBE *`."""
-    projected: tuple[Variable, ...] = ()
-    expressions: tuple[Expression, ...] = ()
-    """Those of the projection, of GROUP BY, HAVING and ORDER BY."""
-    described: tuple[Iri, ...] = ()
-    """IRIs that are to be described."""
+    columns: tuple[Column, ...] = ()
     where: Group | None = None
-    values: Values | None = None
-    """The VALUES that follow the modifiers."""
-    named: tuple[Variable, ...] = ()
-    """Those of the projection that stand for expressions."""
+    grouping: tuple[Expression, ...] = ()
+    """What follows GROUP BY; an expression AS a variable is a call of `AS`."""
+    conditions: tuple[Expression, ...] = ()
+    """What follows HAVING and ORDER BY."""
     ordered: bool = False
-    grouped: bool = False
     limit: Token | None = None
     """The number after LIMIT."""
-    row_count: Literal["one", "many"] = "many"
-    """`one` where it counts or sums without groups: its answer is one row, whatever is in the data."""
+    values: Values | None = None
+    """The VALUES at its end."""
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All expressions in it, but those of its pattern."""
+        made = tuple(column.expression for column in self.columns if column.expression is not None)
+        return (*made, *self.grouping, *self.conditions)
 
 
 Element = Triple | Filter | Bind | Values | Nested | Selection
-
-
-class Source(NamedTuple):
-    """A graph after FROM, or FROM NAMED."""
-
-    graph: Iri
-    written: str
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +185,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     form: Form
     body: Selection
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Iri, ...] = ()
+    """The graphs after FROM and FROM NAMED."""
     prefixes: dict[str, str] = {}
     """Those that it declares."""
     added_prefixes: tuple[str, ...] = ()

@@ -30,6 +30,7 @@ from rbank_es.sparql.tree import (
     Values,
     Variable,
 )
+from rbank_es.sparql.words import AGGREGATES
 
 
 def groups(query: Query) -> Iterator[Group]:
@@ -141,7 +142,7 @@ def bound_by(element: Element) -> set[str]:
 def projected(selection: Selection) -> tuple[str, ...]:
     """The names of the variables that a SELECT gives, in their order; those of `*` by name."""
     if not selection.star:
-        return tuple(dict.fromkeys(variable.name for variable in selection.projected))
+        return tuple(dict.fromkeys(column.variable.name for column in selection.columns))
     found = visible(selection.where) if selection.where else set()
     return tuple(sorted(found | (bound_by(selection.values) if selection.values else set())))
 
@@ -154,6 +155,16 @@ def names(triple: Triple) -> set[str]:
 def joints(triple: Triple) -> set[str]:
     """What joins a triple pattern to others: its variables, and its blank nodes."""
     return names(triple) | {f"_:{node.label}" for node in triple if isinstance(node, Blank)}
+
+
+def aggregates(expression: Expression) -> bool:
+    """Whether there is an aggregate in an expression."""
+    return any(call.name in AGGREGATES for call in calls(expression))
+
+
+def is_grouped(selection: Selection) -> bool:
+    """Whether a SELECT gives a row per group: it has a GROUP BY, or an aggregate, which makes one group of all."""
+    return bool(selection.grouping) or any(aggregates(expression) for expression in selection.expressions)
 
 
 def is_bound(node: Node) -> bool:
