@@ -15,7 +15,7 @@ from benchmarks.sizes import FULL, SHORT
 HERE = Path(__file__).parent
 DATA = HERE / ".data"
 RESULTS = HERE / "results.md"
-SUBJECTS = ("append", "writers", "reading", "rebuild", "counters", "search", "start-up")
+SUBJECTS = ("append", "writers", "reading", "rebuild", "counters", "search", "start-up", "tools", "graphs", "leakage")
 
 
 def main() -> int:
@@ -43,12 +43,19 @@ def main() -> int:
 
 
 def _run(full: bool, chosen: list[str], output: Path) -> None:
-    from benchmarks import append, counters, reading, rebuild, report, search, startup, writers
+    from benchmarks import append, counters, graphs, leakage, reading, rebuild, report, search, startup, tools, writers
     from benchmarks.corpus import make_bank
     from benchmarks.measure import Row
 
     sizes, machine, begin = FULL if full else SHORT, report.Machine.of(DATA), time.monotonic()
-    plain = {"append": append.measure, "writers": writers.measure, "start-up": startup.measure}
+    plain = {
+        "append": append.measure,
+        "writers": writers.measure,
+        "start-up": startup.measure,
+        "tools": tools.measure,
+        "graphs": graphs.measure,
+        "leakage": leakage.measure,
+    }
     of_bank = {
         "reading": reading.measure,
         "rebuild": rebuild.measure,

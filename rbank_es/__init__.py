@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.context.build import build_context
     from rbank_es.errors import (
         BadInput,
         BadPoint,
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
         PositionConflict,
         RBankError,
     )
+    from rbank_es.events import Ref
     from rbank_es.items import Item
+    from rbank_es.ontology.loading import load_ontology
+    from rbank_es.sparql.source import open_source
     from rbank_es.state import State, evolve, fold
+    from rbank_es.tools.store import Store
+    from rbank_es.tools.toolbox import build_tools
 
 __version__ = "0.1.0"
 
@@ -33,10 +39,16 @@ __all__ = [
     "LogCorruption",
     "PositionConflict",
     "RBankError",
+    "Ref",
     "State",
+    "Store",
     "__version__",
+    "build_context",
+    "build_tools",
     "evolve",
     "fold",
+    "load_ontology",
+    "open_source",
 ]
 
 _HOMES = {
@@ -49,9 +61,15 @@ _HOMES = {
     "LogCorruption": "rbank_es.errors",
     "PositionConflict": "rbank_es.errors",
     "RBankError": "rbank_es.errors",
+    "Ref": "rbank_es.events",
     "State": "rbank_es.state",
+    "Store": "rbank_es.tools.store",
+    "build_context": "rbank_es.context.build",
+    "build_tools": "rbank_es.tools.toolbox",
     "evolve": "rbank_es.state",
     "fold": "rbank_es.state",
+    "load_ontology": "rbank_es.ontology.loading",
+    "open_source": "rbank_es.sparql.source",
 }
 
 
