@@ -115,7 +115,7 @@ class GraphTools:
         look, room = self._look, self._room
         iri = look.resolve(resource)
         kind = look.kind(iri)
-        body: dict[str, Any] = {"kind": kind or "unknown", "uri": look.names.shorten(iri)}
+        body: dict[str, Any] = {"kind": kind or "unknown", "uri": look.name(iri)}
         if kind == "class":
             describe_class(body, look, room, iri)
         elif kind == "property":
@@ -136,7 +136,7 @@ class GraphTools:
         """
         look = self._look
         iri = self._class(cls)
-        body: dict[str, Any] = {"uri": look.names.shorten(iri), "count": self._tables.instances(iri)}
+        body: dict[str, Any] = {"uri": look.name(iri), "count": self._tables.instances(iri)}
         add_instances(body, look, self._room, iri, self._room.most(n, SAMPLED), subclasses=subclasses)
         return Reply(body)
 

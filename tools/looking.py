@@ -27,6 +27,9 @@ LOOKED_AT = 1_000
 VALUE_CHARS = 80
 """What is shown of a value."""
 
+NAME_CHARS = 300
+"""What is shown of the name of a thing that was asked for: the asker knows it."""
+
 NEAREST = 3
 """Names that are suggested for one that is not known."""
 
@@ -57,6 +60,10 @@ class Looking:
             several = ", ".join(self.names.shorten(each) for each in named[:NEAREST])
             raise ToolError("ambiguous_name", f"several things are called {resource[:80]!r}", f"say which: {several}")
         raise self.unknown(resource, "")
+
+    def name(self, iri: str) -> str:
+        """What a thing is called in an answer about it."""
+        return clip(self.names.shorten(iri), NAME_CHARS)
 
     def kind(self, iri: str) -> Kind | None:
         """What a thing is; None where neither the schema nor the data know it."""

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from rbank_es.ontology.prefixes import Prefixes
     from rbank_es.sparql.source import Source
 
-_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\x7f-\xa0\ud800-\udfff]+")
-"""An absolute IRI, as SPARQL lets it stand between angle brackets (SPARQL 1.1, 19.8, IRIREF)."""
+_IRI = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:"
+    r"(?:%[0-9A-Fa-f]{2}|[^%\x00-\x20<>\"{}|^`\\\x7f-\x9f\ud800-\uf8ff\ufdd0-\ufdef\ufff0-\uffff\U000e0000-\U0010ffff])+"
+)
+"""An absolute IRI, as it may stand between angle brackets (SPARQL 1.1, 19.8, IRIREF; characters of RFC 3987, 2.2)."""
 
 _JOINT = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"\w+")

@@ -10,6 +10,11 @@ from rbank_es.tools.room import Room
 NOTE_CHARS = 90
 """What a note may take beside the instances."""
 
+LABEL_CHARS, COMMENT_CHARS = 80, 200
+"""What is shown of a label and of a comment."""
+
+TRAITS = ("functional", "inverse_functional", "transitive", "symmetric", "deprecated")
+
 SHOWN_PROPERTIES = 8
 """Properties that one instance shows at most; fewer where several instances share the room."""
 
@@ -52,14 +57,15 @@ def describe_class(body: dict[str, Any], look: Looking, room: Room, iri: str, *,
             room.put(body, "properties", look.used_by(iri))
         return
     known = tables.classes[iri]
-    body |= {"label": known.label[:80], "count": known.instances}
-    if brief:
-        return
-    room.say(body, "comment", known.comment, 200)
-    _names(body, room, "parents", tables.shorten(known.parents))
-    body["subclasses"] = len(tables.descendants(iri))
-    body["subclass_instances"] = sum(map(tables.instances, tables.descendants(iri)))
-    room.put(body, "properties", [tables.has_row(has) for has in tables.properties_of(iri)])
+    below = tables.descendants(iri)
+    body["count"] = known.instances
+    if not brief:
+        body |= {"subclasses": len(below), "subclass_instances": sum(map(tables.instances, below))}
+    room.say(body, "label", known.label, LABEL_CHARS)
+    if not brief:
+        room.list(body, "parents", tables.shorten(known.parents))
+        room.say(body, "comment", known.comment, COMMENT_CHARS)
+        room.put(body, "properties", [tables.has_row(has) for has in tables.properties_of(iri)])
 
 
 def describe_property(body: dict[str, Any], look: Looking, room: Room, iri: str, *, brief: bool = False) -> None:
@@ -68,17 +74,18 @@ def describe_property(body: dict[str, Any], look: Looking, room: Room, iri: str,
     if tables is None or iri not in tables.properties:
         return
     known = tables.properties[iri]
-    row = tables.property_rows[iri]
-    body |= {"label": known.label[:80], "uses": known.uses, "domains": row["domains"], "ranges": row["ranges"]}
+    body["uses"] = known.uses
+    if not brief:
+        body |= {"property_kind": known.kind, "traits": [trait for trait in TRAITS if getattr(known, trait)]}
+    room.say(body, "label", known.label, LABEL_CHARS)
+    room.list(body, "domains", tables.shorten(bound.iri for bound in known.domains))
+    room.list(body, "ranges", tables.shorten(bound.iri for bound in known.ranges))
     if known.inverses:
-        body["inverses"] = [{"uri": tables.names.shorten(each), "uses": tables.uses(each)} for each in known.inverses]
-    if brief:
-        return
-    body["property_kind"] = known.kind
-    room.say(body, "comment", known.comment, 200)
-    _names(body, room, "parents", tables.shorten(known.parents))
-    traits = ("functional", "inverse_functional", "transitive", "symmetric", "deprecated")
-    body["traits"] = [trait for trait in traits if getattr(known, trait)]
+        inverses = [{"uri": tables.names.shorten(each), "uses": tables.uses(each)} for each in known.inverses]
+        room.put(body, "inverses", inverses, share=50)
+    if not brief:
+        room.list(body, "parents", tables.shorten(known.parents))
+        room.say(body, "comment", known.comment, COMMENT_CHARS)
 
 
 def peek_property(body: dict[str, Any], look: Looking, room: Room, iri: str, n: int) -> None:
@@ -92,7 +99,3 @@ def peek_individual(body: dict[str, Any], look: Looking, room: Room, iri: str, *
     room.put(body, "properties", look.outgoing(iri), share=60 if both else 100)
     if both:
         room.put(body, "incoming", look.incoming(iri))
-
-
-def _names(body: dict[str, Any], room: Room, name: str, values: list[str]) -> None:
-    body[name] = values if room.naive else values[:3]

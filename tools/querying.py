@@ -12,8 +12,8 @@ from rbank_es.tools.desk import Desk
 from rbank_es.tools.empty_results import hint_for
 from rbank_es.tools.extracting import Evidence, proposal
 from rbank_es.tools.reply import Reply, ToolError
-from rbank_es.tools.room import Room, within
-from rbank_es.tools.slicing import shown_names, value_of
+from rbank_es.tools.room import UNBOUNDED, Room, within
+from rbank_es.tools.slicing import clip, shown_names, value_of
 
 if TYPE_CHECKING:
     from rbank_es.sparql.findings import Finding
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 VARIABLES_CHARS = 160
 """What the names of a result's variables may take; `sparql_slice` names all that it shows."""
 
-WARNINGS = 3
-"""Warnings that are shown of one query."""
+FINDING_CHARS = 160
+"""What is shown of a warning, and of its alternative."""
 
 
 class Asked(NamedTuple):
@@ -114,16 +114,14 @@ class Querying:
         body["variables"] = kept
 
     def _findings(self, body: dict[str, Any], name: str, findings: tuple[Finding, ...], *, handle: bool) -> None:
-        rows: list[dict[str, Any]] = []
-        for finding in findings[: None if self._room.naive else WARNINGS]:
-            row: dict[str, Any] = {"code": finding.code}
-            inner = {**body, name: [*rows, row]}
-            for part, text in (("message", finding.message), ("alternative", finding.alternative)):
-                before = self._room.left(inner, handle=handle)
-                self._room.say(row, part, text, min(160, before - len(part) - 6))
-            rows.append(row)
-        if rows:
-            body[name] = rows
+        if not findings:
+            return
+        width = UNBOUNDED if self._room.naive else FINDING_CHARS
+        rows = [
+            {"code": each.code, "message": clip(each.message, width), "alternative": clip(each.alternative, width)}
+            for each in findings
+        ]
+        self._room.put(body, name, rows, handle=handle)
 
     # ---------------------------------------------------------------- what may be learned from it
 

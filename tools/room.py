@@ -19,6 +19,7 @@ UNBOUNDED = limits.PAYLOAD_BYTES
 
 _WORDS_CHARS = {"label": 80, "comment": 200}
 _ROW_CHARS = 40
+_EMPTY_CHARS = 120
 
 
 class Room:
@@ -33,21 +34,40 @@ class Room:
         """Characters that a body leaves."""
         return self.cap_chars - OK_CHARS - size(body) - (HANDLE_CHARS if handle else 0)
 
-    def put(self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]], *, share: int = 100) -> None:
+    def put(
+        self,
+        body: dict[str, Any],
+        name: str,
+        rows: Sequence[dict[str, Any]],
+        *,
+        share: int = 100,
+        handle: bool = False,
+    ) -> None:
         """Add the first rows that fit into a share (in percent) of what is left; how many there are, if more."""
-        room = self.left({**body, name: [], f"{name}_total": len(rows)}) * share // 100
+        room = self.left({**body, name: [], f"{name}_total": len(rows)}, handle=handle) * share // 100
         kept = fit([self.brief(row) for row in rows], room).rows if room >= _ROW_CHARS else []
         body[name] = kept
         if len(kept) < len(rows):
             body[f"{name}_total"] = len(rows)
+
+    def list(self, body: dict[str, Any], name: str, values: Sequence[str], most: int = 3) -> None:
+        """Add the first names, whole ones only: half of what is left is theirs."""
+        left = self.left({**body, name: []}) // 2
+        kept: list[str] = []
+        for value in values if self.naive else values[:most]:
+            left -= size(value) + 1
+            if left < 0:
+                break
+            kept.append(value)
+        body[name] = kept
 
     def holds(self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]]) -> bool:
         """Whether all rows fit into what is left."""
         return self.left({**body, name: rows}) >= 0
 
     def say(self, body: dict[str, Any], name: str, text: str, most: int = 400, *, handle: bool = False) -> None:
-        """Add a text, clipped to the room that is left; nothing if there is none for it."""
-        room = self.left({**body, name: ""}, handle=handle)
+        """Add a text, clipped to what is left; nothing if that is none. Lists that follow keep room to be empty."""
+        room = self.left({**body, name: ""}, handle=handle) - _EMPTY_CHARS
         shown = text if self.naive else clip(text, most)
         while shown and size(shown) - 2 > room:
             shown = clip(shown, len(shown) * 3 // 4)

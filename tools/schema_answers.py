@@ -133,6 +133,8 @@ class Tables:
         from rbank_es.ontology.prefixes import local_name
 
         wanted = name.strip().casefold()
+        if not wanted:
+            return []
         both: Iterator[ClassInfo | PropertyInfo] = (
             each for group in (self.classes, self.properties) for each in group.values()
         )

@@ -98,7 +98,7 @@ class SparqlTools:
         kind = look.kind(iri)
         if kind is None:
             raise look.unknown(resource, iri)
-        body: dict[str, Any] = {"kind": kind, "uri": look.names.shorten(iri)}
+        body: dict[str, Any] = {"kind": kind, "uri": look.name(iri)}
         events, position = self._relate(body, look, iri) if related_memories else ((), None)
         self._peek(body, look, iri, kind, output_mode, self._room.most(limit, PEEKED))
         return Reply(body, beside=events, position=position)

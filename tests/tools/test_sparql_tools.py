@@ -1,0 +1,537 @@
+"""SPARQL as an agent reaches it: metadata first, handles for results, rows by the page, errors as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesRetrieved, MemoryProposed
+from rbank_es.items import Item
+from rbank_es.ontology.schema import ClassInfo, PropertyInfo, Schema
+from rbank_es.sparql.guard import Surroundings
+from rbank_es.sparql.profiles import LOCAL
+from rbank_es.sparql.source import Source
+from rbank_es.testing import event_id
+from rbank_es.tools.desk import ToolPolicy
+from rbank_es.tools.schema_answers import tables_of
+from tests.tools.desks import bank_at, calls, types
+from tests.tools.library import NAMESPACE, THINGS, Desktop, open_library
+
+BOOKS = "SELECT ?book ?title WHERE { ?book a lib:Book ; lib:title ?title } ORDER BY ?title"
+EVERYTHING = "SELECT * WHERE { ?s ?p ?o }"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    opened = open_library(tmp_path_factory.mktemp("library"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with bank_at(tmp_path / "bank") as made:
+        yield made
+
+
+@pytest.fixture
+def tools(bank: Bank, source: Source) -> Desktop:
+    return Desktop(bank, source)
+
+
+def endpoint_over(source: Source, schema: Schema | None = None) -> Source:
+    """The same data as an endpoint has them: its schema is known from elsewhere, or not at all."""
+    known = Surroundings(prefixes={"lib": NAMESPACE, "t": THINGS}, remote=True)
+    return Source(
+        id="far",
+        kind="remote",
+        profile=LOCAL,
+        engine=source.engine,
+        surroundings=known,
+        schema=schema,
+        url="http://far",
+    )
+
+
+# ---------------------------------------------------------------- the schema
+
+
+def test_an_overview_counts_classes_and_properties_and_names_the_largest(tools: Desktop) -> None:
+    body = tools("sparql_schema")
+    assert body["class_count"] == 6
+    assert body["property_count"] == len(tools.desk.source.schema.properties)  # type: ignore[union-attr]
+    counts = {row["uri"]: row["count"] for row in body["top_classes"]}
+    assert [*counts.values()] == sorted(counts.values(), reverse=True)
+    assert counts == {"lib:Person": 2, "lib:Book": 2, "lib:Loan": 2, "lib:Atlas": 1, "lib:Work": 0, "lib:Map": 0}
+    assert body["prefixes"]["lib"] == NAMESPACE
+
+
+def test_classes_come_with_label_count_and_common_properties(tools: Desktop) -> None:
+    rows = {row["uri"]: row for row in tools("sparql_schema", output_mode="classes")["classes"]}
+    assert rows["lib:Person"]["label"] == "Person"
+    assert rows["lib:Person"]["count"] == 2
+    assert rows["lib:Person"]["common_properties"][0] == "lib:wrote"
+
+
+def test_properties_come_with_kind_uses_domains_and_ranges(tools: Desktop) -> None:
+    rows = {
+        row["uri"]: row for row in tools("sparql_schema", output_mode="properties", filter_prefix="lib:")["properties"]
+    }
+    wrote = rows["lib:wrote"]
+    assert (wrote["kind"], wrote["uses"]) == ("object", 3)
+    assert (wrote["domains"], wrote["ranges"]) == (["lib:Person"], ["lib:Work"])
+
+
+def test_the_detail_of_a_class_names_its_superclasses_and_properties(tools: Desktop) -> None:
+    rows = {row["uri"]: row for row in pages(tools, "classes", output_mode="detail")}
+    assert rows["lib:Atlas"]["parents"] == ["lib:Book"]
+    assert rows["lib:Work"]["comment"] == "Anything that someone wrote."
+    assert "lib:title" in rows["lib:Book"]["properties"]
+
+
+def pages(tools: Desktop, name: str, **arguments: Any) -> list[dict[str, Any]]:
+    """All rows of a schema answer, page by page."""
+    rows: list[dict[str, Any]] = []
+    while True:
+        body = tools("sparql_schema", offset=len(rows), **arguments)
+        rows += body[name]
+        if not body["has_more"]:
+            assert len(rows) == body["total"]
+            return rows
+        assert body["next_offset"] == len(rows)
+
+
+@pytest.mark.parametrize("prefix", ["lib:", "lib", NAMESPACE, f"<{NAMESPACE}>"])
+def test_a_filter_is_a_prefix_or_a_namespace(tools: Desktop, prefix: str) -> None:
+    rows = pages(tools, "properties", output_mode="properties", filter_prefix=prefix)
+    assert {row["uri"].partition(":")[0] for row in rows} == {"lib"}
+
+
+def test_a_filter_may_go_on_into_the_name(tools: Desktop) -> None:
+    rows = pages(tools, "properties", output_mode="properties", filter_prefix="lib:wr")
+    assert [row["uri"] for row in rows] == ["lib:wrote", "lib:writtenBy"]
+
+
+def test_an_unknown_prefix_comes_back_with_those_that_are_known(tools: Desktop) -> None:
+    error = tools.fails("sparql_schema", filter_prefix="zz:")
+    assert error["code"] == "unknown_prefix"
+    assert "lib:" in error["hint"]
+
+
+def test_the_tables_are_made_once_for_an_ontology_and_the_answer_says_so(tools: Desktop, source: Source) -> None:
+    made = tools("sparql_schema", use_cache=False)
+    kept = tools("sparql_schema", output_mode="classes")
+    assert source.ontology is not None
+    assert (made["cached"], kept["cached"]) == (False, True)
+    assert made["digest"] == kept["digest"] == source.ontology.digest[:12]
+    assert tables_of(source)[0] is tables_of(source)[0]
+
+
+def test_an_endpoint_without_a_description_says_how_to_get_one(bank: Bank, source: Source) -> None:
+    error = Desktop(bank, endpoint_over(source)).fails("sparql_schema")
+    assert error["code"] == "no_schema"
+    assert "--void" in error["hint"]
+
+
+def test_the_schema_of_an_endpoint_comes_from_its_description(bank: Bank, source: Source) -> None:
+    schema = Schema(prefixes={"lib": NAMESPACE}, classes=(ClassInfo(iri=NAMESPACE + "Book", instances=3_116_860),))
+    body = Desktop(bank, endpoint_over(source, schema))("sparql_schema")
+    assert body["top_classes"] == [{"uri": "lib:Book", "count": 3_116_860}]
+
+
+def test_without_any_source_the_error_says_so(bank: Bank) -> None:
+    assert Desktop(bank, None).fails("sparql_schema")["code"] == "no_source"
+
+
+# ---------------------------------------------------------------- a look
+
+
+def test_a_look_at_a_class_shows_instances_with_some_properties(tools: Desktop) -> None:
+    body = tools("sparql_peek", resource="lib:Book")
+    assert (body["kind"], body["uri"], body["count"]) == ("class", "lib:Book", 2)
+    tides = next(row for row in body["instances"] if row["uri"] == "t:tides")
+    assert tides["properties"] == {"lib:title": "On Tides", "lib:pages": 120}
+
+
+def test_further_values_of_a_property_are_counted(tools: Desktop) -> None:
+    rows = {row["uri"]: row for row in tools("sparql_peek", resource="lib:Person")["instances"]}
+    assert rows["t:ada"]["more"] == {"lib:wrote": 1}
+    assert "more" not in rows["t:bo"]
+
+
+def test_a_look_shows_as_many_instances_as_asked(tools: Desktop) -> None:
+    assert len(tools("sparql_peek", resource="lib:Book", limit=1)["instances"]) == 1
+
+
+def test_a_class_without_instances_of_its_own_shows_those_of_subclasses_and_says_so(tools: Desktop) -> None:
+    body = tools("sparql_peek", resource="lib:Work")
+    assert {row["uri"] for row in body["instances"]} == {"t:tides", "t:stars", "t:coast"}
+    assert "rdfs:subClassOf* lib:Work" in body["note"]
+
+
+def test_a_class_that_nothing_has_says_so(tools: Desktop) -> None:
+    body = tools("sparql_peek", resource="lib:Map")
+    assert body["instances"] == []
+    assert "schema" in body["note"]
+
+
+def test_instances_without_a_name_are_shown_as_blank_nodes(tools: Desktop) -> None:
+    rows = tools("sparql_peek", resource="lib:Loan")["instances"]
+    assert all(row["uri"].startswith("_:") for row in rows)
+    assert {row["properties"]["lib:loanOf"] for row in rows} == {"t:tides", "t:stars"}
+
+
+def test_the_schema_of_a_class_tells_its_properties_and_why_it_has_them(tools: Desktop) -> None:
+    body = tools("sparql_peek", resource="lib:Book", output_mode="schema")
+    rows = {row["uri"]: row for row in body["properties"]}
+    assert (rows["lib:title"]["uses"], rows["lib:title"]["how"]) == (3, "used")
+    assert rows["lib:writtenBy"]["how"] == "inherited"
+    assert (body["parents"], body["subclasses"], body["subclass_instances"]) == (["lib:Work"], 1, 1)
+
+
+def test_a_look_at_a_property_shows_triples_and_its_inverse(tools: Desktop) -> None:
+    body = tools("sparql_peek", resource="lib:writtenBy")
+    assert (body["kind"], body["uses"], body["examples"]) == ("property", 0, [])
+    assert body["inverses"] == [{"uri": "lib:wrote", "uses": 3}]
+    assert {"subject": "t:bo", "object": "t:tides"} in tools("sparql_peek", resource="lib:wrote")["examples"]
+
+
+def test_the_schema_of_a_property_tells_its_traits(tools: Desktop) -> None:
+    body = tools("sparql_peek", resource="lib:title", output_mode="schema")
+    assert (body["property_kind"], body["traits"], body["domains"]) == ("datatype", ["functional"], ["lib:Work"])
+
+
+def test_a_look_at_an_individual_shows_what_it_says(tools: Desktop) -> None:
+    body = tools("sparql_peek", resource=THINGS + "ada")
+    assert (body["kind"], body["uri"]) == ("individual", "t:ada")
+    assert {"uri": "lib:wrote", "n": 2}.items() <= body["properties"][1].items()
+    assert body["properties"][0] == {"uri": "rdfs:label", "n": 1, "value": "Ada Quill"}
+
+
+@pytest.mark.parametrize("name", ["lib:Book", f"<{NAMESPACE}Book>", f"{NAMESPACE}Book", " lib:Book ", "Book", "book"])
+def test_a_thing_is_named_in_any_way_that_has_one_meaning(tools: Desktop, name: str) -> None:
+    assert tools("sparql_peek", resource=name, limit=1)["uri"] == "lib:Book"
+
+
+def test_an_unknown_thing_comes_back_with_the_nearest_names(tools: Desktop) -> None:
+    error = tools.fails("sparql_peek", resource="lib:Boook")
+    assert error["code"] == "unknown_resource"
+    assert "lib:Book" in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        ("zz:Book", "unknown_prefix"),
+        ("_:b0", "blank_node"),
+        ("lib:Book> ?p ?o . } #", "bad_iri"),
+        ("<http://a b>", "bad_iri"),
+        ('http://a"b', "bad_iri"),
+        ("http://a\\u003eb", "bad_iri"),
+        ("<relative>", "unknown_resource"),
+        ("http://a\ud800", "bad_iri"),
+        ("", "unknown_resource"),
+        ("nothing at all", "unknown_resource"),
+    ],
+)
+def test_what_can_be_no_name_never_reaches_a_query(tools: Desktop, resource: str, code: str) -> None:
+    assert tools.fails("sparql_peek", resource=resource)["code"] == code
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=40).flatmap(lambda text: st.sampled_from([text, f"lib:{text}", f"<{NAMESPACE}{text}>"])))
+def test_whatever_is_looked_at_is_answered_or_refused_within_the_cap(tools: Desktop, resource: str) -> None:
+    answer = tools("sparql_peek", resource=resource)
+    assert answer["ok"] or answer["error"]["code"] in {
+        "ambiguous_name", "bad_iri", "bad_query", "blank_node", "unknown_prefix", "unknown_resource", "unknown_term", "bad_search",
+    }  # fmt: skip
+
+
+def test_an_endpoint_without_a_description_is_looked_at_by_asking_it(bank: Bank, source: Source) -> None:
+    tools = Desktop(bank, endpoint_over(source))
+    assert tools("sparql_peek", resource="lib:Book")["kind"] == "class"
+    assert tools("sparql_peek", resource="lib:wrote")["kind"] == "property"
+    assert tools("sparql_peek", resource="t:ada")["kind"] == "individual"
+    assert tools.fails("sparql_peek", resource="t:nobody")["code"] == "unknown_resource"
+    rows = tools("sparql_peek", resource="lib:Book", output_mode="schema")["properties"]
+    assert {"uri": "lib:title", "uses": 3} in rows
+
+
+# ---------------------------------------------------------------- a look, and what the bank knows of it
+
+
+def learn(bank: Bank, *items: Item) -> None:
+    """Make items active."""
+    facts = {"heads": tuple(item.head for item in items), "candidates": tuple(item.text for item in items)}
+    decisions = tuple(Decision(candidate=place, action="add", item=item.id) for place, item in enumerate(items))
+    extracted = MemoriesExtracted(id=event_id(7), kind="manual", **facts)
+    bank.append([extracted, MemoriesConsolidated(extraction=event_id(7), policy="append-1", decisions=decisions)])
+
+
+def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, tools: Desktop) -> None:
+    book, other = Item.make("Find a book by title", "Use lib:title."), Item.make("Count the loans", "Use COUNT.")
+    learn(bank, book, other)
+    body = tools("sparql_peek", resource="lib:Book")
+    assert body["related_procedures"] == [{"id": book.id, "title": book.title}]
+    *_, retrieved, called = bank.events(resolve=True)
+    assert isinstance(retrieved, MemoriesRetrieved)
+    assert (retrieved.mode, retrieved.k, retrieved.call) == ("tool", 2, calls(bank)[-1].call)
+    assert types([called]) == ["tool_called"]
+    assert bank.verify(retrievals=True).retrievals is not None
+
+
+@pytest.mark.parametrize("policy", [ToolPolicy(), ToolPolicy(mode="auto")])
+def test_no_search_is_made_that_nobody_asked_for(bank: Bank, source: Source, policy: ToolPolicy) -> None:
+    asked = {} if policy.mode == "auto" else {"related_memories": False}
+    body = Desktop(bank, source, policy)("sparql_peek", resource="lib:Book", **asked)
+    assert "related_procedures" not in body
+    assert "memories_retrieved" not in types([*bank.events()])
+
+
+# ---------------------------------------------------------------- a query
+
+
+def test_a_query_gives_a_handle_and_numbers_but_no_rows(tools: Desktop) -> None:
+    body = tools("sparql_query", query=BOOKS)
+    assert (body["dtype"], body["alias"]) == ("results", "results_0")
+    assert (body["rows"], body["variables"], body["truncated"], body["limit"]) == (3, ["book", "title"], False, 100)
+    assert body["next"] == "sparql_slice(handle, 0, 50)"
+    assert "On Tides" not in str({**body, "preview": ""})
+
+
+def test_a_result_that_was_cut_says_that_there_is_more(tools: Desktop) -> None:
+    body = tools("sparql_query", query=BOOKS, limit=2)
+    assert (body["rows"], body["truncated"], body["limit"]) == (2, True, 2)
+    assert "more rows" in body["next"]
+    assert tools("sparql_slice", result=body)["truncated"] is True
+
+
+def test_a_limit_of_the_query_itself_cuts_nothing(tools: Desktop) -> None:
+    body = tools("sparql_query", query=f"{BOOKS} LIMIT 2")
+    assert (body["rows"], body["truncated"], body["limit"]) == (2, False, 2)
+
+
+def test_a_question_is_answered_by_yes_or_no(tools: Desktop) -> None:
+    yes = tools("sparql_query", query="ASK { ?x a lib:Atlas }")
+    assert yes["boolean"] is True
+    assert tools("sparql_slice", result=yes) == {
+        "ok": True, "boolean": True, "rows": [], "returned": 0, "total": 0, "has_more": False,
+    }  # fmt: skip
+    no = tools("sparql_query", query="ASK { ?x a lib:Map }")
+    assert no["boolean"] is False
+    assert "lib:Map has no instances" in no["hint"]
+
+
+def test_a_graph_is_sliced_as_rows_of_subject_predicate_and_object(tools: Desktop) -> None:
+    body = tools("sparql_query", query="CONSTRUCT { ?b lib:writtenBy ?p } WHERE { ?p lib:wrote ?b }")
+    assert (body["dtype"], body["rows"]) == ("graph", 3)
+    rows = tools("sparql_slice", result=body)["rows"]
+    assert {(row["subject"], row["predicate"], row["object"]) for row in rows} == {
+        (THINGS + "tides", NAMESPACE + "writtenBy", THINGS + "ada"),
+        (THINGS + "tides", NAMESPACE + "writtenBy", THINGS + "bo"),
+        (THINGS + "stars", NAMESPACE + "writtenBy", THINGS + "ada"),
+    }
+
+
+def test_the_query_behind_a_handle_can_be_found_later(tools: Desktop) -> None:
+    assert tools.desk.query_of(tools("sparql_query", query=BOOKS)) == BOOKS
+
+
+def test_limits_that_are_too_high_are_cut_and_the_answer_says_so(tools: Desktop) -> None:
+    body = tools("sparql_query", query=BOOKS, limit=10**6, timeout_s=10**6)
+    assert body["note"] == "limit is at most 10,000; timeout_s is at most 300"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"limit": 0}, "bad_limit"),
+        ({"limit": -5}, "bad_limit"),
+        ({"timeout_s": 0}, "bad_timeout"),
+        ({"timeout_s": -1}, "bad_timeout"),
+        ({"timeout_s": float("nan")}, "bad_timeout"),
+        ({"limit": "many"}, "bad_arguments"),
+        ({"limit": 1.5}, "bad_arguments"),
+        ({"explain": "perhaps"}, "bad_arguments"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(tools: Desktop, arguments: dict[str, Any], code: str) -> None:
+    assert tools.fails("sparql_query", query=BOOKS, **arguments)["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("SELECT ?x WHERE { ?x a lib:Boook }", "unknown_term"),
+        ("SELECT ?x WHERE { ?x a zz:Book }", "unknown_prefix"),
+        ("SELECT ?x WHERE { ?x a lib:Book", "syntax"),
+        ("INSERT DATA { <urn:a> a lib:Book }", "not_read_only"),
+        ("SELECT ?x WHERE { SERVICE <http://elsewhere> { ?x a lib:Book } }", "service_refused"),
+        ("", "syntax"),
+    ],
+)
+def test_a_query_that_will_not_be_run_says_why(tools: Desktop, query: str, code: str) -> None:
+    assert tools.fails("sparql_query", query=query)["code"] == code
+    assert tools("sparql_query", query=BOOKS)["rows"] == 3, "the tool works afterwards"
+
+
+def test_explaining_runs_nothing_and_tells_form_limit_and_warnings(tools: Desktop) -> None:
+    body = tools("sparql_query", query=EVERYTHING, explain=True)
+    assert (body["form"], body["limit"], body["refused"]) == ("select", 100, False)
+    assert sorted(body["variables"]) == ["o", "p", "s"]
+    assert body["warnings"][0]["code"] == "unbound_predicate"
+    assert "key" not in body
+
+
+def test_warnings_come_with_the_result_too(tools: Desktop) -> None:
+    assert tools("sparql_query", query=EVERYTHING)["warnings"][0]["alternative"]
+
+
+def test_many_variables_are_counted_where_they_find_no_room(tools: Desktop) -> None:
+    names = " ".join(f"?a_rather_long_name_{number}" for number in range(60))
+    body = tools("sparql_query", query=f"SELECT {names} WHERE {{ ?a_rather_long_name_0 a lib:Book }}")
+    assert body["variables_total"] == 60
+    assert 0 < len(body["variables"]) < 60
+
+
+# ---------------------------------------------------------------- what a query proposes
+
+
+def test_a_query_that_found_something_is_proposed_once(bank: Bank, tools: Desktop) -> None:
+    first = tools("sparql_query", query=BOOKS)
+    second = tools("sparql_query", query=BOOKS)
+    proposed = [event for event in bank.events(resolve=True) if isinstance(event, MemoryProposed)]
+    assert [event.head.id for event in proposed] == [first["proposed"]]
+    assert "proposed" not in second
+    assert (proposed[0].by, proposed[0].call) == ("sparql_query", calls(bank)[0].call)
+    assert [(told.query, told.rows, told.variables) for told in tools.extractor.told[:1]] == [
+        (BOOKS, 3, ("book", "title"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "arguments"),
+    [
+        (ToolPolicy(), {"store_pattern": False}),
+        (ToolPolicy(propose=False), {}),
+        (ToolPolicy(), {"explain": True}),
+        (ToolPolicy(), {"query": "SELECT ?x WHERE { ?x a lib:Map }"}),
+        (ToolPolicy(), {"query": "SELECT (COUNT(?x) AS ?n) WHERE { ?x a lib:Map }"}),
+        (ToolPolicy(), {"query": "ASK { ?x a lib:Map }"}),
+    ],
+)
+def test_nothing_is_proposed_of_a_query_that_found_nothing_or_was_not_to_be_kept(
+    bank: Bank, source: Source, policy: ToolPolicy, arguments: dict[str, Any]
+) -> None:
+    body = Desktop(bank, source, policy)("sparql_query", **{"query": BOOKS, **arguments})
+    assert "proposed" not in body
+    assert "memory_proposed" not in types([*bank.events()])
+
+
+# ---------------------------------------------------------------- rows
+
+
+def test_rows_are_plain_values_with_their_kinds(tools: Desktop) -> None:
+    handle = tools(
+        "sparql_query", query="SELECT * WHERE { ?b lib:title ?t ; lib:pages ?n OPTIONAL { ?b lib:wrote ?w } }"
+    )
+    body = tools("sparql_slice", result=handle)
+    assert {"b": THINGS + "tides", "n": 120, "t": "On Tides"} in body["rows"]
+    assert body["kinds"] == {"b": "iri", "n": "number", "t": "mixed"}
+    assert (body["returned"], body["total"], body["has_more"]) == (4, 4, False)
+
+
+def test_a_slice_takes_handle_key_and_alias(tools: Desktop) -> None:
+    handle = tools("sparql_query", query=BOOKS)
+    bodies = [tools("sparql_slice", result=name) for name in (handle, handle["key"], handle["alias"])]
+    assert bodies[0] == bodies[1] == bodies[2]
+
+
+def test_rows_are_paged_through_to_the_end(tools: Desktop) -> None:
+    handle = tools("sparql_query", query=EVERYTHING, limit=10_000)
+    rows, offset = [], 0
+    while True:
+        body = tools("sparql_slice", result=handle, offset=offset, limit=7)
+        rows += body["rows"]
+        if not body["has_more"]:
+            break
+        offset = body["next_offset"]
+    assert len(rows) == handle["rows"] == body["total"]
+    assert len({tuple(sorted(row.items(), key=str)) for row in rows}) == len(rows)
+
+
+def test_a_slice_behind_the_end_is_empty_and_says_so(tools: Desktop) -> None:
+    body = tools("sparql_slice", result=tools("sparql_query", query=BOOKS), offset=99)
+    assert (body["rows"], body["note"]) == ([], "there is no row 99")
+
+
+def test_more_rows_than_a_slice_may_have_are_cut_and_the_answer_says_so(tools: Desktop) -> None:
+    body = tools("sparql_slice", result=tools("sparql_query", query=BOOKS), limit=10**9)
+    assert body["note"] == f"limit is at most {limits.SLICE_ROWS}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"offset": -1}, "bad_offset"),
+        ({"limit": 0}, "bad_limit"),
+        ({"limit": -1}, "bad_limit"),
+        ({"offset": "first"}, "bad_arguments"),
+        ({"result": "results_99"}, "unknown_handle"),
+        ({"result": {"no": "key"}}, "unknown_handle"),
+        ({"result": 5}, "bad_arguments"),
+    ],
+)
+def test_a_slice_that_can_not_be_taken_says_why(tools: Desktop, arguments: dict[str, Any], code: str) -> None:
+    handle = tools("sparql_query", query=BOOKS)
+    assert tools.fails("sparql_slice", **{"result": handle, **arguments})["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"), [("words", "text"), ("<urn:a> <urn:b> <urn:c> .", "graph"), ("{}", "results")]
+)
+def test_a_handle_of_something_else_is_read_by_another_tool(tools: Desktop, text: str, dtype: str) -> None:
+    error = tools.fails("sparql_slice", result=tools.desk.store.put(text, dtype).key)
+    assert error["code"] == "not_results"
+    assert "ctx_slice" in error["hint"]
+
+
+# ---------------------------------------------------------------- the naive mode
+
+
+def test_the_naive_mode_gives_payloads_and_schema_whole(bank: Bank, source: Source) -> None:
+    tools = Desktop(bank, source, ToolPolicy(payloads="naive"))
+    body = tools("sparql_query", query=EVERYTHING, limit=10_000)
+    assert body["naive_payload"].count('"s":') == body["rows"] > 50
+    assert len(tools("sparql_slice", result=body, limit=5)["rows"]) == body["rows"]
+    assert tools("sparql_schema", output_mode="properties", limit=1)["has_more"] is False
+    assert len(tools("sparql_schema", limit=1)["top_classes"]) == 6
+
+
+# ---------------------------------------------------------------- large and odd schemas
+
+
+def test_a_schema_of_any_size_and_wording_stays_within_the_caps(bank: Bank, source: Source) -> None:
+    long = '\x07"\\ß🦉' * 200
+    classes = tuple(
+        ClassInfo(
+            iri=f"{NAMESPACE}C{number}{'x' * 400}", label=long, comment=long, parents=(f"{NAMESPACE}C0{'x' * 400}",)
+        )
+        for number in range(60)
+    )
+    properties = tuple(PropertyInfo(iri=f"{NAMESPACE}p{number}", label=long, comment=long) for number in range(60))
+    prefixes = {f"p{number}": f"http://p.example/{number}/" for number in range(100)}
+    schema = Schema(prefixes=prefixes, classes=classes, properties=properties)
+    tools = Desktop(bank, endpoint_over(source, schema))
+    assert tools("sparql_schema")["class_count"] == 60
+    assert len(pages(tools, "classes", output_mode="classes")) == 60
+    assert len(pages(tools, "classes", output_mode="detail")) == 60
+    assert len(pages(tools, "properties", output_mode="properties")) == 60
+    assert tools("sparql_peek", resource=classes[0].iri, output_mode="schema")["kind"] == "class"
