@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
-import weakref
 from pathlib import Path
 
 import msgspec
@@ -15,6 +13,7 @@ from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.sparql.answers import Answer, Form
 from rbank_es.sparql.engine import Caps, Engine
+from rbank_es.sparql.forks import tell_of_forks
 from rbank_es.sparql.framing import Ended, OutOfTime, Request, Response
 from rbank_es.sparql.lexing import tokenise
 from rbank_es.sparql.process import WorkerProcess
@@ -44,7 +43,7 @@ class LocalEngine(Engine):
         self._quads = quads
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
-        _engines.add(self)
+        tell_of_forks(self)
 
     def run(self, query: str, form: Form, caps: Caps) -> Answer:
         """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
@@ -100,23 +99,12 @@ class LocalEngine(Engine):
         if worker is not None:
             worker.end()
 
-    def _forked(self) -> None:
+    def forked(self) -> None:
         """In the child of a fork: whoever held the lock isn't here, and the worker is not ours."""
         self._lock = threading.Lock()
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.disown()
-
-
-_engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for engine in list(_engines):
-        engine._forked()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def names_graphs(query: str) -> bool:

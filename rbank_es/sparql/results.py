@@ -9,7 +9,7 @@ the text later still knows that it is not all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -44,8 +44,8 @@ class _Term(msgspec.Struct, omit_defaults=True):
 
     type: str
     value: Any
-    lang: str = msgspec.field(name="xml:lang", default="")
-    datatype: str = ""
+    lang: str | None = msgspec.field(name="xml:lang", default="")
+    datatype: str | None = ""
 
 
 class _Head(msgspec.Struct, omit_defaults=True):
@@ -57,15 +57,24 @@ class _Bindings(msgspec.Struct):
 
 
 class _Document(msgspec.Struct, omit_defaults=True):
-    head: _Head
-    form: Form = "select"
-    truncated: Literal["", "rows", "bytes"] = ""
-    clipped: int = 0
+    """The standard's document, with whatever else in it."""
+
+    head: _Head = msgspec.field(default_factory=_Head)
     boolean: bool | None = None
     results: _Bindings | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Document)
+class _Kept(_Document, omit_defaults=True):
+    """The same, with what the store keeps besides."""
+
+    form: Form = "select"
+    truncated: Literal["", "rows", "bytes"] = ""
+    clipped: int = 0
+
+
+_DOCUMENT = msgspec.json.Decoder(_Document)
+_KEPT = msgspec.json.Decoder(_Kept)
+_D = TypeVar("_D", bound=_Document)
 
 
 def to_json(answer: Answer) -> str:
@@ -73,11 +82,11 @@ def to_json(answer: Answer) -> str:
     return msgspec.json.encode(_document_of(answer)).decode()
 
 
-def _document_of(answer: Answer) -> _Document:
+def _document_of(answer: Answer) -> _Kept:
     results = None
     if answer.form != "ask":
         results = _Bindings([_binding(answer.variables, row) for row in answer.rows])
-    return _Document(
+    return _Kept(
         head=_Head(list(answer.variables)),
         form="select" if answer.form == "ask" else answer.form,
         truncated=answer.truncated,
@@ -102,32 +111,52 @@ def term_of(cell: Cell) -> _Term:
 
 
 def from_json(text: str | bytes) -> Answer:
-    """The answer that a results document in JSON holds, ours or an endpoint's.
+    """The answer that `to_json` wrote; any other document of results in JSON is read as well.
 
     Raises `NotResults`, with `complete` where the text is JSON, but not a document of results.
     """
-    try:
-        document = _DECODER.decode(text)
-    except msgspec.ValidationError as error:
-        raise NotResults(str(error), complete=True) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotResults(str(error)) from None
-    if document.boolean is not None:
-        return Answer(form="ask", boolean=document.boolean)
-    if document.results is None:
-        raise NotResults("neither `results` nor `boolean` is in it", complete=True)
-    return _answer_of(document, document.results.bindings)
-
-
-def _answer_of(document: _Document, bindings: list[dict[str, _Term]]) -> Answer:
-    variables = tuple(dict.fromkeys(document.head.vars))
+    document = _decoded(_KEPT, text)
+    content = _content_of(document)
+    if content.boolean is not None:
+        return Answer(form="ask", boolean=content.boolean)
     return Answer(
         form=document.form,
-        variables=variables,
-        rows=tuple(_row_of(variables, binding) for binding in bindings),
+        variables=content.variables,
+        rows=content.rows,
         truncated=document.truncated,
         clipped=document.clipped,
     )
+
+
+class Content(NamedTuple):
+    """What a document of results holds: rows, or yes and no."""
+
+    variables: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    boolean: bool | None = None
+
+
+def content_of_json(text: str | bytes) -> Content:
+    """What an endpoint's document holds, whatever else stands in it. Raises `NotResults` as `from_json` does."""
+    return _content_of(_decoded(_DOCUMENT, text))
+
+
+def _decoded(decoder: msgspec.json.Decoder[_D], text: str | bytes) -> _D:
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise NotResults(str(error), complete=True) from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise NotResults(str(error)) from None
+
+
+def _content_of(document: _Document) -> Content:
+    if document.boolean is not None:
+        return Content(boolean=document.boolean)
+    if document.results is None:
+        raise NotResults("neither `results` nor `boolean` is in it", complete=True)
+    variables = tuple(dict.fromkeys(document.head.vars))
+    return Content(variables, tuple(_row_of(variables, binding) for binding in document.results.bindings))
 
 
 def rows_of(variables: Sequence[str], bindings: Iterable[object]) -> tuple[Row, ...]:
@@ -152,7 +181,7 @@ def cell_of(term: _Term) -> Cell:
         raise NotResults(f"a value of type {term.type[:40]!r}", complete=True)
     if kind != "literal":
         return Cell(kind, term.value)  # type: ignore[arg-type]
-    return literal(term.value, term.lang, term.datatype)
+    return literal(term.value, term.lang or "", term.datatype or "")
 
 
 def literal(value: str, lang: str = "", datatype: str = "") -> Cell:

@@ -129,9 +129,9 @@ def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
         profile=profile,
     )
     return Source(
-        id=profile.name or engine.host,
+        id=profile.name or engine.address.host,
         kind="remote",
-        url=engine.shown_url,
+        url=engine.address.shown,
         profile=profile,
         schema=schema,
         engine=engine,

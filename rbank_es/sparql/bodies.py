@@ -1,0 +1,263 @@
+"""Bodies of answers as they come in, piece by piece: how many rows are whole so far, and what they are.
+
+A body that ended by itself must be whole: an endpoint that reaches its own time limit was seen to stop amid an answer
+that it had begun with status 200. A body that we cut ourselves gives the rows before the cut.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import xml.etree.ElementTree as ET
+from contextlib import suppress
+from typing import Any, Literal, Protocol
+
+from rbank_es.sparql.answers import TRIPLE, Cell, Row
+from rbank_es.sparql.results import Content, NotResults, cell_of_term, content_of_json, literal, rows_of
+
+Syntax = Literal["n-triples", "turtle"]
+
+
+class Body(Protocol):
+    """A body that is being read. Every method raises `NotResults` for what can't be one of its kind."""
+
+    @property
+    def whole_rows(self) -> int:
+        """Rows of which all has come in."""
+        ...
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece."""
+        ...
+
+    def finish(self) -> Content:
+        """Everything, where the body ended by itself."""
+        ...
+
+    def part(self) -> Content:
+        """The rows of which all has come in, where the body was cut."""
+        ...
+
+
+_BINDINGS = re.compile(r'"bindings"\s*:\s*\[')
+_SEPARATOR = re.compile(r"\s*,?\s*")
+
+
+class JsonBody:
+    """SPARQL 1.1 Query Results JSON. Each binding is taken from the text as soon as it is there."""
+
+    def __init__(self) -> None:
+        self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+        self._decoder = json.JSONDecoder()
+        self._head = ""
+        self._rest = ""
+        self._bindings: list[Any] = []
+
+    @property
+    def whole_rows(self) -> int:
+        """Bindings that have come in."""
+        return len(self._bindings)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece."""
+        self._rest += self._decoded(data)
+        if not self._head and (start := _BINDINGS.search(self._rest)):
+            self._head, self._rest = self._rest[: start.end()], self._rest[start.end() :]
+        # No object ends without this.
+        if self._head and b"}" in data:
+            self._take_bindings()
+
+    def finish(self) -> Content:
+        """Everything, where the body ended by itself."""
+        self._rest += self._decoded(b"", final=True)
+        frame = content_of_json(self._head + self._rest)
+        if frame.rows and self._bindings:
+            raise NotResults("there is no comma between two bindings")
+        return frame._replace(rows=frame.rows or rows_of(frame.variables, self._bindings))
+
+    def part(self) -> Content:
+        """The rows of which all has come in, where the body was cut."""
+        variables = self._variables()
+        return Content(variables, rows_of(variables, self._bindings))
+
+    def _variables(self) -> tuple[str, ...]:
+        try:
+            return content_of_json(self._head + "]}}").variables
+        except NotResults:
+            # The head comes after the results, and never came.
+            return tuple(dict.fromkeys(name for binding in self._bindings for name in binding))
+
+    def _decoded(self, data: bytes, *, final: bool = False) -> str:
+        try:
+            return self._utf8.decode(data, final)
+        except UnicodeDecodeError:
+            raise NotResults("it is not UTF-8") from None
+
+    def _take_bindings(self) -> None:
+        place = 0
+        while True:
+            gap = _SEPARATOR.match(self._rest, place)
+            start = gap.end() if gap else place
+            try:
+                binding, end = self._decoder.raw_decode(self._rest, start)
+            except (ValueError, RecursionError):
+                break
+            # Between two bindings stands one comma, and before the first none.
+            separated = ("," in self._rest[place:start]) == bool(self._bindings)
+            if not isinstance(binding, dict) or not separated:
+                break
+            self._bindings.append(binding)
+            place = end
+        self._rest = self._rest[place:]
+
+
+class XmlBody:
+    """SPARQL Query Results XML. A document type is refused, for entities can grow without end."""
+
+    def __init__(self) -> None:
+        self._target = _Target()
+        self._parser = ET.XMLParser(target=self._target)
+
+    @property
+    def whole_rows(self) -> int:
+        """Results that have come in."""
+        return len(self._target.rows)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece."""
+        try:
+            self._parser.feed(data)
+        except (ET.ParseError, ValueError, LookupError) as error:
+            raise _as_not_results(error) from None
+
+    def finish(self) -> Content:
+        """Everything, where the body ended by itself."""
+        try:
+            self._parser.close()
+        except (ET.ParseError, ValueError, LookupError) as error:
+            raise _as_not_results(error) from None
+        if self._target.boolean is None and not self._target.has_results:
+            raise NotResults("neither results nor a boolean are in it", complete=True)
+        return Content(tuple(self._target.variables), tuple(self._target.rows), self._target.boolean)
+
+    def part(self) -> Content:
+        """The rows of which all has come in, where the body was cut."""
+        return Content(tuple(self._target.variables), tuple(self._target.rows))
+
+
+def _as_not_results(error: Exception) -> NotResults:
+    return error if isinstance(error, NotResults) else NotResults(str(error))
+
+
+class _Target:
+    """Takes the elements of a results document, and keeps no tree."""
+
+    def __init__(self) -> None:
+        self.variables: list[str] = []
+        self.rows: list[Row] = []
+        self.boolean: bool | None = None
+        self.has_results = False
+        self._begun = False
+        self._name = ""
+        self._row: dict[str, Cell] = {}
+        self._attributes: dict[str, str] = {}
+        self._text: list[str] | None = None
+
+    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+        raise NotResults("it has a document type, as HTML has", complete=True)
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        element = _local_name(tag)
+        if not self._begun and element != "sparql":
+            raise NotResults(f"it is a document of <{element[:40]}>", complete=True)
+        self._begun = True
+        if element == "variable":
+            self.variables.append(attributes.get("name", ""))
+        elif element == "results":
+            self.has_results = True
+        elif element == "binding":
+            self._name = attributes.get("name", "")
+        elif element in ("uri", "bnode", "literal", "boolean"):
+            self._attributes, self._text = attributes, []
+        elif element == "triple":
+            raise NotResults("it quotes triples, which is read in JSON only", complete=True)
+
+    def data(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        element = _local_name(tag)
+        if element == "result":
+            self.rows.append(tuple(self._row.get(name) for name in self.variables))
+            self._row = {}
+        elif self._text is not None and element in ("uri", "bnode", "literal", "boolean"):
+            self._value(element, "".join(self._text))
+            self._text = None
+
+    def close(self) -> None:
+        """The end of the document."""
+
+    def _value(self, element: str, text: str) -> None:
+        if element == "boolean":
+            self.boolean = text.strip() == "true"
+        elif element == "literal":
+            lang = self._attributes.get("{http://www.w3.org/XML/1998/namespace}lang", "")
+            self._row[self._name] = literal(text, lang, self._attributes.get("datatype", ""))
+        else:
+            self._row[self._name] = Cell("iri" if element == "uri" else "bnode", text)
+
+
+def _local_name(tag: str) -> str:
+    return tag.rpartition("}")[2]
+
+
+class TriplesBody:
+    """N-Triples, or Turtle; the triples of a graph, each once."""
+
+    def __init__(self, syntax: Syntax, base_iri: str) -> None:
+        self._syntax = syntax
+        self._base_iri = base_iri
+        self._data = bytearray()
+        self._lines: set[bytes] = set()
+        self._counted = 0
+
+    @property
+    def whole_rows(self) -> int:
+        """Lines of N-Triples that have come in, each counted once; of Turtle none is known to be whole."""
+        return len(self._lines)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece."""
+        self._data += data
+        if self._syntax == "n-triples" and b"\n" in data:
+            end = self._data.rindex(b"\n")
+            lines = bytes(self._data[self._counted : end]).split(b"\n")
+            self._lines.update(line.strip() for line in lines if line.strip())
+            self._counted = end
+
+    def finish(self) -> Content:
+        """Everything, where the body ended by itself."""
+        rows: dict[Row, None] = {}
+        try:
+            self._parse(bytes(self._data), rows)
+        except SyntaxError as error:
+            raise NotResults(str(error)) from None
+        return Content(TRIPLE, tuple(rows))
+
+    def part(self) -> Content:
+        """The triples up to the last line of which all has come in, where the body was cut."""
+        rows: dict[Row, None] = {}
+        # No name and no number goes over a line's end, so none is taken for a shorter one.
+        whole = bytes(self._data[: self._data.rfind(b"\n") + 1])
+        with suppress(SyntaxError):
+            self._parse(whole, rows)
+        return Content(TRIPLE, tuple(rows))
+
+    def _parse(self, data: bytes, rows: dict[Row, None]) -> None:
+        from pyoxigraph import RdfFormat, parse
+
+        syntax = RdfFormat.N_TRIPLES if self._syntax == "n-triples" else RdfFormat.TURTLE
+        for quad in parse(data, format=syntax, base_iri=self._base_iri):
+            rows[tuple(map(cell_of_term, (quad.subject, quad.predicate, quad.object)))] = None

@@ -1,0 +1,50 @@
+"""What an endpoint says when it gives no answer, as an error that tells what to do next."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from rbank_es import limits
+from rbank_es.errors import QueryFailed
+
+MESSAGE_BYTES = 16 * limits.KIB
+"""What is read of the body of an error."""
+
+AGAIN = frozenset((429, 502, 503, 504))
+"""Statuses after which the same request may succeed a little later."""
+
+CHEAPER = "make the query cheaper: name classes and properties, filter early, a smaller LIMIT, no unbound predicate"
+
+_NO_TEXT = re.compile(r"<(script|style)\b.*?</\1", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<(?![a-zA-Z][\w+.-]*:)[a-zA-Z/!?][^<>]*>")
+_UNSHOWABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202e\u2066-\u2069]+")
+
+_WAYS: dict[int, tuple[str, str, str]] = {
+    400: ("bad_query", "the endpoint can't run the query", "correct the query; try a smaller one first"),
+    401: ("endpoint_error", "the endpoint wants credentials", "this endpoint can't be used without them; try another"),
+    403: ("endpoint_error", "the endpoint forbids it", "try another query, or another endpoint"),
+    404: ("endpoint_error", "there is nothing at the endpoint's address", "have the endpoint's URL checked"),
+    406: ("endpoint_error", "the endpoint can't answer in a form that is safe to read", "try another form of query"),
+    413: ("bad_query", "the query is too long for the endpoint", "shorten it, or ask in several steps"),
+    414: ("bad_query", "the query is too long for the endpoint", "shorten it, or ask in several steps"),
+    429: ("too_many_requests", "the endpoint takes no more queries for now", "wait, then ask for more at a time"),
+    500: ("endpoint_error", "the endpoint failed at the query", CHEAPER),
+    504: ("endpoint_error", "the endpoint ran out of time", CHEAPER),
+}
+_OTHERWISE = ("endpoint_error", "the endpoint gives no answer", "try again later, or another query")
+
+
+def failure_of(status: int, message: str, asked_s: float | None = None) -> QueryFailed:
+    """The error for a status that is no success. `asked_s` is how long the endpoint asks to wait."""
+    code, what, hint = _WAYS.get(status, _OTHERWISE)
+    wait = f"; it asks to wait {asked_s:.0f} s" if asked_s is not None else ""
+    return QueryFailed(code, f"{what} (status {status}{wait})" + (f": {message}" if message else ""), hint)
+
+
+def readable(data: bytes) -> str:
+    """The text of a message: no markup, no control characters, at most `ENDPOINT_MESSAGE_CHARS` characters."""
+    text = _TAG.sub(" ", _NO_TEXT.sub(" ", data.decode("utf-8", "replace")))
+    text = _UNSHOWABLE.sub(" ", html.unescape(text)).strip()
+    most = limits.ENDPOINT_MESSAGE_CHARS
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,99 @@
+"""Waiting for an endpoint: when a call is tried again, when it must be over, and cutting it off."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from rbank_es import limits
+
+Sleep = Callable[[float], None]
+Clock = Callable[[], float]
+"""Seconds on a clock that never goes back."""
+Calendar = Callable[[], datetime]
+"""The time of day, for dates in headers."""
+
+
+def utc_now() -> datetime:
+    """The machine's time of day."""
+    return datetime.now(UTC)
+
+
+def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
+    """What `Retry-After` asks for, a number of seconds or an HTTP date (RFC 9110, 10.2.3); None if it says nothing."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        asked = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (asked.replace(tzinfo=asked.tzinfo or UTC) - now).total_seconds())
+
+
+def wait_s(tries: int, asked_s: float | None, left_s: float) -> float | None:
+    """How long to wait before the next try, after so many of them; None to give up.
+
+    What the endpoint asks for, else 1, 2, 4 s; never over `ENDPOINT_WAIT_S`, never past the deadline.
+    """
+    pause_s = float(2 ** (tries - 1)) if asked_s is None else asked_s
+    if tries > limits.ENDPOINT_RETRIES or pause_s > limits.ENDPOINT_WAIT_S or pause_s >= left_s:
+        return None
+    return pause_s
+
+
+class Deadline:
+    """When a call must be over. `cut_off` ends it then even where it waits for the next byte, or a drip of them."""
+
+    def __init__(self, timeout_s: float, clock: Clock = time.monotonic) -> None:
+        self.timeout_s = timeout_s
+        self._clock = clock
+        self._end = clock() + timeout_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left; 0 when it has passed."""
+        return max(0.0, self._end - self._clock())
+
+    @property
+    def passed(self) -> bool:
+        """Whether it has."""
+        return self.left_s == 0
+
+
+class Wire:
+    """The connection that a client uses, known by what its transport tells, so that it can be ended from outside."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._cut = False
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of a connection that was made (httpx's extension `trace`)."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._socket = info["return_value"].get_extra_info("socket")
+            if self._cut:
+                self.cut()
+
+    def cutting_off(self, deadline: Deadline) -> threading.Timer:
+        """A timer that ends the connection at the deadline; it must be cancelled."""
+        self._cut = False
+        timer = threading.Timer(deadline.left_s, self.cut)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def cut(self) -> None:
+        """End the connection, whatever waits for it: that gets an end of file."""
+        self._cut = True
+        if self._socket is not None:
+            try:
+                # Not the method of a TLS socket, which would change what the other thread is using.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            except OSError:
+                self._socket = None
