@@ -191,13 +191,15 @@ class _Hinter:
         known = self._tables.properties.get(link.property)
         every = [has for cls in sorted(starts) for has in self._tables.properties_of(cls) if has.uses]
         used = [has.property for has in sorted(every, key=lambda has: (-has.uses, has.property))]
-        if known is None or not used or link.property in used:
+        if known is None or not starts or link.property in used:
             return ""
         leading = {each.property for each in self._tables.schema.links if each.object in starts}
         for prop in (link.property, *known.inverses):
             if prop in leading:
                 other = self._short(prop)
                 return f"here {other} leads the other way. Turn it round: {self._turned(link, other)}"
+        if not used:
+            return ""
         what = self._names(sorted(self._classes_of(link.subject)))
         return f"instances of {what} have no {self._short(link.property)}; they have {self._names(used)}"
 
@@ -217,8 +219,8 @@ class _Hinter:
             return ""
         values = self._probe(f"SELECT DISTINCT ?v WHERE {{ ?s {reference(link.property)} ?v }} LIMIT {PROBED}")
         shown = ", ".join(clip(value, 40) for value in values)
-        how = 'compare loosely: FILTER(CONTAINS(LCASE(STR(?v)), "…"))'
-        return f"values of {self._short(link.property)} look like {shown}; {how}" if values else ""
+        how = '; compare loosely: FILTER(CONTAINS(LCASE(STR(?v)), "…"))' if shown[:1] in "'\"" else ""
+        return f"values of {self._short(link.property)} look like {shown}{how}" if values else ""
 
     def _of_name(self, link: Link) -> str:
         """A thing that nothing is said of."""

@@ -1,0 +1,108 @@
+"""What is said where a query found nothing: of this query, and of these data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.sparql.source import Source
+from rbank_es.tools.empty_results import DEFAULT, hint_for
+from tests.tools.desks import bank_at
+from tests.tools.library import TURTLE, Desktop, open_library
+from tests.tools.test_sparql_tools import endpoint_over
+
+MORE = """
+lib:Shelf a owl:Class . lib:Room a owl:Class .
+lib:holds a owl:ObjectProperty . lib:isIn a owl:ObjectProperty ; owl:inverseOf lib:holds .
+lib:near a owl:ObjectProperty . lib:beside a owl:ObjectProperty ; rdfs:subPropertyOf lib:near .
+t:north a lib:Room . t:oak a lib:Shelf ; lib:isIn t:north . t:ash a lib:Shelf ; lib:isIn t:north ; lib:beside t:oak .
+t:oak lib:holds t:tides .
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    opened = open_library(tmp_path_factory.mktemp("library"), TURTLE + MORE)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with bank_at(tmp_path / "bank") as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        # a class: nothing is typed with it, but things are with its subclasses; or nothing at all
+        ("?x a lib:Work", "its subclasses have: lib:Book (2), lib:Atlas (1). Use ?x a/rdfs:subClassOf* lib:Work"),
+        ("?x a lib:Map", "lib:Map has no instances in these data. Classes that have:"),
+        # a property: never used, while its inverse or one below it is
+        ("?w lib:writtenBy ?p", "its inverse lib:wrote (3 times). Turn it round: ?p lib:wrote ?w"),
+        ("?p ^lib:writtenBy ?w", "Turn it round: ?p lib:wrote ?w"),
+        ("?s lib:near ?o", "the data never use lib:near itself, but lib:beside"),
+        ("?p a lib:Person ; lib:translated ?w", "the data never use lib:translated. lib:Person has lib:wrote"),
+        # a direction: used in the data, but not between these classes
+        ("?r a lib:Room ; lib:holds ?s . ?s a lib:Shelf", "here the data have lib:isIn, the inverse of lib:holds"),
+        ("?s a lib:Shelf ; lib:isIn ?x . ?x a lib:Book", "between these classes the data have lib:holds, not lib:isIn"),
+        ("?b a lib:Book ; lib:wrote ?p . ?p a lib:Person", "here lib:wrote leads the other way: ?p lib:wrote ?b"),
+        ("?r a lib:Room ; lib:isIn ?x", "here lib:isIn leads the other way. Turn it round: ?x lib:isIn ?r"),
+        ("t:north lib:holds ?x", "here lib:isIn leads the other way. Turn it round: ?x lib:isIn t:north"),
+        ("?p a lib:Person ; lib:pages ?n", "instances of lib:Person have no lib:pages; they have lib:wrote"),
+        # a value, or a name
+        ('?b lib:title "on tides"', "compare loosely: FILTER(CONTAINS("),
+        ('?b lib:title ?t FILTER(?t = "on tides")', "values of lib:title look like"),
+        ('?b lib:title ?t FILTER(REGEX(STR(?t), "^tides"))', "values of lib:title look like"),
+        ("?b lib:pages ?n FILTER(?n > 1000)", "values of lib:pages look like 40, 80, 120"),
+        ("t:nobody lib:wrote ?w", "no triple has t:nobody there"),
+        # nothing that can be told
+        ("?b lib:pages ?n FILTER(?n = ?b)", "FILTER may be too strict"),
+        ("?a lib:pages ?n . ?b lib:title ?n", DEFAULT),
+        ("?b lib:pages ?n OPTIONAL { ?x a lib:Map } MINUS { ?b lib:pages ?m }", DEFAULT),
+    ],
+)
+def test_the_hint_names_what_is_most_likely_wrong(bank: Bank, source: Source, pattern: str, said: str) -> None:
+    body = Desktop(bank, source)("sparql_query", query=f"SELECT * WHERE {{ {pattern} }}")
+    assert body["rows"] == 0
+    assert said in body["hint"]
+
+
+def test_a_count_of_nothing_has_a_hint_too(bank: Bank, source: Source) -> None:
+    body = Desktop(bank, source)("sparql_query", query="SELECT (COUNT(?x) AS ?n) WHERE { ?x a lib:Work }")
+    assert (body["rows"], "its subclasses have" in body["hint"]) == (1, True)
+
+
+def test_a_pattern_in_a_union_or_a_subselect_counts(bank: Bank, source: Source) -> None:
+    query = "SELECT * WHERE { { SELECT ?x WHERE { { ?x a lib:Work } UNION { ?x a lib:Map } } } }"
+    assert "lib:Work has no direct instances" in Desktop(bank, source)("sparql_query", query=query)["hint"]
+
+
+def test_what_was_found_has_no_hint(bank: Bank, source: Source) -> None:
+    assert "hint" not in Desktop(bank, source)("sparql_query", query="SELECT * WHERE { ?x a lib:Book }")
+
+
+def test_of_an_endpoint_without_a_description_little_can_be_said(source: Source) -> None:
+    assert hint_for("SELECT * WHERE { ?x a <urn:none> }", endpoint_over(source)) == DEFAULT
+
+
+def test_of_an_endpoint_nothing_more_is_asked_than_the_query(source: Source) -> None:
+    class Counting:
+        asked = 0
+
+        def run(self, *given: object) -> object:
+            self.asked += 1
+            return source.engine.run(*given)  # type: ignore[arg-type]
+
+        def close(self) -> None: ...
+
+    far = endpoint_over(source, source.schema)
+    engine = Counting()
+    counted = type(far)(**{name: getattr(far, name) for name in far.__struct_fields__} | {"engine": engine})
+    query = 'SELECT * WHERE { ?b <http://library.example/ns#title> "on tides" }'
+    assert hint_for(query, counted) == DEFAULT
+    assert engine.asked == 0
