@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rbank_es.ontology.names import SUBCLASS
-from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.tools.generalising import Pattern, Terms
 
@@ -26,7 +26,9 @@ def checks(pattern: Pattern, terms: Terms, fault: str, prefixes: Mapping[str, st
     for name in pattern.unknown[:SHOWN]:
         yield f"the prefix of {name} is not known"
     if terms.classes or terms.properties:
-        looking = _Looking(pattern, terms, Prefixes({**pattern.prefixes, **prefixes}).shorten)
+        own = {**pattern.prefixes, **prefixes}
+        others = {prefix: space for prefix, space in WELL_KNOWN.items() if space not in own.values()}
+        looking = _Looking(pattern, terms, Prefixes({**others, **own}).shorten)
         yield from looking.spelling()
         yield from looking.subclasses()
         yield from looking.directions()
