@@ -35,6 +35,7 @@ _WORDS = (
 )
 
 _EXAMPLE = "SELECT ?x WHERE { ?x a ex:Thing . FILTER(?x != ex:other) } LIMIT 10"
+_IRIS = "an IRI in <…> has no blanks, quotes, braces or backslashes in it; write %20 for a blank"
 _MODIFIERS = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET")
 _PAIRS = {"{": "}", "(": ")", "[": "]"}
 
@@ -138,6 +139,9 @@ def _about_marks(tokens: tuple[Token, ...], index: int, expected: str) -> str:
         return "a triple is subject, predicate, object; between two triples stands a '.'"
     if previous.kind in ("variable", "name", "iri", "string", "number") and token.kind in ("variable", "name", "iri"):
         return "between two triples stands a '.'; between two conditions && or ||; around < and > put blanks"
+    if token.is_symbol("<"):
+        filled = tokens[index + 1].is_symbol("{") if index + 1 < len(tokens) else False
+        return "fill in the {…} of the template before you send it" if filled else _IRIS
     if token.is_symbol("/", "-") and previous.is_symbol(token.text):
         return "a comment begins with #"
     if token.is_symbol("=") and previous.is_symbol("=", "!="):

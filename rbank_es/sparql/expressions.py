@@ -28,10 +28,11 @@ class ExpressionReader(TripleReader, ABC):
 
     def _chain(self, read: Callable[[], Expression], *marks: str) -> Expression:
         """Expressions with any of these marks between them; one alone is itself."""
-        left = read()
-        while mark := self.accept(*marks):
-            left = Call(mark.text, (left, read()), mark.offset)
-        return left
+        operands = [read()]
+        first = self.token
+        while self.accept(*marks):
+            operands.append(read())
+        return operands[0] if len(operands) == 1 else Call(first.text, tuple(operands), first.offset)
 
     def _relation(self) -> Expression:
         """A comparison, or a test whether something is IN a list."""

@@ -70,7 +70,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Finding, ...]:
-    """All findings of a query, each once, in the order of `CODES`; `graphs` are the named graphs, where they are known."""
+    """All findings of a query, each once, in the order of `CODES`; `graphs` are the named graphs, where one knows."""
     known = narrowed(query)
     found = [finding for find in _FINDERS for finding in find(query, known)]
     if graphs is not None:
@@ -127,19 +127,25 @@ def _binds(query: Query) -> Iterator[Bind]:
 def _string_filters(query: Query, known: frozenset[str]) -> Iterator[Finding]:
     """REGEX, CONTAINS and the like over predicates, or over values of which nothing else is known."""
     predicates = {t.predicate.name for t in triples(query) if isinstance(t.predicate, Variable)}
-    for call, looked in _string_tests(query):
-        if over := (looked & predicates) - known:
-            yield Finding(
-                code="string_filter_on_predicate",
-                message=f"{call.name} looks into the IRIs of the predicates {_listed(over)}",
-                alternative="find the predicate with sparql_schema first, then name it in the query",
-            )
-        elif over := looked - predicates - known:
-            yield Finding(
-                code="string_filter",
-                message=f"{call.name} looks into the text of every {_listed(over)}",
-                alternative="narrow the pattern first: a type, an exact value, or a known subject",
-            )
+    tests = [(call.name, looked - known) for call, looked in _string_tests(query)]
+    if over := [(name, looked & predicates) for name, looked in tests if looked & predicates]:
+        yield Finding(
+            code="string_filter_on_predicate",
+            message=f"{_told(over)} in the IRIs of predicates",
+            alternative="find the predicate with sparql_schema first, then name it in the query",
+        )
+    if over := [(name, looked - predicates) for name, looked in tests if looked - predicates]:
+        yield Finding(
+            code="string_filter",
+            message=f"{_told(over)} in the text of every value",
+            alternative="narrow the pattern first: a type, an exact value, or a known subject",
+        )
+
+
+def _told(tests: list[tuple[str, set[str]]]) -> str:
+    """Which functions look at which variables."""
+    functions = " and ".join(sorted({name for name, _ in tests}))
+    return f"{functions} over {_listed(set().union(*(looked for _, looked in tests)))} searches"
 
 
 def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[Finding]:

@@ -98,7 +98,7 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     if not surroundings.remote:
         refuse_sources(tree, surroundings.graphs, places)
     if surroundings.vocabulary is not None:
-        refuse_unknown(tree, surroundings.vocabulary, known, places)
+        refuse_unknown(tree, surroundings.vocabulary, known, places, whole=not surroundings.remote)
     change = limited(tree, query, rows)
     edits = [*_declarations(tree, known), *plain_edits(tokens), *([change.edit] if change.edit else [])]
     text = rewritten(query, edits)

@@ -12,15 +12,21 @@ from rbank_es.sparql.words import FORMS, UPDATES
 NESTING = 15
 """How deep brackets may stand within each other. The second parser recurses: it was seen to give up at 16 `!(`."""
 
+TOKENS = 5_000
+"""Names, words and marks of a query. The second parser takes up to a millisecond for each."""
+
 NUMBER_DIGITS = 1_000
 """Digits of a number; more of them take long to read and mean nothing."""
 
 
 def refuse_by_token(tokens: tuple[Token, ...]) -> None:
-    """Raise `QueryRefused` for what no query of ours may hold: `not_read_only`, `service_refused`, too deep nesting.
+    """Raise `QueryRefused` for what no query may hold: `not_read_only`, `service_refused`, and what is too large.
 
     Only words count: the same letters in a string, a comment, an IRI, a variable or a prefixed name do not.
     """
+    if len(tokens) > TOKENS:
+        hint = "ask for less at a time, or replace long lists by a pattern"
+        refuse_at(tokens[TOKENS], "too_long", f"the query has more than {TOKENS:,} names, words and marks", hint)
     form = _first_keyword(tokens)
     if form.keyword in UPDATES:
         refuse_at(form, "not_read_only", f"{form.keyword} changes data", "ask with SELECT, ASK, CONSTRUCT or DESCRIBE")

@@ -51,16 +51,19 @@ class Use(NamedTuple):
     offset: int
 
 
-def uses(query: Query) -> Iterator[Use]:
+def uses(query: Query, *, whole: bool) -> Iterator[Use]:
     """The terms that stand as predicates, also within paths, and the classes and properties that these lead to.
 
-    What VALUES, BIND or a filter names, and the template of a CONSTRUCT, is not looked at.
+    What VALUES, BIND or a filter names, and the template of a CONSTRUCT, is not looked at. Unless the vocabulary is
+    the `whole` of what there is, only rdf:type leads to a class: a description of an endpoint lists the classes that
+    have instances, and knows nothing of their superclasses.
     """
+    leads = _OBJECTS if whole else {RDF + "type": _OBJECTS[RDF + "type"]}
     for triple in triples(query):
         if isinstance(triple.predicate, Variable):
             continue
         yield from (Use("property", *step) for step in steps(triple.predicate))
-        kinds = {_OBJECTS.get(last) for last in _lasts(triple.predicate)}
+        kinds = {leads.get(last) for last in _lasts(triple.predicate)}
         if isinstance(triple.object, Iri) and len(kinds) == 1 and (kind := kinds.pop()):
             yield Use(kind, *triple.object)
 
@@ -94,13 +97,15 @@ def _lasts_of_sequence(path: Sequence) -> set[str]:
     return found
 
 
-def refuse_unknown(query: Query, vocabulary: Vocabulary, prefixes: Mapping[str, str], places: Places) -> None:
+def refuse_unknown(
+    query: Query, vocabulary: Vocabulary, prefixes: Mapping[str, str], places: Places, *, whole: bool
+) -> None:
     """Raise `QueryRefused('unknown_term')` that names the unknown terms of a query, each with the nearest known ones.
 
-    These are shown by the query's own prefixes and by `prefixes`; `places` are the query's tokens by their offsets.
+    These are shown by the query's own prefixes and by `prefixes`. For `whole` see `uses`.
     """
     unknown: dict[tuple[Kind, str], Use] = {}
-    for use in uses(query):
+    for use in uses(query, whole=whole):
         if not _knows(vocabulary, use):
             unknown.setdefault((use.kind, use.iri), use)
     if not unknown:

@@ -93,7 +93,10 @@ class Triple(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A function or an operator with its arguments. `name` is in capitals, or the IRI of a function."""
+    """A function or an operator with its arguments. `name` is in capitals, or the IRI of a function.
+
+    Operators of one rank in a row (`1 + 2 - 3`) are one call, by the name of the first: long chains stay flat.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
