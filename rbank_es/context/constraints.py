@@ -105,9 +105,9 @@ def _fitting(sections: Sequence[Section], room: int) -> list[Section]:
 def _endpoint(profile: Profile | None) -> Iterator[Section]:
     """What a profile says of an endpoint: in general, and which queries are too slow there."""
     if profile is not None:
-        yield Section("- At this endpoint: ", sentences(plain(profile.notes)), " ", 3)
-        slow = [f"{code.replace('_', ' ')} ({plain(instead)})" for code, instead in sorted(profile.refuses.items())]
-        yield Section("- Refused here as too slow: ", slow, "; ", 2)
+        yield Section("- At this endpoint: ", sentences(plain(profile.notes)), " ", 4, _FEWEST)
+        slow = [plain(code.replace("_", " ")) for code in profile.refuses]
+        yield Section("- Refused here as too slow: ", slow, fewest=None)
 
 
 class _Derived:
@@ -123,27 +123,31 @@ class _Derived:
     def sections(self) -> Iterator[Section]:
         """Every kind of line, some of them empty."""
         one_way, apart, either = self._inverses()
-        in_use, out_of_use = self._deprecated()
+        properties, steps = self._bounds()
+        valued, numbers = self._cardinalities()
         crosswise, alike = self._confusable()
+        in_use, out_of_use = self._deprecated()
         yield Section("- ", self._data_warning(), name="the warning about data")
-        yield Section("- Inverses, each stored for some classes only: ", apart, "; ", 3, 2, "inverses")
-        yield Section("- Stored one way only (^ turns round): ", one_way, ", ", 2, _FEWEST, "inverses")
+        yield Section("- Inverses, each stored for some classes only: ", apart, "; ", 3, 2, "inverses stored apart")
+        yield Section("- Stored one way only (^ turns round): ", one_way, ", ", 2, _FEWEST, "inverses stored one way")
         yield Section(
-            "- Typed with subclasses, ask ?x a/rdfs:subClassOf* C (own+below): ", self._hidden(), ", ", 2, _FEWEST
+            "- Typed with subclasses, ask ?x a/rdfs:subClassOf* C (own+below): ",
+            self._hidden(),
+            weight=2,
+            fewest=_FEWEST,
+            name="subclasses",
         )
-        names, bounds = self._bounds()
-        yield Section("- Domain→range: ", names, "; ", 4, _FEWEST, notes=bounds)
-        yield Section("- Inverses, ask both ways (p|^q): ", either, ", ", 2, _FEWEST)
-        yield Section("- Disjoint: ", self._disjoint(), ", ", 1, _FEWEST)
-        names, numbers = self._cardinalities()
-        yield Section("- Values: ", names, "; ", 2, _FEWEST, notes=numbers)
-        yield Section("- Values shared by no two things: ", self._flagged("inverse_functional"))
-        yield Section("- Transitive (ask p+): ", self._flagged("transitive"), ", ", 1, _FEWEST)
-        yield Section("- Symmetric (ask p|^p): ", self._flagged("symmetric"), ", ", 1, _FEWEST)
-        yield Section("- Class and property, differing by case only: ", crosswise, ", ", 1, _FEWEST)
-        yield Section("- Differing by case only: ", alike, ", ", 1, _FEWEST)
-        yield Section("- Deprecated, yet in use here: ", in_use, ", ", 1, _FEWEST)
-        yield Section(f"- Deprecated ({len(out_of_use):,}), avoid: ", out_of_use, ", ", 1, _FEWEST)
+        yield Section("- Domain→range: ", properties, "; ", 4, _FEWEST, notes=steps)
+        yield Section("- Inverses, ask both ways (p|^q): ", either, ", ", 2, _FEWEST, "inverses")
+        yield Section("- Disjoint: ", self._disjoint(), fewest=_FEWEST)
+        yield Section("- Values: ", valued, "; ", 2, _FEWEST, notes=numbers)
+        yield Section("- Values shared by no two things: ", self._flagged("inverse_functional"), name="unique values")
+        yield Section("- Transitive (ask p+): ", self._flagged("transitive"), fewest=_FEWEST, name="transitive")
+        yield Section("- Symmetric (ask p|^p): ", self._flagged("symmetric"), fewest=_FEWEST, name="symmetric")
+        yield Section("- Class and property, differing by case only: ", crosswise, fewest=_FEWEST, name="alike names")
+        yield Section("- Differing by case only: ", alike, fewest=_FEWEST, name="alike names")
+        yield Section("- Deprecated, yet in use here: ", in_use, fewest=_FEWEST, name="deprecated, in use")
+        yield Section(f"- Deprecated ({len(out_of_use):,}), avoid: ", out_of_use, fewest=_FEWEST, name="deprecated")
 
     # ---------------------------------------------------------------- data
 

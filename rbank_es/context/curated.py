@@ -34,7 +34,7 @@ TERMS = 20
 ENTRIES = 200
 """Terms of one entry and entries of one file; more than anyone curates by hand for a layer of 1,000 characters."""
 
-BESIDE = ("{stem}.constraints.toml", "constraints.toml")
+BESIDE = ("{stem}.constraints.toml", "{stem}_constraints.toml", "constraints.toml")
 """How the file beside an ontology may be called, the first that is there; `{stem}` is the ontology's name."""
 
 

@@ -10,6 +10,7 @@ from rbank_es.ontology.prefixes import local_name
 from rbank_es.policies.words import STOP_WORDS, words_of
 
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PREFIXED = re.compile(r":([^\W\d][\w-]*)")
 _IDENTIFIER = re.compile(r"[^\W\d][\w-]*")
 _STOP_WORDS = STOP_WORDS["english-1"]
 _QUESTION = frozenset(["list", "name", "number", "return", "show", "find", "class", "property"])
@@ -23,9 +24,8 @@ class Task:
 
     def __init__(self, text: str) -> None:
         text = text[: limits.QUERY_CHARS]
-        self._named = frozenset(
-            word for word in _IDENTIFIER.findall(text) if word.lower() != word or f":{word}" in text
-        )
+        named = (word for word in _IDENTIFIER.findall(text) if word[1:].lower() != word[1:] or "_" in word)
+        self._named = frozenset((*named, *_PREFIXED.findall(text)))
         self._stems = _stems(_HUMPS.sub(" ", text)) - _QUESTION
 
     def fit(self, iri: str, label: str = "") -> int:

@@ -5,10 +5,10 @@ degree (the number of properties that name them as domain or range) to the third
 subclasses. Of the rankings that were measured on real ontologies, degree alone and its square times the subclasses
 did as well as any (this one lies between the two), and the subclasses alone did badly.
 
-Properties go by uses where instances use them; else by how many core classes they touch, over the number of their
-domains (a property of everything says little). Of those that touch as many, the best of each pair of classes comes
-first, the one that other terms refer to most: so different paths are seen before variants of one. Raw numbers of
-triples would put annotations first.
+Properties go by uses where instances use them (but not as a VoID description counts them, which did worse than no
+counts); else by how many core classes they touch, over the number of their domains (a property of everything says
+little). Of those that touch as many, the best of each pair of classes comes first, the one that other terms refer to
+most: so different paths are seen before variants of one. Raw numbers of triples would put annotations first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from rbank_es.ontology.schema import ClassInfo, Link, PropertyInfo, Schema
 CORE_CLASSES = 12
 """Classes that count as core when properties are ranked (source: the number that coverage was measured with)."""
 
-_PLUMBING = frozenset(names.RDF + name for name in ("type", "first", "rest", "subject", "predicate", "object"))
+_PLUMBING_NAMES = "type first rest subject predicate object List Statement Bag Seq Alt"
+_PLUMBING = frozenset(names.RDF + name for name in _PLUMBING_NAMES.split())
 _FORMAL = (names.RDFS, names.OWL, names.XSD, names.SH)
 _NAMING_TERMS = 24
 """Classes, and properties, that decide which namespace is the main one where there are data: what a person would use,
@@ -171,16 +172,18 @@ class Ranked:
             if info.kind != "annotation" and info.iri not in self._unspoken and not _is_formal(info.iri, info.uses)
         ]
         variants = self._variants(spoken)
+        counted = not any(bound.source == "void" for info in spoken for bound in (*info.domains, *info.ranges))
         return _sorted(
             spoken,
             lambda info: (
                 observed.get(info.iri, 0),
-                info.uses,
+                info.uses if counted else 0,
                 not info.deprecated,
                 self._touch(info),
                 -variants[info.iri],
                 self._weight(info),
                 info.mentions,
+                info.uses,
             ),
         )
 
