@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from rbank_es.sparql.lexing import Token
 from rbank_es.sparql.words import NAMES
@@ -37,35 +38,55 @@ _WORDS = (
 _EXAMPLE = "SELECT ?x WHERE { ?x a ex:Thing . FILTER(?x != ex:other) } LIMIT 10"
 _IRIS = "an IRI in <…> has no blanks, quotes, braces or backslashes in it; write %20 for a blank"
 _MODIFIERS = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET")
+_IN_PATTERN = ("FILTER", "OPTIONAL", "BIND", "UNION", "MINUS", "GRAPH")
+_TERMS = ("variable", "name", "iri", "string", "number", "language")
 _PAIRS = {"{": "}", "(": ")", "[": "]"}
+
+
+class _Spot(NamedTuple):
+    """Where a query can't be read."""
+
+    token: Token
+    previous: Token | None
+    after: Token | None
+    opened: tuple[Token, ...]
+    """The brackets that are open there."""
+    words: frozenset[str]
+    """The keywords before it."""
+    expected: str
+
+    def follows(self, *kinds: str) -> bool:
+        """Whether a token of one of these kinds stands before it."""
+        return self.previous is not None and self.previous.kind in kinds
+
+    def follows_symbol(self, *texts: str) -> bool:
+        """Whether one of these marks stands before it."""
+        return self.previous is not None and self.previous.is_symbol(*texts)
+
+    @property
+    def in_pattern(self) -> bool:
+        """Whether a brace is open."""
+        return any(token.text == "{" for token in self.opened)
 
 
 def advice(tokens: tuple[Token, ...], index: int, expected: str) -> str:
     """What to do about the token at `index`, where something else was expected."""
-    return (
-        _at_the_end(tokens, index)
-        or _about_projection(tokens, index)
-        or _about_order(tokens, index)
-        or _about_words(tokens, index)
-        or _about_marks(tokens, index, expected)
-        or f"write it as SPARQL 1.1 has it, for instance: {_EXAMPLE}"
+    spot = _Spot(
+        token=tokens[index],
+        previous=tokens[index - 1] if index else None,
+        after=tokens[index + 1] if index + 1 < len(tokens) else None,
+        opened=tuple(unclosed(tokens[:index])),
+        words=frozenset(token.keyword for token in tokens[:index]),
+        expected=expected,
     )
-
-
-def _at_the_end(tokens: tuple[Token, ...], index: int) -> str:
-    """Where the query ends too early: what is still open."""
-    if tokens[index].kind != "end":
-        return ""
-    opened = unclosed(tokens)
-    if not opened:
-        return "write the rest of the query" if index else f"write a query, for instance: {_EXAMPLE}"
-    first = opened[-1]
-    missing = "".join(_PAIRS[token.text] for token in reversed(opened))
-    return f"add {missing!r} at the end, or where the {first.text!r} of line {first.line} should close"
+    for adviser in (_at_the_end, _about_projection, _about_order, _about_words, _about_marks):
+        if found := adviser(spot):
+            return found
+    return f"write it as SPARQL 1.1 has it, for instance: {_EXAMPLE}"
 
 
 def unclosed(tokens: tuple[Token, ...]) -> list[Token]:
-    """The brackets that are opened and never closed."""
+    """The brackets that are opened and never closed, the outermost first."""
     opened: list[Token] = []
     for token in tokens:
         if token.is_symbol(*_PAIRS):
@@ -75,75 +96,75 @@ def unclosed(tokens: tuple[Token, ...]) -> list[Token]:
     return opened
 
 
-def _about_projection(tokens: tuple[Token, ...], index: int) -> str:
-    """Commas between variables, and expressions without AS or brackets."""
-    before = [token.keyword for token in tokens[:index]]
-    if "SELECT" not in before or any(word in before for word in ("WHERE", "FROM")) or _depth(tokens, index) > 1:
+def _at_the_end(spot: _Spot) -> str:
+    """Where the query ends too early: what is still open."""
+    if spot.token.kind != "end":
         return ""
-    token, after_select = tokens[index], not any(t.is_symbol("{") for t in tokens[:index])
-    if not after_select:
+    if not spot.opened:
+        return "write the rest of the query" if spot.previous else f"write a query, for instance: {_EXAMPLE}"
+    missing = "".join(_PAIRS[token.text] for token in reversed(spot.opened))
+    inner = spot.opened[-1]
+    return f"add {missing!r} at the end, or where the {inner.text!r} of line {inner.line} should close"
+
+
+def _about_projection(spot: _Spot) -> str:
+    """Commas between variables of SELECT, and expressions there without brackets or without AS."""
+    if "SELECT" not in spot.words or spot.words & {"WHERE", "FROM"} or spot.in_pattern or len(spot.opened) > 1:
         return ""
-    if token.is_symbol(","):
+    if spot.token.is_symbol(","):
         return "variables of SELECT stand side by side, without commas: SELECT ?a ?b"
-    if token.keyword == "AS" or (token.is_symbol(")") and _depth(tokens, index)):
+    if "AS" in (spot.token.keyword, spot.expected):
         return "an expression has a name and brackets around both: (COUNT(?x) AS ?n)"
-    if token.kind == "word" and tokens[index + 1].is_symbol("("):
-        return f"put brackets around it and give it a name: ({token.text}(…) AS ?n)"
+    if spot.token.kind == "word" and spot.after and spot.after.is_symbol("("):
+        return f"put brackets around it and give it a name: ({spot.token.text}(…) AS ?n)"
     return ""
 
 
-def _depth(tokens: tuple[Token, ...], index: int) -> int:
-    """How many brackets are open before a token."""
-    return len(unclosed(tokens[:index]))
-
-
-def _about_order(tokens: tuple[Token, ...], index: int) -> str:
-    """Modifiers inside the braces, or in the wrong order."""
-    token = tokens[index]
-    if token.keyword in _MODIFIERS:
-        if any(opened.text == "{" for opened in unclosed(tokens[:index])):
-            return f"{token.keyword} stands after the closing '}}' of the pattern"
+def _about_order(spot: _Spot) -> str:
+    """Words that can't stand here, but elsewhere."""
+    word = spot.token.keyword
+    if word in _MODIFIERS:
+        if spot.in_pattern:
+            return f"{word} stands after the closing '}}' of the pattern"
         return "after the pattern the order is GROUP BY, HAVING, ORDER BY, LIMIT, OFFSET, each once"
-    if token.keyword == "FILTER" or token.keyword in ("OPTIONAL", "BIND", "UNION"):
-        return f"{token.keyword} stands inside the braces of the pattern"
-    if token.keyword in ("PREFIX", "BASE"):
-        return f"{token.keyword} stands at the beginning, before SELECT"
+    if word in _IN_PATTERN and not spot.in_pattern:
+        return f"{word} stands inside the braces of the pattern"
+    if word in ("PREFIX", "BASE"):
+        return f"{word} stands at the beginning, before SELECT"
     return ""
 
 
-def _about_words(tokens: tuple[Token, ...], index: int) -> str:
+def _about_words(spot: _Spot) -> str:
     """Words that SPARQL doesn't have: another language's, misspelt, or text without quotes."""
-    token = tokens[index]
-    if token.kind != "word":
+    if spot.token.kind != "word":
         return ""
-    if other := _OTHER_NAMES.get(token.keyword):
-        return f"SPARQL has no {token.text}; it is {other}"
-    close = get_close_matches(token.keyword, _WORDS, 1, 0.75)
-    if close and close[0] != token.keyword:
-        return f"did you mean {close[0]}?"
-    if close:
-        return f"{token.keyword} can't stand here: look for a missing '.', ')' or '}}' before it"
-    text = token.text
-    return f'put text in quotes: "{text}"; a name needs its prefix (ex:{text}), a variable its mark (?{text})'
+    text, word = spot.token.text, spot.token.keyword
+    if other := _OTHER_NAMES.get(word):
+        return f"SPARQL has no {text}; it is {other}"
+    close = get_close_matches(word, _WORDS, 1, 0.8)
+    if not close:
+        return f'put text in quotes: "{text}"; a name needs its prefix (ex:{text}), a variable its mark (?{text})'
+    if close[0] == word:
+        return f"{word} can't stand here: look for a missing '.', ')' or '}}' before it"
+    return f"did you mean {close[0]}?"
 
 
-def _about_marks(tokens: tuple[Token, ...], index: int, expected: str) -> str:
+def _about_marks(spot: _Spot) -> str:
     """A dot that is missing, brackets that don't fit, and the like."""
-    token = tokens[index]
-    previous = tokens[index - 1] if index else token
-    if token.is_symbol("}", ")", "]") and not _depth(tokens, index):
+    token = spot.token
+    if token.is_symbol("}", ")", "]") and not spot.opened:
         return f"there is one {token.text!r} too many"
-    if token.is_symbol(";") and not _depth(tokens, index):
+    if token.is_symbol(";") and not spot.opened:
         return "leave out the ';': one query at a time, and no mark at its end"
-    if "object" in expected or "predicate" in expected:
-        return "a triple is subject, predicate, object; between two triples stands a '.'"
-    if previous.kind in ("variable", "name", "iri", "string", "number") and token.kind in ("variable", "name", "iri"):
-        return "between two triples stands a '.'; between two conditions && or ||; around < and > put blanks"
     if token.is_symbol("<"):
-        filled = tokens[index + 1].is_symbol("{") if index + 1 < len(tokens) else False
-        return "fill in the {…} of the template before you send it" if filled else _IRIS
-    if token.is_symbol("/", "-") and previous.is_symbol(token.text):
-        return "a comment begins with #"
-    if token.is_symbol("=") and previous.is_symbol("=", "!="):
+        is_template = spot.after is not None and spot.after.is_symbol("{")
+        return "fill in the {…} of the template before you send it" if is_template else _IRIS
+    if token.is_symbol("=") and spot.follows_symbol("=", "!="):
         return "SPARQL compares with one '='"
+    if token.is_symbol("/", "-") and spot.follows_symbol(token.text):
+        return "a comment begins with #"
+    if "object" in spot.expected or "predicate" in spot.expected:
+        return "a triple is subject, predicate, object; between two triples stands a '.'"
+    if token.kind in _TERMS and spot.follows(*_TERMS):
+        return "between two triples stands a '.'; between two conditions && or ||; around < and > put blanks"
     return ""
