@@ -27,6 +27,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Agents": {
         "ontology": ("ontology:ontology", "What is in an ontology, and the card of it."),
+        "context": ("context:context", "What an agent would be told, layer by layer; writes nothing."),
         "tools": ("tools:tools", "The tools an agent may call, and what they return."),
     },
     "Rebuild and check": {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rbank_es.data import LIGHTS, lights
+from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loading import Ontology
@@ -29,3 +30,11 @@ def loaded(paths: Sequence[str], id: str | None = None) -> Ontology:
     from rbank_es.ontology.loading import load_ontology
 
     return load_ontology(*places(paths), id=id)
+
+
+def refuse_mixtures(paths: Sequence[str], endpoint: str | None, void: str | None) -> None:
+    """Raise `BadInput` where files and an endpoint are named together, or a VoID file describes no endpoint."""
+    if paths and endpoint is not None:
+        raise BadInput("give --ont or --endpoint, not both: a run has one source")
+    if void is not None and endpoint is None:
+        raise BadInput("--void describes an endpoint: name it with --endpoint; files are given with --ont")

@@ -15,7 +15,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import whole_bank
-from rbank_es.cli.ontologies import ONTOLOGY_HELP, loaded
+from rbank_es.cli.ontologies import ONTOLOGY_HELP, loaded, refuse_mixtures
 from rbank_es.cli.output import flush, heading, paragraph, say, say_json, styled
 from rbank_es.cli.summaries import summary
 from rbank_es.cli.texts import block, count, line
@@ -84,7 +84,7 @@ def tools(
     They are recorded in a temporary bank, or in a temporary copy of BANK: nothing is kept, and BANK is not written to.
     No request goes anywhere but to the endpoint that you name.
     """
-    _refuse_mixtures(paths, endpoint, void)
+    refuse_mixtures(paths, endpoint, void)
     planned = [parse_call(call) for call in calls]
     with _scratch(bank) as opened, _toolbox(opened, paths, endpoint, void, naive=naive) as box:
         _refuse_unknown(planned, box)
@@ -113,13 +113,6 @@ def parse_call(text: str) -> Call:
     if not isinstance(arguments, dict):
         raise BadInput(f'the arguments of {name} must be a JSON object, such as {{"argument": value}}')
     return Call(name, arguments)
-
-
-def _refuse_mixtures(paths: Sequence[str], endpoint: str | None, void: str | None) -> None:
-    if paths and endpoint is not None:
-        raise BadInput("give --ont or --endpoint, not both: a run has one source")
-    if void is not None and endpoint is None:
-        raise BadInput("--void describes an endpoint: name it with --endpoint; files are given with --ont")
 
 
 def _refuse_unknown(calls: Sequence[Call], box: Toolbox) -> None:

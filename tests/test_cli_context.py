@@ -1,0 +1,199 @@
+"""`rbank-es context`: exactly what an agent would be told, its budget table, and not a byte written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.cli.context import parse_budget
+from rbank_es.context.build import BUDGETS, build_context
+from rbank_es.data import lights
+from rbank_es.errors import BadInput
+from rbank_es.ontology.loading import load_ontology
+from tests.cli_runner import SAMPLE, digest_of, fails, on_terminal, run
+
+TASK = "Which lights are in service today?"
+CURATED = '[[constraint]]\ntext = "Kilns are never sold."\n'
+MODEL = "<https://kilns.example/ns#Kiln> a <http://www.w3.org/2002/07/owl#Class> .\n"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a copy of the sample bank, and an ontology with curated constraints beside it."""
+    folder = tmp_path_factory.mktemp("context")
+    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "lock"))
+    run("project", "sample", cwd=folder)
+    (folder / "kilns").mkdir()
+    (folder / "kilns" / "model.ttl").write_text(MODEL)
+    (folder / "kilns" / "model.constraints.toml").write_text(CURATED)
+    (folder / "guide.md").write_text("# Kilns\n\n## Summary\n\nA kiln is hot.\n")
+    return folder
+
+
+def shown(place: Path, *arguments: str) -> dict[str, Any]:
+    """What the command gives programs."""
+    facts = run("context", *arguments, "--task", TASK, "--json", cwd=place).json
+    assert isinstance(facts, dict)
+    return facts
+
+
+def layers(facts: dict[str, Any]) -> list[str]:
+    return [layer["layer"] for layer in facts["layers"] if layer["text"]]
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def test_it_prints_exactly_what_would_be_injected(place: Path) -> None:
+    """The text of `build_context`, byte for byte, and after it a budget line for each layer."""
+    facts = shown(place, "sample", "--ont", "lights")
+    printed = run("context", "sample", "--ont", "lights", "--task", TASK, cwd=place).out
+    assert printed.startswith(facts["text"] + "\n\nbudget\n")
+    table = printed.split("\nbudget\n")[1].splitlines()
+    assert [line.split()[0] for line in table[1:7]] == ["base", "L0", "L1", "L2", "L3", "all"]
+    ontology = load_ontology(lights().ontology)
+    without_bank = build_context(TASK, ontology, curated=lights().constraints, guide=lights().guide)
+    assert shown(place, "--ont", "lights")["text"] == without_bank.text
+
+
+def test_every_layer_keeps_its_budget_and_says_what_it_left_out(place: Path) -> None:
+    """Characters include titles and markup; the whole stays under the red flag."""
+    for preset in ("full", "lean"):
+        facts = shown(place, "sample", "--ont", "lights", "--preset", preset)
+        assert layers(facts) == ["base", "L0", "L1", "L2", "L3"]
+        for layer, row in zip(facts["layers"], facts["budget"], strict=False):
+            assert len(layer["text"]) == row["chars"] <= row["budget"] == BUDGETS[preset][layer["layer"]]
+        assert facts["chars"] == len(facts["text"]) <= limits.FLAG_CONTEXT_CHARS
+
+
+def test_it_reads_the_bank_as_it_was(place: Path) -> None:
+    """Before the first run nothing was learnt; today a strategy and a guardrail fit."""
+    assert shown(place, "sample@1", "--ont", "lights")["items"] == []
+    facts = shown(place, "sample", "--ont", "lights")
+    assert facts["items"] == ["202b787bab87", "705f7a1728b4"]
+    assert [event["type"] for event in facts["retrievals"]] == ["memories_retrieved"] * 2
+    assert {event["query"] for event in facts["retrievals"]} == {TASK}
+
+
+def test_nothing_is_written(place: Path) -> None:
+    """Not one byte of the bank, whatever is asked for."""
+    before = digest_of(place / "logs")
+    shown(place, "sample", "--ont", "lights", "--observed", "--slice", "--mode", "both")
+    run("context", "sample@HEAD~9", "--ont", "lights", "--task", TASK, cwd=place)
+    assert digest_of(place / "logs") == before
+
+
+def test_the_same_input_gives_the_same_bytes(place: Path) -> None:
+    """Twice the same text, from the files and from the cache."""
+    assert shown(place, "sample", "--ont", "lights") == shown(place, "sample", "--ont", "lights")
+
+
+# ---------------------------------------------------------------- what is chosen
+
+
+def test_layers_are_switched_off_one_by_one(place: Path) -> None:
+    """The others are the same with and without."""
+    whole = shown(place, "sample", "--ont", "lights")
+    for name in ("L0", "L1", "L2", "L3"):
+        facts = shown(place, "sample", "--ont", "lights", f"--no-{name.lower()}")
+        assert facts["layers"] == [layer for layer in whole["layers"] if layer["layer"] != name]
+
+
+def test_with_mode_tools_memory_is_left_to_them(place: Path) -> None:
+    """No procedures are put in, and nothing was searched."""
+    facts = shown(place, "sample", "--ont", "lights", "--mode", "tools")
+    assert "L2" not in layers(facts) and facts["retrievals"] == [] and facts["mode"] == "tools"
+    assert "mem_search" in facts["text"]
+
+
+def test_a_budget_is_set_by_layer(place: Path) -> None:
+    """--budget may be given several times; base counts as a layer."""
+    facts = shown(place, "--ont", "lights", "--budget", "l1=300", "--budget", "L3=0")
+    assert {row["layer"]: row["budget"] for row in facts["budget"]}["L1"] == 300
+    assert layers(facts) == ["base", "L0", "L1"]
+
+
+def test_the_slice_names_what_the_task_names(place: Path) -> None:
+    """Off by default: it would confound comparisons of layers."""
+    assert "For this task" not in shown(place, "--ont", "lights")["text"]
+    assert "For this task: Light" in shown(place, "--ont", "lights", "--slice")["text"]
+
+
+def test_constraints_beside_an_ontology_are_used_and_others_where_they_are_named(place: Path) -> None:
+    """MODEL.constraints.toml needs no option; neither does what comes with the shipped ontology."""
+    (place / "other.toml").write_text(CURATED.replace("Kilns", "Bowls"))
+    ours = ("--ont", "kilns/model.ttl")
+    assert "Kilns are never sold." in shown(place, *ours)["text"]
+    assert "Bowls are never sold." in shown(place, *ours, "--constraints", "other.toml")["text"]
+    assert "In service means lt:status lt:Lit" in shown(place, "--ont", "lights", "--no-l3")["text"]
+
+
+def test_a_guide_is_given_shipped_or_none(place: Path) -> None:
+    """Only its summary goes in."""
+    assert "A kiln is hot." in shown(place, "--ont", "kilns/model.ttl", "--guide", "guide.md")["text"]
+    assert "L3" not in layers(shown(place, "--ont", "kilns/model.ttl"))
+    assert "An invented coast" in shown(place, "--ont", "lights")["text"]
+
+
+def test_without_a_bank_and_an_ontology_there_are_the_base_instructions(place: Path) -> None:
+    """Layers that have nothing to say are left out."""
+    assert layers(shown(place)) == ["base"]
+    assert layers(shown(place, "sample")) == ["base", "L2"]
+
+
+def test_an_endpoint_is_described_and_not_asked(place: Path) -> None:
+    """What the profile says goes into L1; nobody listens at that address."""
+    assert "At this endpoint" in shown(place, "--endpoint", "uniprot")["text"]
+    assert layers(shown(place, "--endpoint", "http://127.0.0.1:9/sparql"))[0] == "base"
+
+
+def test_on_a_narrow_terminal_the_table_gives_way(place: Path) -> None:
+    """The text stays as it is injected; the table is cut to the terminal."""
+    printed = on_terminal(
+        "context", "--ont", "lights", "--task", TASK, cwd=place, columns=60, env={"NO_COLOR": "1"}
+    ).out
+    assert shown(place, "--ont", "lights")["text"] in printed
+    assert max(map(len, printed.split("\nbudget\n")[1].splitlines())) <= 60
+
+
+# ---------------------------------------------------------------- what can't be
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--ont", "missing.ttl"), "missing.ttl"),
+        (("nobank",), "nobank"),
+        (("sample@nowhere",), "nowhere"),
+        (("--budget", "L1"), "no budget"),
+        (("--budget", "L1=-4"), "no budget"),
+        (("--budget", "L9=4"), "L9"),
+        (("--preset", "huge"), "huge"),
+        (("--mode", "none"), "none"),
+        (("--guide", "missing.md"), "missing.md"),
+        (("--ont", "lights", "--constraints", "missing.toml"), "missing.toml"),
+        (("--ont", "lights", "--constraints", "guide.md"), "guide.md"),
+        (("--ont", "lights", "--endpoint", "uniprot"), "not both"),
+        (("--ont", "lights", "--void", "guide.md"), "--endpoint"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(place: Path, arguments: tuple[str, ...], words: str) -> None:
+    """What is missing or wrong is named; exit code 2."""
+    assert words in fails("context", *arguments, "--task", TASK, cwd=place)
+
+
+def test_a_context_needs_a_task(place: Path) -> None:
+    """Procedures are chosen by it."""
+    assert "--task" in fails("context", "sample", cwd=place)
+
+
+def test_a_budget_is_a_layer_and_a_number() -> None:
+    """Layers are upper case, `base` isn't."""
+    assert [parse_budget(text) for text in ("L1=400", "l3 = 20", "base=0")] == [("L1", 400), ("L3", 20), ("base", 0)]
+    for text in ("", "L1", "L1=", "L1=a", "L1=1.5", "L1=²"):
+        with pytest.raises(BadInput, match="no budget"):
+            parse_budget(text)
