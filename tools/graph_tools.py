@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
@@ -10,7 +11,7 @@ from rbank_es.tools.looking import VALUE_CHARS, Looking
 from rbank_es.tools.peeking import add_instances, describe_class, describe_property, peek_individual, peek_property
 from rbank_es.tools.querying import Asked, Querying
 from rbank_es.tools.reply import Reply, ToolError
-from rbank_es.tools.room import UNBOUNDED, Room, from_zero, within
+from rbank_es.tools.room import UNBOUNDED, Room, Thing, from_zero, within
 from rbank_es.tools.schema_answers import Tables, tables_of
 from rbank_es.tools.searching import search
 
@@ -61,7 +62,7 @@ class GraphTools:
         self._room.say(body, "title", schema.title, 120)
         rows = [{"uri": tables.names.shorten(iri), "count": n} for iri, n in schema.label_properties.items()]
         self._room.put(body, "label_properties", rows)
-        return Reply(body)
+        return Reply(body, truncated=self._room.cut(body))
 
     def g_classes(self, limit: int = 50, offset: int = 0) -> Reply:
         """The classes of the graph, those with most instances first.
@@ -71,7 +72,8 @@ class GraphTools:
         next_offset.
         Example: [row['uri'] for row in g_classes(10)['classes'] if row['count']]
         """
-        return self._page([*self._tables.class_rows.values()], offset, limit, "classes")
+        tables = self._tables
+        return self._page([*tables.classes], offset, limit, tables.class_row, "classes")
 
     def g_props(self, cls: str | None = None, limit: int = 50, offset: int = 0) -> Reply:
         """The properties of a class, used, declared and inherited; without a class, all properties.
@@ -83,9 +85,8 @@ class GraphTools:
         """
         tables = self._tables
         if not cls:
-            return self._page([*tables.property_rows.values()], offset, limit, "properties")
-        rows = [tables.has_row(has) for has in tables.properties_of(self._class(cls))]
-        return self._page(rows, offset, limit, "properties")
+            return self._page([*tables.properties], offset, limit, tables.property_row, "properties")
+        return self._page(tables.properties_of(self._class(cls)), offset, limit, tables.has_row, "properties")
 
     def g_search(self, text: str, k: int = 10) -> Reply:
         """Find classes, properties and individuals by words of their names, labels and comments.
@@ -102,7 +103,7 @@ class GraphTools:
         self._room.put(body, "hits", hits if self._room.naive else hits[:wanted])
         if len(body["hits"]) < len(hits):
             body["hits_total"] = len(hits)
-        return Reply(body)
+        return Reply(body, truncated=self._room.cut(body))
 
     def g_describe(self, resource: str) -> Reply:
         """Everything about one thing in brief: what it is, what it says, what leads to it.
@@ -125,7 +126,7 @@ class GraphTools:
             peek_individual(body, look, room, iri, both=True)
             if not body["properties"] and not body["incoming"]:
                 raise look.unknown(resource, iri)
-        return Reply(body)
+        return Reply(body, truncated=self._room.cut(body))
 
     def g_sample(self, cls: str, n: int = 5, subclasses: bool = True) -> Reply:
         """A few instances of a class with some of their properties.
@@ -138,7 +139,7 @@ class GraphTools:
         iri = self._class(cls)
         body: dict[str, Any] = {"uri": look.name(iri), "count": self._tables.instances(iri)}
         add_instances(body, look, self._room, iri, self._room.most(n, SAMPLED), subclasses=subclasses)
-        return Reply(body)
+        return Reply(body, truncated=self._room.cut(body))
 
     def g_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
         """Run a SPARQL query on the loaded graph and get a handle; nothing is proposed as a memory.
@@ -158,7 +159,9 @@ class GraphTools:
             raise look.unknown(name, iri)
         return iri
 
-    def _page(self, rows: list[dict[str, Any]], offset: int, limit: int, name: str) -> Reply:
+    def _page(
+        self, things: Sequence[Thing], offset: int, limit: int, row_of: Callable[[Thing], dict[str, Any]], name: str
+    ) -> Reply:
         wanted = within("limit", limit, limits.QUERY_ROWS)
-        body = self._room.page(rows, from_zero(offset), wanted, name, {})
+        body = self._room.page(things, from_zero(offset), wanted, name, {}, row_of)
         return Reply(body, truncated=body["has_more"])

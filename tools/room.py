@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from rbank_es import limits
 from rbank_es.tools.desk import Desk
 from rbank_es.tools.encoding import size
 from rbank_es.tools.reply import ToolError
 from rbank_es.tools.slicing import OK_CHARS, clip, fit, page
+
+Thing = TypeVar("Thing")
 
 HANDLE_CHARS = 300
 """What a handle needs: alias, key of 36 characters, kind, size, a preview of 80 characters with its escapes."""
@@ -77,19 +79,29 @@ class Room:
             body[name] = shown
 
     def page(
-        self, rows: Sequence[dict[str, Any]], offset: int, limit: int, name: str, beside: dict[str, Any]
+        self,
+        things: Sequence[Thing],
+        offset: int,
+        limit: int,
+        name: str,
+        beside: dict[str, Any],
+        row_of: Callable[[Thing], dict[str, Any]],
     ) -> dict[str, Any]:
-        """The body of a page of rows; in the naive mode, all that follow the offset."""
-        if self.naive:
-            limit = max(1, len(rows))
-        shown = [*rows[:offset], *map(self.brief, rows[offset : offset + limit]), *rows[offset + limit :]]
-        return page(shown, offset, limit, self.cap_chars, name=name, beside=beside)
+        """The body of a page of rows, made of things; in the naive mode, of all that follow the offset."""
+        end = len(things) if self.naive else offset + limit
+        rows = [self.brief(row_of(thing)) for thing in things[offset:end]]
+        return page(rows, offset, len(things), self.cap_chars, name=name, beside=beside)
 
     def brief(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row whose label and comment are no longer than they need to be."""
         if self.naive or not any(len(row.get(name, "")) > most for name, most in _WORDS_CHARS.items()):
             return row
         return {name: clip(part, _WORDS_CHARS[name]) if name in _WORDS_CHARS else part for name, part in row.items()}
+
+    @staticmethod
+    def cut(body: dict[str, Any]) -> bool:
+        """Whether a list in the body holds less than there is."""
+        return any(name.endswith("_total") for name in body)
 
     def most(self, n: int, least: int = 20) -> int:
         """How many things may be asked for: at least one, at most `least`, and any number in the naive mode."""

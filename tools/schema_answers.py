@@ -57,8 +57,8 @@ class Tables:
         self._children = _gathered((parent, each.iri) for each in self.classes.values() for parent in each.parents)
         self._domains = _gathered((bound.iri, each.iri) for each in self.properties.values() for bound in each.domains)
         self._uses = _gathered((use.cls, (use.property, use.uses)) for use in schema.typed_uses)
-        self.class_rows = {iri: self._class_row(each) for iri, each in self.classes.items()}
-        self.property_rows = {iri: self._property_row(each) for iri, each in self.properties.items()}
+        self._class_rows = {iri: self._made_of_class(each) for iri, each in self.classes.items()}
+        self._property_rows = {iri: self._made_of_property(each) for iri, each in self.properties.items()}
 
     # ---------------------------------------------------------------- how classes hang together
 
@@ -105,12 +105,20 @@ class Tables:
         """Names as they can stand in a query."""
         return [self.names.shorten(iri) for iri in iris]
 
-    def _class_row(self, each: ClassInfo) -> dict[str, Any]:
+    def class_row(self, iri: str) -> dict[str, Any]:
+        """A row about a class of the schema."""
+        return dict(self._class_rows[iri])
+
+    def property_row(self, iri: str) -> dict[str, Any]:
+        """A row about a property of the schema."""
+        return dict(self._property_rows[iri])
+
+    def _made_of_class(self, each: ClassInfo) -> dict[str, Any]:
         common = [has.property for has in self.properties_of(each.iri)[:COMMON_PROPERTIES]]
         row = {"uri": self.names.shorten(each.iri), "label": each.label, "count": each.instances}
         return {**row, "common_properties": self.shorten(common)}
 
-    def _property_row(self, each: PropertyInfo) -> dict[str, Any]:
+    def _made_of_property(self, each: PropertyInfo) -> dict[str, Any]:
         row = {"uri": self.names.shorten(each.iri), "label": each.label, "kind": each.kind, "uses": each.uses}
         domains = self.shorten(bound.iri for bound in each.domains[:BOUNDS])
         ranges = self.shorten(bound.iri for bound in each.ranges[:BOUNDS])
@@ -155,7 +163,7 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[Tables, bool]:
             "open it with --void FILE; or look with a small query: "
             "SELECT ?class (COUNT(?s) AS ?n) WHERE { ?s a ?class } GROUP BY ?class LIMIT 20",
         )
-    digest = source.ontology.digest if source.ontology is not None else _digest(schema)
+    digest = source.ontology.digest if source.ontology is not None else _digest(source, schema)
     with _LOCK:
         kept = _KEPT.get(digest) if use_cache else None
         if kept is not None:
@@ -169,8 +177,8 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[Tables, bool]:
     return made, False
 
 
-def _digest(schema: Schema) -> str:
-    return hashlib.sha256(msgspec.json.encode(schema)).hexdigest()
+def _digest(source: Source, schema: Schema) -> str:
+    return hashlib.sha256(msgspec.json.encode([schema, dict(source.surroundings.prefixes)])).hexdigest()
 
 
 def _class_rank(each: ClassInfo) -> tuple[bool, int, int, str]:

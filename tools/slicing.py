@@ -53,19 +53,20 @@ class Fit(NamedTuple):
 def page(
     rows: Sequence[dict[str, Any]],
     offset: int,
-    limit: int,
+    total: int,
     cap_chars: int,
     *,
     name: str = "rows",
     beside: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The body of an answer that pages through rows: the rows from `offset` that fit, and where the next page begins.
+    """The body of an answer that pages through rows: those of `rows` that fit, and where the next page begins.
 
-    `beside` is what the body says besides; with it, the body is at most `cap_chars` characters of JSON.
+    `rows` are those wanted, of `total`; the first of them is number `offset`. `beside` is what the body says besides;
+    with it, the body is at most `cap_chars` characters of JSON.
     """
-    frame = {name: [], **(beside or {}), **_whereabouts(offset, limit, len(rows))}
-    found = fit(rows[offset : offset + limit], cap_chars - size(frame) - OK_CHARS)
-    return _body(name, found, {**(beside or {})}, offset, len(rows))
+    frame = {name: [], **(beside or {}), **_whereabouts(offset, len(rows), total)}
+    found = fit(rows, cap_chars - size(frame) - OK_CHARS)
+    return _body(name, found, {**(beside or {})}, offset, total)
 
 
 def fit(rows: Sequence[dict[str, Any]], room_chars: int) -> Fit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from rbank_es import limits
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 TOP_CLASSES = 10
 """Classes that an overview names at most."""
 
+DETAIL_PROPERTIES = 8
+"""Properties that a class shows in detail, where it has more."""
+
 PEEKED = 20
 """Instances or triples that a look shows at most."""
 
@@ -39,6 +43,7 @@ class SparqlTools:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._room = Room(desk)
+        self._last: tuple[str, Answer] | None = None
 
     @property
     def _source(self) -> Source:
@@ -72,9 +77,10 @@ class SparqlTools:
         beside = {"cached": cached, "digest": tables.digest[:DIGEST_CHARS]}
         if output_mode == "overview":
             return Reply(self._overview(tables, namespace, limit, beside))
-        rows = self._schema_rows(tables, namespace, output_mode)
         name = "properties" if output_mode == "properties" else "classes"
-        body = self._room.page(rows, offset, limit, name, beside)
+        iris = tables.within(tables.properties if name == "properties" else tables.classes, namespace)
+        row_of = {"classes": tables.class_row, "properties": tables.property_row, "detail": self._detail_of(tables)}
+        body = self._room.page(iris, offset, limit, name, beside, row_of[output_mode])
         return Reply(body, truncated=body["has_more"])
 
     def sparql_peek(
@@ -101,7 +107,7 @@ class SparqlTools:
         body: dict[str, Any] = {"kind": kind, "uri": look.name(iri)}
         events, position = self._relate(body, look, iri) if related_memories else ((), None)
         self._peek(body, look, iri, kind, output_mode, self._room.most(limit, PEEKED))
-        return Reply(body, beside=events, position=position)
+        return Reply(body, truncated=self._room.cut(body), beside=events, position=position)
 
     # ---------------------------------------------------------------- phase 2: rows
 
@@ -152,6 +158,9 @@ class SparqlTools:
         return Reply(body, truncated=body["has_more"] and body["returned"] < rows)
 
     def _answer(self, key: str, dtype: str) -> Answer:
+        """The answer behind a key; the last one is kept, for it is paged through. Raises `ToolError`."""
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
         from rbank_es.sparql.results import from_json
 
         wrong = ToolError(
@@ -162,9 +171,10 @@ class SparqlTools:
         if dtype not in ("results", "graph"):
             raise wrong
         try:
-            return from_json(self._desk.store.get(key))
+            self._last = key, from_json(self._desk.store.get(key))
         except ValueError:
             raise wrong from None
+        return self._last[1]
 
     # ---------------------------------------------------------------- the schema
 
@@ -195,25 +205,17 @@ class SparqlTools:
             shown[prefix] = known[prefix]
         return shown
 
-    def _schema_rows(self, tables: Tables, namespace: str | None, mode: Mode) -> list[dict[str, Any]]:
-        if mode == "properties":
-            return [tables.property_rows[iri] for iri in tables.within(tables.properties, namespace)]
-        classes = tables.within(tables.classes, namespace)
-        if mode == "classes":
-            return [tables.class_rows[iri] for iri in classes]
-        return [self._detail(tables, iri) for iri in classes]
+    def _detail_of(self, tables: Tables) -> Callable[[str], dict[str, Any]]:
+        most = None if self._room.naive else DETAIL_PROPERTIES
 
-    def _detail(self, tables: Tables, iri: str) -> dict[str, Any]:
-        known = tables.classes[iri]
-        row = {name: part for name, part in tables.class_rows[iri].items() if name != "common_properties"}
-        has = tables.properties_of(iri)
-        shown = has if self._room.naive else has[:8]
-        row |= {
-            "comment": known.comment,
-            "parents": tables.shorten(known.parents),
-            "subclasses": len(tables.children(iri)),
-        }
-        return {**row, "properties": tables.shorten(each.property for each in shown), "properties_total": len(has)}
+        def detail(iri: str) -> dict[str, Any]:
+            known, row, has = tables.classes[iri], tables.class_row(iri), tables.properties_of(iri)
+            del row["common_properties"]
+            row |= {"comment": known.comment, "parents": tables.shorten(known.parents)}
+            row |= {"subclasses": len(tables.descendants(iri)), "properties_total": len(has)}
+            return {**row, "properties": tables.shorten(each.property for each in has[:most])}
+
+        return detail
 
     # ---------------------------------------------------------------- a look
 

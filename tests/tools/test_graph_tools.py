@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,3 +176,20 @@ def test_the_naive_mode_gives_all_rows(bank: Bank, source: Source) -> None:
     tools = Desktop(bank, source, ToolPolicy(payloads="naive"))
     assert len(tools("g_classes", limit=1)["classes"]) == 6
     assert tools("g_props", limit=1)["has_more"] is False
+
+
+ANYTHING = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.sampled_from(["lib:Book", "classes"])),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_whatever_a_tool_is_given_its_answer_is_bounded_data(tools: Desktop, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(tools.box.functions)))
+    parameters = [*inspect.signature(tools.box.functions[name]).parameters, "unknown"]
+    answer = tools(name, **data.draw(st.dictionaries(st.sampled_from(parameters), ANYTHING, max_size=4)))
+    assert answer["ok"] or answer["error"].keys() == {"code", "message", "hint"}
+    assert answer["ok"] or answer["error"]["code"] != "tool_failed"

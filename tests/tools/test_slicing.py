@@ -220,7 +220,8 @@ JSON_ROWS = st.lists(
 def test_pages_of_tables_stay_within_the_budget_and_skip_nothing(rows: list[dict[str, Any]], limit: int) -> None:
     seen, offset = 0, 0
     while True:
-        body = page(rows, offset, limit, limits.TOOL_RETURN_CHARS, name="classes", beside={"cached": True})
+        wanted = rows[offset : offset + limit]
+        body = page(wanted, offset, len(rows), limits.TOOL_RETURN_CHARS, name="classes", beside={"cached": True})
         assert size(body) + OK_CHARS <= limits.TOOL_RETURN_CHARS
         seen += body["returned"]
         if not body["has_more"]:
