@@ -71,10 +71,12 @@ class Tool:
 
     def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            arguments = self.signature.bind(*given, **named).arguments
+            given_all = self.signature.bind(*given, **named).arguments
+            arguments = {name: value for name, value in given_all.items() if value is not None}
+            self.signature.bind(**arguments)
         except TypeError as error:
             raise ToolError("bad_arguments", f"{self.name}: {error}", f"call it as {self.usage}") from None
-        return {name: self._converted(name, value) for name, value in arguments.items() if value is not None}
+        return {name: self._converted(name, value) for name, value in arguments.items()}
 
     def _converted(self, name: str, value: Any) -> Any:
         if isinstance(value, Ref):
