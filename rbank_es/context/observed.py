@@ -41,6 +41,7 @@ def observed_terms(
 
 
 def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
+    from rbank_es.ontology import names
     from rbank_es.ontology.prefixes import WELL_KNOWN
     from rbank_es.sparql.lexing import tokenise
     from rbank_es.sparql.reading import read
@@ -50,4 +51,4 @@ def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
         tree, _ = read(tokenise(query), {**WELL_KNOWN, **prefixes})
     except QueryRefused:
         return set()
-    return {use.iri for use in uses(tree)}
+    return {use.iri for use in uses(tree, whole=True)} - {names.TYPE}

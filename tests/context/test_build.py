@@ -1,0 +1,264 @@
+"""build_context: which layers, within which budgets, in which mode, and what is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.context.base import base
+from rbank_es.context.build import BUDGETS, LAYERS, Context, build_context
+from rbank_es.context.curated import load_curated
+from rbank_es.context.observed import observed_terms
+from rbank_es.errors import BadContextFile, BadInput, BadPoint
+from rbank_es.items import Item
+from rbank_es.ontology.loading import Ontology, load_ontology
+from rbank_es.ontology.schema import Schema
+from rbank_es.sparql.source import open_source
+from tests.context.banks import finish, learn, materialise, overrule
+from tests.context.schemas import iri, line_of
+
+DATA = Path(str(files("rbank_es") / "data"))
+TASK = "Which lights had an outage, and who was their keeper then?"
+LT = "https://lights.example/ns#"
+GUIDE = DATA / "lights_guide.md"
+CURATED = DATA / "lights_constraints.toml"
+
+
+@pytest.fixture(scope="module")
+def lights(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
+    return load_ontology(DATA / "lights.ttl", cache=tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        learn(
+            made,
+            Item.make("Outages begin", "An outage of a light began at lt:from.", id="do"),
+            Item.make("Keepers and outages", "Never take lt:keptBy for the keeper of that day.", "failure", id="dont"),
+        )
+        yield made
+
+
+def layer(context: Context, name: str) -> str:
+    return next(one.text for one in context.layers if one.layer == name)
+
+
+def names(context: Context) -> list[str]:
+    return [one.layer for one in context.layers]
+
+
+def test_every_layer_is_there_in_order_and_stays_below_the_red_flag(lights: Ontology, bank: Bank) -> None:
+    context = build_context(TASK, lights, bank, curated=CURATED, guide=GUIDE)
+    assert names(context) == ["base", *LAYERS]
+    headings = [line for line in context.text.splitlines() if line.startswith("#")]
+    titles = ["# How to work", "# Graph", "# Constraints", "# Procedures", "# Guide"]
+    assert [any(line.startswith(title) for line in headings) for title in titles] == [True] * 5
+    assert len(headings) == 5
+    assert 3_500 < len(context.text) < limits.FLAG_CONTEXT_CHARS
+
+
+@pytest.mark.parametrize("preset", ["full", "lean"])
+def test_budgets_of_a_preset_are_those_of_the_limits_and_never_flagged_together(preset: str) -> None:
+    lean = preset == "lean"
+    assert BUDGETS[preset]["L1"] == (limits.CONTEXT_LEAN_L1_CHARS if lean else limits.CONTEXT_L1_CHARS)
+    assert BUDGETS[preset]["L3"] == (limits.CONTEXT_LEAN_L3_CHARS if lean else limits.CONTEXT_L3_CHARS)
+    assert sum(BUDGETS[preset].values()) <= limits.FLAG_CONTEXT_CHARS
+
+
+def test_a_budget_of_ones_own_takes_the_place_of_the_presets(lights: Ontology, bank: Bank) -> None:
+    context = build_context(TASK, lights, bank, guide=GUIDE, preset="lean", budgets={"L3": 400, "L0": 0})
+    assert {row["layer"]: row["budget"] for row in context.rows()} == {
+        "base": 800,
+        "L0": 0,
+        "L1": 400,
+        "L2": 600,
+        "L3": 400,
+        "all": 2_200,
+    }
+    assert layer(context, "L0") == ""
+    assert 200 < len(layer(context, "L3")) <= 400
+
+
+@pytest.mark.parametrize("off", LAYERS)
+def test_a_layer_that_is_off_leaves_the_bytes_of_the_others(lights: Ontology, bank: Bank, off: str) -> None:
+    whole = build_context(TASK, lights, bank, curated=CURATED, guide=GUIDE)
+    part = build_context(
+        TASK, lights, bank, curated=CURATED, guide=GUIDE, layers=[name for name in LAYERS if name != off]
+    )
+    assert part.layers == tuple(one for one in whole.layers if one.layer != off)
+
+
+def test_without_layers_there_are_the_base_instructions(lights: Ontology, bank: Bank) -> None:
+    context = build_context(TASK, lights, bank, layers=())
+    assert (context.text, context.retrievals, context.items) == (base("auto").text, (), ())
+
+
+def test_a_layer_with_nothing_to_say_is_there_and_empty() -> None:
+    context = build_context(TASK)
+    assert names(context) == ["base", *LAYERS]
+    assert context.text == base("auto").text
+    assert not any(one.truncated for one in context.layers)
+
+
+def test_in_mode_tools_nothing_is_retrieved_and_nothing_injected(lights: Ontology, bank: Bank) -> None:
+    context = build_context(TASK, lights, bank, mode="tools")
+    assert names(context) == ["base", "L0", "L1", "L3"]
+    assert (context.items, context.retrievals) == ((), ())
+    assert layer(context, "base") == base("tools").text
+
+
+def test_in_mode_both_procedures_are_injected_and_tools_named(lights: Ontology, bank: Bank) -> None:
+    context = build_context(TASK, lights, bank, mode="both")
+    assert context.items == ("do", "dont")
+    assert "mem_search" in layer(context, "base")
+
+
+def test_the_event_tells_what_the_agent_got(lights: Ontology, bank: Bank) -> None:
+    context = build_context(TASK, lights, bank, run="run-1")
+    event = context.event("run-1")
+    assert event.chars == len(context.text)
+    assert [(use.layer, use.chars, use.budget, use.truncated) for use in event.layers] == [
+        (one.layer, len(one.text), one.budget_chars, one.truncated) for one in context.layers
+    ]
+    assert "\n\n".join(filter(None, map(str, event.texts))) == context.text
+    assert event.items == ("do", "dont")
+    bank.append([*context.retrievals, event])
+    with bank.as_of() as view:
+        assert view.usage() == {"do": (1, 0), "dont": (1, 0)}
+    assert bank.verify(retrievals=True).retrievals is not None
+
+
+def test_it_writes_nothing(lights: Ontology, bank: Bank) -> None:
+    before = {path: path.read_bytes() for path in bank.path.rglob("*") if path.is_file()}
+    build_context(TASK, lights, bank, observed=True)
+    assert {path: path.read_bytes() for path in bank.path.rglob("*") if path.is_file()} == before
+
+
+def test_the_same_input_gives_the_same_bytes_whatever_the_order_of_triples(
+    lights: Ontology, bank: Bank, tmp_path: Path
+) -> None:
+    lines = sorted(lights.quads.read_text(encoding="utf-8").splitlines(), key=lambda line: line[::-1])
+    turned = tmp_path / "lights.nq"
+    turned.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    other = load_ontology(turned, id="lights", cache=tmp_path / "cache")
+    prefixed = Schema(**{name: getattr(other.schema, name) for name in other.schema.__struct_fields__})
+    assert prefixed.classes == lights.schema.classes
+    texts = {build_context(TASK, one, bank, curated=CURATED, guide=GUIDE).text for one in (lights, lights)}
+    assert len(texts) == 1
+    options: dict[str, Any] = {"ontology_id": "lights", "layers": ["L0", "L1"]}
+    described = [
+        Schema(**{**{name: getattr(one.schema, name) for name in one.schema.__struct_fields__}, "prefixes": {"lt": LT}})
+        for one in (lights, other)
+    ]
+    first, second = (build_context(TASK, one, bank, **options).text for one in described)
+    assert first == second
+
+
+def test_a_source_an_ontology_and_its_schema_say_the_same(lights: Ontology, bank: Bank) -> None:
+    source = open_source(ontology=lights)
+    contexts = [
+        build_context(TASK, source, bank),
+        build_context(TASK, lights, bank),
+        build_context(TASK, lights.schema, bank, ontology_id="lights"),
+    ]
+    assert len({context.text for context in contexts}) == 1
+
+
+def test_an_endpoint_that_nobody_described_says_what_its_profile_knows() -> None:
+    context = build_context(TASK, open_source(endpoint="uniprot"))
+    assert "begin with sparql_schema()" in layer(context, "L0")
+    assert "up:reviewed true" in layer(context, "L1")
+    assert "unbound predicate" in layer(context, "L1")
+
+
+def test_the_guide_is_the_one_given_else_the_latest_in_the_bank_at_that_point(lights: Ontology, bank: Bank) -> None:
+    before = bank.position
+    materialise(bank, "# From the bank\nGo by the watch.")
+    assert "Go by the watch." in layer(build_context(TASK, lights, bank), "L3")
+    assert layer(build_context(TASK, lights, bank, point=before), "L3") == ""
+    given = build_context(TASK, lights, bank, guide="# Given\nGo by the light.")
+    assert layer(given, "L3") == "# Guide: Given\n- Go by the light."
+
+
+def test_curated_lines_may_be_given_as_a_path_a_text_or_themselves(lights: Ontology) -> None:
+    ways: tuple[Any, ...] = (CURATED, CURATED.read_text(), load_curated(CURATED))
+    assert len({build_context(TASK, lights, curated=way).text for way in ways}) == 1
+
+
+def test_the_shipped_constraints_fit_what_they_must_say_into_the_layer(lights: Ontology) -> None:
+    told = layer(build_context(TASK, lights, curated=CURATED), "L1")
+    assert "lt:markedBy" in told
+    assert line_of(told, "- Typed with subclasses").startswith(", ask ?x a/rdfs:subClassOf* C")
+
+
+def test_a_slice_for_the_task_comes_only_where_asked_for(lights: Ontology) -> None:
+    plain, sliced = (build_context(TASK, lights, task_slice=on) for on in (False, True))
+    assert "For this task" not in plain.text
+    assert "Outage" in line_of(layer(sliced, "L0"), "For this task: ")
+
+
+QUERY = "PREFIX lt: <https://lights.example/ns#> SELECT ?x WHERE { ?x a lt:Wreck ; lt:sankOn ?day . FILTER(?day > 1) }"
+
+
+def test_terms_of_successful_queries_come_first_only_where_asked_for(lights: Ontology, bank: Bank) -> None:
+    finish(bank, "run-1", QUERY, [True])
+    plain, ranked = (build_context(TASK, lights, bank, observed=on) for on in (False, True))
+    title = "Classes (×instances): "
+    assert line_of(layer(ranked, "L0"), title).startswith("Wreck×")
+    assert not line_of(layer(plain, "L0"), title).startswith("Wreck×")
+
+
+def test_only_what_successful_runs_of_this_ontology_asked_with_is_observed(bank: Bank) -> None:
+    finish(bank, "won", QUERY, [True])
+    finish(bank, "won-too", "SELECT ?x { ?x a ex:Light ; ex:name ?n }", [True, False])
+    finish(bank, "again", "SELECT ?x { ?x a ex:Light }", [True])
+    finish(bank, "lost", "SELECT ?x { ?x a ex:Lost }", [False, True])
+    finish(bank, "unjudged", "SELECT ?x { ?x a ex:Unjudged }", [None, True])
+    finish(bank, "elsewhere", "SELECT ?x { ?x a ex:Elsewhere }", [True], ontology="prov")
+    finish(bank, "broken", "SELECT {", [True])
+    finish(bank, "overruled", "SELECT ?x { ?x a ex:Overruled }", [True])
+    before = bank.position
+    overrule(bank, "overruled", success=False)
+    seen = observed_terms(bank, "lights", {"ex": "https://example.org/ns#"})
+    assert seen == (iri("Light"), iri("name"), LT + "Wreck", LT + "sankOn")
+    assert iri("Overruled") in observed_terms(bank, "lights", {"ex": "https://example.org/ns#"}, before)
+    assert observed_terms(bank, "brick") == ()
+
+
+def test_the_table_has_a_row_per_layer_and_one_of_the_whole(lights: Ontology, bank: Bank) -> None:
+    context = build_context(TASK, lights, bank, guide=GUIDE)
+    lines = context.table().splitlines()
+    assert [line.split()[0] for line in lines] == ["layer", "base", *LAYERS, "all"]
+    assert lines[-1].split()[1:3] == [f"{len(context.text):,}", "4,000"]
+    assert "Classes" in lines[2], "what was left out of L0"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"layers": ["L0", "L4"]}, "L4"),
+        ({"budgets": {"L9": 1}}, "L9"),
+        ({"budgets": {"L0": -1}}, "-1"),
+        ({"preset": "huge"}, "full, lean"),
+        ({"mode": "telepathy"}, "auto, tools, both"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        build_context(TASK, **options)
+
+
+def test_files_that_cannot_be_used_are_refused(bank: Bank, lights: Ontology, tmp_path: Path) -> None:
+    with pytest.raises(BadContextFile):
+        build_context(TASK, lights, guide=tmp_path / "missing.md")
+    with pytest.raises(BadContextFile):
+        build_context(TASK, lights, curated=tmp_path / "missing.toml")
+    with pytest.raises(BadPoint):
+        build_context(TASK, lights, bank, point=10_000)

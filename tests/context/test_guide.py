@@ -1,0 +1,145 @@
+"""L3, the guide: its summary, whole sentences, no model asked; and which guide of a bank counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.context.guide import guide_summary, latest_guide
+from tests.context.banks import materialise
+
+GUIDE = """---
+author: nobody
+---
+# A guide to lights
+
+Lights stand on coasts. They have keepers. <!-- not for readers -->
+
+## Classes
+| class | things |
+|---|---|
+| `Light` | 15 |
+
+- `Light` is never used. Its subclasses are.
+1. Watches lead to lights.
+
+```sparql
+# A comment in a query
+SELECT * WHERE { ?s ?p ?o }
+```
+
+Pitfalls
+--------
+> Never go by [the report](https://example.org/x). Go by the **beginning**.
+"""
+SUMMED = GUIDE + "\n## Summary\nGo by the watch. Count by subclass.\n\n## More\nThe rest."
+
+
+def test_each_heading_comes_with_its_sentences() -> None:
+    assert guide_summary(GUIDE).text.splitlines() == [
+        "# Guide: A guide to lights",
+        "- Lights stand on coasts. They have keepers.",
+        "- Classes: class · things `Light` · 15 `Light` is never used. Its subclasses are. Watches lead to lights.",
+        "- Pitfalls: Never go by the report. Go by the beginning.",
+    ]
+
+
+def test_every_heading_gets_a_first_sentence_before_any_gets_a_second() -> None:
+    packed = guide_summary(GUIDE, 130)
+    assert packed.text.splitlines()[1:] == [
+        "- Lights stand on coasts. … +1",
+        "- Classes: class · things … +4",
+        "- Pitfalls: Never go by the report. … +1",
+    ]
+    assert packed.truncated
+
+
+@pytest.mark.parametrize("title", ["Summary", "## 1. Overview", "TL;DR", "In short:", "At a glance"])
+def test_a_summary_wins(title: str) -> None:
+    heading = title if title.startswith("#") else f"## {title}"
+    guide = GUIDE + f"\n{heading}\nGo by the watch. Count by subclass.\n"
+    packed = guide_summary(guide, 80)
+    assert packed.text.splitlines()[1] == "- Go by the watch. Count by subclass."
+    assert packed.truncated
+
+
+def test_sections_that_do_not_fit_are_named() -> None:
+    assert guide_summary(SUMMED, 70).cut == "without the beginning, Classes, Pitfalls, More"
+
+
+def test_a_sentence_longer_than_half_the_budget_is_cut_after_a_word_and_it_is_said() -> None:
+    packed = guide_summary("# T\n" + "word " * 50, 100)
+    assert packed.text.endswith("word…")
+    assert packed.truncated
+    assert "cut" in packed.cut
+
+
+def test_code_comments_front_matter_and_markup_are_left_out() -> None:
+    text = guide_summary(SUMMED).text
+    for stray in ("SELECT", "comment", "author", "not for readers", "**", "](", "---", "|"):
+        assert stray not in text
+
+
+@pytest.mark.parametrize("guide", ["", "\n \n", "```\ncode only\n", "# Title only", "<!-- x -->", "---\na: b\n---\n"])
+def test_a_guide_without_sentences_gives_nothing(guide: str) -> None:
+    packed = guide_summary(guide)
+    assert (packed.text, packed.truncated) == ("", False)
+
+
+@pytest.mark.parametrize(
+    "guide",
+    [
+        "No heading at all. Two sentences.",
+        "# One\n# Two\nText here.",
+        "Set\n===\nA title. ",
+        "#hash is no heading",
+        "<!-- open",
+    ],
+)
+def test_any_markdown_will_do_and_no_line_of_it_begins_a_heading(guide: str) -> None:
+    lines = guide_summary(guide).text.splitlines()
+    assert lines[0].startswith("# Guide")
+    assert all(line.startswith("- ") for line in lines[1:])
+    assert len(lines) > 1
+
+
+def test_a_large_guide_is_read_in_time() -> None:
+    """Nothing in the reading of it is quadratic."""
+    hostile = (
+        "e.g. " * 20_000,
+        "# " + " " * 200_000 + "x",
+        "[](" * 50_000,
+        "<!--" * 50_000,
+        "!" * 200_000,
+        "- " * 50_000,
+    )
+    for text in hostile:
+        assert len(guide_summary(text, 300).text) <= 300
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        yield made
+
+
+def test_the_guide_that_was_materialised_last_counts_up_to_the_point(bank: Bank) -> None:
+    assert latest_guide(bank, "lights") is None
+    materialise(bank, "# Old\nOld text.")
+    before = bank.position
+    materialise(bank, "# New\n" + "New text. " * 400)  # long enough to stand apart in the log
+    materialise(bank, "# Other\nOf another.", ontology="prov")
+    materialise(bank, "# Report\nNo guide.", kind="report")
+    assert (latest_guide(bank, "lights") or "").startswith("# New\nNew text. New text.")
+    assert latest_guide(bank, "lights", before) == "# Old\nOld text."
+    assert latest_guide(bank, "brick") is None
+
+
+def test_a_guide_whose_text_was_erased_is_passed_over(bank: Bank) -> None:
+    materialise(bank, "# Old\nOld text.")
+    materialise(bank, "# New\nNew text.")
+    bank.erase(event=bank.position)
+    assert latest_guide(bank, "lights") == "# Old\nOld text."
