@@ -29,6 +29,7 @@ RBankError                       exit code of the command line
 │   ├── ErasureUnfinished        2   (a LogUnavailable) the same amid an erasure; the next writer completes it
 │   └── LogBusy                  4   another writer holds the log for too long
 ├── QueryFailed                  2   a query that was run and gave no answer: time, memory, the endpoint (code, hint)
+├── SandboxUnavailable           2   the sandbox for an agent's code can't run here (code, fix)
 ├── ProjectionError              3   a read model can't be built or read
 │   └── ProjectionUnavailable    2   the system refused: read-only, disk full, I/O error
 └── CheckFailed                  1   a verification found a difference
@@ -288,6 +289,17 @@ class QueryFailed(RBankError):
     def __init__(self, code: str, message: str, hint: str) -> None:
         self.code, self.message, self.hint = code, message, hint
         super().__init__(f"{message}. {hint}")
+
+
+class SandboxUnavailable(RBankError):
+    """The sandbox for an agent's code can't run here. `fix` says what to do.
+
+    `code` is stable, for programs: no_dspy, wrong_dspy, no_deno, wrong_deno, cold, no_cache, broken.
+    """
+
+    def __init__(self, code: str, reason: str, fix: str) -> None:
+        self.code, self.reason, self.fix = code, reason, fix
+        super().__init__(f"{reason}; {fix}")
 
 
 class ProjectionError(RBankError):

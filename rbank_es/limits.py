@@ -251,3 +251,43 @@ CONTEXT_LEAN_L3_CHARS = 200
 
 CONTEXT_FILE_BYTES = 4 * MIB
 """A guide or a file of constraints that is given to a context."""
+
+STEP_TIME_S = 60.0
+"""How long the code of one step may run; what the tools it calls take is not counted."""
+
+SANDBOX_START_S = 60.0
+"""How long a sandbox may take to start: 1.6 s on an idle machine, its parts being in the cache."""
+
+SANDBOX_WARM_S = 300.0
+"""How long fetching those parts (13 MB) may take."""
+
+SANDBOX_MEMORY_BYTES = 512 * MIB
+SANDBOX_HEAP_BYTES = 256 * MIB
+"""What a sandbox may take beside what it has mapped when it is ready, and of that the heap of JavaScript."""
+
+SANDBOX_OUTPUT_CHARS = 20_000
+"""What is kept of one step's output, head and tail; a model is shown less."""
+
+SANDBOX_PRINTED_CHARS = 10_000_000
+"""What one step may print before printing is refused."""
+
+SANDBOX_SUBMIT_CHARS = 1_000_000
+"""What may be submitted, as JSON."""
+
+SANDBOX_ARGUMENT_CHARS = 1_000_000
+"""Arguments of one call out of the sandbox, as JSON: room for a batch of prompts."""
+
+SANDBOX_MESSAGE_BYTES = 16 * MIB
+"""One line between a sandbox and this side, either way: a whole payload fits."""
+
+SANDBOX_NOISE_LINES = 1_000
+"""Lines out of a sandbox in one step that belong to no conversation; a session that sends more is ended."""
+
+SANDBOX_COMPLAINT_BYTES = 2_000
+"""The end of a sandbox's standard error, kept for the message when it dies."""
+
+SANDBOX_RESTARTS = 3
+"""New sessions that a run gets after its first was lost."""
+
+SANDBOX_POOL = 16
+"""Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB."""

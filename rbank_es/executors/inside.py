@@ -1,0 +1,417 @@
+"""What runs inside the sandbox: it takes one step's code, runs it, and tells what became of it as one JSON text.
+
+The text of this file is sent into the sandbox and becomes a module there, so nothing in it may import this project.
+The code of the agent runs in a namespace of its own, away from the names that dspy's runner sets anew before each step.
+Whatever that code raises, prints, submits or leaves as its last value comes out as plain data of bounded size: the
+runner never sees an exception whose arguments it can't encode, and what was printed before an error is kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import dataclasses
+import inspect
+import io
+import json
+import math
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+MOST_BITS = 14_000
+"""Integers beyond this have no decimal text in Python."""
+
+MOST_DEPTH = 50
+"""Nesting of values that is kept; what lies deeper is told as text."""
+
+MOST_COUNTED = 10_000
+"""Elements of one variable that are looked at when its size is told."""
+
+MOST_FRAMES = 4
+"""Places in the agent's code that an error names."""
+
+RESERVE_BYTES = 4 * 1024 * 1024
+"""Memory that is given free when a step has used up all, so that this can be told."""
+
+
+class Submitted(BaseException):
+    """SUBMIT was called. No `Exception`, so that `except Exception` in a step doesn't stop it."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        super().__init__()
+        self.fields = fields
+
+
+class PrintedTooMuch(Exception):
+    """A step prints without end."""
+
+
+class Printed(io.TextIOBase):
+    """Standard output of one step: it keeps a head and a tail, counts all, and refuses floods."""
+
+    def __init__(self, kept_chars: int, most_chars: int) -> None:
+        self.chars = 0
+        self._half = kept_chars // 2
+        self._most = most_chars
+        self._head: list[str] = []
+        self._tail: list[str] = []
+        self._head_chars = self._tail_chars = 0
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Keep what there is room for."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self.chars > self._most:
+            raise PrintedTooMuch(f"more than {self._most:,} characters were printed in one step; print less")
+        self.chars += len(text)
+        room = self._half - self._head_chars
+        if room > 0:
+            self._head.append(text[:room])
+            self._head_chars += len(self._head[-1])
+        self._keep_end(text[max(0, room) :])
+        return len(text)
+
+    def _keep_end(self, text: str) -> None:
+        if not text:
+            return
+        self._tail.append(text[-self._half :])
+        self._tail_chars += len(self._tail[-1])
+        if self._tail_chars > 8 * self._half:
+            self._tail = ["".join(self._tail)[-self._half :]]
+            self._tail_chars = self._half
+
+    def kept(self) -> str:
+        """Head and tail, and between them how much is left out."""
+        tail = "".join(self._tail)[-self._half :]
+        left_out = self.chars - self._head_chars - len(tail)
+        return "".join(self._head) + (gap(left_out) if left_out else "") + tail
+
+
+def gap(chars: int) -> str:
+    """What stands where something was left out."""
+    return f"\n... {chars:,} characters left out ...\n"
+
+
+def cut(text: str, most_chars: int) -> str:
+    """The text, or its head and tail with what was left out named."""
+    if len(text) <= most_chars:
+        return text
+    half = most_chars // 2
+    return text[:half] + gap(len(text) - 2 * half) + text[-half:]
+
+
+def whole(text: str) -> str:
+    """The text without halves of surrogate pairs, which no UTF-8 can hold."""
+    if text.isascii():
+        return str(text)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def shown(value: Any) -> str:
+    """The text of any value, also of one that refuses to have one."""
+    try:
+        return repr(value)
+    except BaseException as error:
+        return f"<{type(value).__name__}: its text can't be made ({type(error).__name__})>"
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON knows it. What JSON doesn't know becomes its text; sets are sorted, so that order is no chance."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, int):
+        bits = value.bit_length()
+        return int(value) if bits <= MOST_BITS else f"<integer of {bits:,} bits>"
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    if depth >= MOST_DEPTH:
+        return f"<{type(value).__name__}, nested too deep>"
+    return plain_container(value, depth + 1)
+
+
+def plain_container(value: Any, depth: int) -> Any:
+    """The same for what holds other values, or is known to nobody."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key_text(key): plain(each, depth) for key, each in value.items()}
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=shown)
+    if isinstance(value, list | tuple):
+        return [plain(each, depth) for each in value]
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if type(value).__name__ in ("JsNull", "JsUndefined"):
+        return None
+    return whole(shown(value))
+
+
+def key_text(key: Any) -> str:
+    """A dictionary's key as text."""
+    return whole(key) if isinstance(key, str) else whole(shown(key))
+
+
+def size_chars(value: Any) -> int:
+    """About how many characters a value has as text, counted up to `MOST_COUNTED` elements."""
+    chars, queue, seen = 0, [value], 0
+    while queue and seen < MOST_COUNTED:
+        each = queue.pop()
+        seen += 1
+        if isinstance(each, str | bytes | bytearray):
+            chars += len(each)
+        elif isinstance(each, dict):
+            queue += first(each.keys(), MOST_COUNTED)
+            queue += first(each.values(), MOST_COUNTED)
+        elif isinstance(each, list | tuple | set | frozenset):
+            queue += first(each, MOST_COUNTED)
+        elif isinstance(each, int | float | None):
+            chars += len(shown(plain(each)))
+        else:
+            chars += len(type(each).__name__)
+    return chars
+
+
+def first(values: Iterable[Any], most: int) -> Iterator[Any]:
+    """The first values."""
+    return (each for each, _ in zip(values, range(most), strict=False))
+
+
+class Default:
+    """A default value that only the host knows; it shows itself as it is written."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def signature_of(parameters: list[dict[str, str]]) -> inspect.Signature:
+    """The signature of a function outside, from its parameters' names, kinds and defaults."""
+    made = []
+    for each in parameters:
+        default = Default(each["default"]) if "default" in each else inspect.Parameter.empty
+        kind = inspect._ParameterKind[each["kind"]]
+        made.append(inspect.Parameter(each["name"], kind, default=default))
+    return inspect.Signature(made)
+
+
+class Workspace:
+    """The agent's namespace, the functions it may call, and the steps it took."""
+
+    def __init__(self, bridge: Callable[[str, str], Any], limits: dict[str, int]) -> None:
+        self.calls = 0
+        self._bridge = bridge
+        self._limits = limits
+        self._sources: dict[str, list[str]] = {}
+        self._given: dict[str, Any] = {}
+        self._reserve: bytearray | None = None
+        # Named so that `if __name__ == "__main__"` runs, and that dataclasses and pickle find their home.
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        self._names = module.__dict__
+
+    # ---------------------------------------------------------------- what may be called
+
+    def register(self, functions: str) -> str:
+        """Take in functions of the host (a JSON list of name, parameters, doc) and the fields of SUBMIT, or null."""
+        asked = json.loads(functions)
+        for name, function in self._given.items():
+            if self._names.get(name) is function:
+                del self._names[name]
+        self._given = {each["name"]: self._function(each) for each in asked["tools"]}
+        self._given["SUBMIT"] = self._submit(asked["outputs"] or ["output"])
+        self._names.update(self._given)
+        return "registered"
+
+    def _function(self, tool: dict[str, Any]) -> Callable[..., Any]:
+        name, signature = tool["name"], signature_of(tool["parameters"])
+
+        def call(*given: Any, **named: Any) -> Any:
+            try:
+                arguments = signature.bind(*given, **named).arguments
+            except TypeError as error:
+                raise TypeError(f"{name}(): {error}; call it as {name}{signature}") from None
+            return self._call(name, arguments)
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = tool["doc"]
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    def _submit(self, fields: list[str]) -> Callable[..., Any]:
+        signature = signature_of([{"name": name, "kind": "POSITIONAL_OR_KEYWORD"} for name in fields])
+
+        def submit(*given: Any, **named: Any) -> None:
+            try:
+                arguments = signature.bind(*given, **named).arguments
+            except TypeError as error:
+                raise TypeError(f"SUBMIT(): {error}; call it as SUBMIT{signature}") from None
+            raise Submitted(arguments)
+
+        submit.__name__ = submit.__qualname__ = "SUBMIT"
+        submit.__doc__ = "Hand in the result and end."
+        submit.__signature__ = signature  # type: ignore[attr-defined]
+        return submit
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Ask the host. Arguments and results travel as text, so that JavaScript changes no number, null or order."""
+        from pyodide.ffi import run_sync  # type: ignore[import-not-found]
+
+        packed = json.dumps(plain(arguments))
+        if len(packed) > self._limits["argument_chars"]:
+            most = f"{self._limits['argument_chars']:,}"
+            raise ValueError(f"{name}(): the arguments have {len(packed):,} characters as JSON, {most} are taken")
+        self.calls += 1
+        reply = run_sync(self._bridge(name, json.dumps({"kwargs": {"packed": packed}})))
+        if not isinstance(reply, str):
+            raise RuntimeError(f"{name}(): {getattr(reply, 'message', 'the host did not answer')}")
+        answer = json.loads(reply)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["value"]
+
+    # ---------------------------------------------------------------- a step
+
+    async def answer(self, request: str) -> str:
+        """Take a step: `step` (its number), `code`, `variables` (name to Python literal). JSON of what became of it."""
+        asked = json.loads(request)
+        self.calls = 0
+        self._reserve = self._reserve or bytearray(RESERVE_BYTES)
+        printed = Printed(self._limits["output_chars"], self._limits["printed_chars"])
+        before = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = printed
+        try:
+            outcome = await self._outcome(f"<step {asked['step']}>", asked["code"], asked["variables"])
+        finally:
+            sys.stdout, sys.stderr = before
+            self._cancel_what_goes_on()
+        told = {"stdout": whole(printed.kept()), "stdout_chars": printed.chars, "calls": self.calls}
+        return json.dumps(outcome | told | self._variables())
+
+    async def _outcome(self, place: str, code: str, variables: dict[str, str]) -> dict[str, Any]:
+        self._sources[place] = code.splitlines()
+        try:
+            parts = compiled(code, place)
+        except SyntaxError as error:
+            return {"kind": "syntax", "message": whole(self._syntax(error, place))}
+        except BaseException as error:
+            return self._failed(error)
+        try:
+            for name, literal in variables.items():
+                self._names[name] = eval(literal, {"float": float})
+            return self._output(await run(parts, self._names))
+        except Submitted as submitted:
+            return self._final(submitted.fields)
+        except BaseException as error:
+            return self._failed(error)
+
+    def _output(self, value: Any) -> dict[str, Any]:
+        if value is None:
+            return {"kind": "output"}
+        text = value if isinstance(value, str) else shown(value)
+        return {"kind": "output", "value": whole(cut(text, self._limits["output_chars"])), "value_chars": len(text)}
+
+    def _final(self, fields: dict[str, Any]) -> dict[str, Any]:
+        final, most = json.dumps(plain(fields)), self._limits["submit_chars"]
+        if len(final) > most:
+            message = f"SUBMIT(): {len(final):,} characters as JSON, {most:,} are taken; submit less"
+            return {"kind": "error", "message": message}
+        return {"kind": "final", "final": final}
+
+    # ---------------------------------------------------------------- errors
+
+    def _failed(self, error: BaseException) -> dict[str, Any]:
+        if isinstance(error, MemoryError):
+            self._reserve = None
+            message = "MemoryError: the memory of the sandbox is used up; delete what you don't need, hold less at once"
+        else:
+            message = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
+        places = "".join(f"\n  {place}" for place in self._places(error))
+        error.__traceback__ = None
+        return {"kind": "error", "message": whole(cut(message, self._limits["error_chars"]) + places)}
+
+    def _places(self, error: BaseException) -> list[str]:
+        """Where in the agent's own code it happened, the innermost place last."""
+        frames = [frame for frame in traceback.walk_tb(error.__traceback__) if self._is_step(frame)]
+        return [self._place(frame.f_code, line) for frame, line in frames[-MOST_FRAMES:]]
+
+    def _is_step(self, frame: tuple[types.FrameType, int]) -> bool:
+        return frame[0].f_code.co_filename in self._sources
+
+    def _place(self, code: types.CodeType, line: int) -> str:
+        within = "" if code.co_name == "<module>" else f", in {code.co_name}"
+        return f"{code.co_filename.strip('<>')}, line {line}{within}{self._line(code.co_filename, line)}"
+
+    def _syntax(self, error: SyntaxError, place: str) -> str:
+        line = error.lineno or 0
+        return f"{type(error).__name__}: {error.msg}\n  {place.strip('<>')}, line {line}{self._line(place, line)}"
+
+    def _line(self, place: str, line: int) -> str:
+        lines = self._sources[place]
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        return f": {cut(text, 200)}" if text else ""
+
+    # ---------------------------------------------------------------- afterwards
+
+    def _cancel_what_goes_on(self) -> None:
+        """No task outlives its step: the host listens during steps only."""
+        current = asyncio.current_task()
+        for task in asyncio.all_tasks():
+            if task is not current:
+                task.cancel()
+
+    def _variables(self) -> dict[str, Any]:
+        """How many variables the agent has now, of which types, and how large they are in all."""
+        types_n: dict[str, int] = {}
+        chars = 0
+        for name, value in [*self._names.items()]:
+            if name.startswith("_") or isinstance(value, types.ModuleType) or callable(value):
+                continue
+            kind = type(value).__name__
+            types_n[kind] = types_n.get(kind, 0) + 1
+            chars += size_chars(value)
+        return {"variables_n": sum(types_n.values()), "variables_chars": chars, "variable_types": types_n}
+
+
+def message_of(error: BaseException) -> str:
+    """What an exception says, also of one that fails at that."""
+    try:
+        return str(error)
+    except BaseException:
+        return shown(error)
+
+
+def compiled(code: str, place: str) -> list[types.CodeType]:
+    """All of a step but its last expression, then that expression, so that its value is known."""
+    tree = ast.parse(code, place)
+    *rest, last = tree.body or [ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)]
+    await_anywhere = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    if not isinstance(last, ast.Expr):
+        return [compile(tree, place, "exec", await_anywhere, dont_inherit=True)]
+    body = ast.Module(rest, tree.type_ignores)
+    return [
+        compile(body, place, "exec", await_anywhere, dont_inherit=True),
+        compile(ast.Expression(last.value), place, "eval", await_anywhere, dont_inherit=True),
+    ]
+
+
+async def run(parts: list[types.CodeType], names: dict[str, Any]) -> Any:
+    """Run them one after the other; the value of the last."""
+    value = None
+    for part in parts:
+        value = eval(part, names)
+        if part.co_flags & inspect.CO_COROUTINE:
+            value = await value
+    return value
