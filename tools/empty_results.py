@@ -10,6 +10,7 @@ from rbank_es.ontology.names import TYPE
 from rbank_es.sparql import tree
 from rbank_es.sparql.answers import Row
 from rbank_es.tools.naming import reference
+from rbank_es.tools.reply import ToolError
 from rbank_es.tools.schema_answers import Tables, tables_of
 from rbank_es.tools.slicing import clip, value_of
 
@@ -73,14 +74,14 @@ def hint_for(query: str, source: Source) -> str:
     from rbank_es.sparql.lexing import tokenise
     from rbank_es.sparql.reading import read
 
-    try:
-        reading = Reading(read(tokenise(query), {})[0].body.where)
-    except QueryRefused:  # it was let through, so this is no more than a difference of readers
-        return DEFAULT
     if source.schema is None:
         return DEFAULT
-    hinter = _Hinter(reading, tables_of(source)[0], source)
-    return next(hinter.hints(), "") or ("A FILTER may be too strict: try without it. " * reading.filtered + DEFAULT)
+    try:
+        reading = Reading(read(tokenise(query), {})[0].body.where)
+        found = next(_Hinter(reading, tables_of(source)[0], source).hints(), "")
+    except (QueryRefused, ToolError):  # a query that can be run, and names what can't be looked up
+        return DEFAULT
+    return found or ("A FILTER may be too strict: try without it. " * reading.filtered + DEFAULT)
 
 
 class _Hinter:

@@ -63,6 +63,7 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
         # nothing that can be told
         ("?b lib:pages ?n FILTER(?n = ?b)", "FILTER may be too strict"),
         ("?a lib:pages ?n . ?b lib:title ?n", DEFAULT),
+        ("<http://a/?\ue000> lib:wrote ?w", DEFAULT),
         ("?b lib:pages ?n OPTIONAL { ?x a lib:Map } MINUS { ?b lib:pages ?m }", DEFAULT),
     ],
 )
