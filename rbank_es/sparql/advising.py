@@ -53,15 +53,13 @@ class _Spot(NamedTuple):
     """The brackets that are open there."""
     words: frozenset[str]
     """The keywords before it."""
+    in_head: bool
+    """Whether no brace came before it."""
     expected: str
 
     def follows(self, *kinds: str) -> bool:
         """Whether a token of one of these kinds stands before it."""
         return self.previous is not None and self.previous.kind in kinds
-
-    def follows_symbol(self, *texts: str) -> bool:
-        """Whether one of these marks stands before it."""
-        return self.previous is not None and self.previous.is_symbol(*texts)
 
     @property
     def in_pattern(self) -> bool:
@@ -77,6 +75,7 @@ def advice(tokens: tuple[Token, ...], index: int, expected: str) -> str:
         after=tokens[index + 1] if index + 1 < len(tokens) else None,
         opened=tuple(unclosed(tokens[:index])),
         words=frozenset(token.keyword for token in tokens[:index]),
+        in_head=not any(token.is_symbol("{") for token in tokens[:index]),
         expected=expected,
     )
     for adviser in (_at_the_end, _about_projection, _about_order, _about_words, _about_marks):
@@ -109,7 +108,7 @@ def _at_the_end(spot: _Spot) -> str:
 
 def _about_projection(spot: _Spot) -> str:
     """Commas between variables of SELECT, and expressions there without brackets or without AS."""
-    if "SELECT" not in spot.words or spot.words & {"WHERE", "FROM"} or spot.in_pattern or len(spot.opened) > 1:
+    if "SELECT" not in spot.words or spot.words & {"WHERE", "FROM"} or not spot.in_head or len(spot.opened) > 1:
         return ""
     if spot.token.is_symbol(","):
         return "variables of SELECT stand side by side, without commas: SELECT ?a ?b"
@@ -159,9 +158,9 @@ def _about_marks(spot: _Spot) -> str:
     if token.is_symbol("<"):
         is_template = spot.after is not None and spot.after.is_symbol("{")
         return "fill in the {…} of the template before you send it" if is_template else _IRIS
-    if token.is_symbol("=") and spot.follows_symbol("=", "!="):
+    if token.is_symbol("=") and spot.previous and spot.previous.is_symbol("=", "!="):
         return "SPARQL compares with one '='"
-    if token.is_symbol("/", "-") and spot.follows_symbol(token.text):
+    if token.is_symbol("/", "-") and spot.after and spot.after.is_symbol(token.text):
         return "a comment begins with #"
     if "object" in spot.expected or "predicate" in spot.expected:
         return "a triple is subject, predicate, object; between two triples stands a '.'"

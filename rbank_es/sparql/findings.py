@@ -263,7 +263,7 @@ def _components(group: Group) -> list[set[str]]:
 
 
 def _joined(element: Element) -> set[str]:
-    """What a part of a group joins; what gives one row joins nothing."""
+    """The variables and blank nodes that a part of a group joins."""
     match element:
         case Triple():
             return joints(element)
@@ -272,7 +272,7 @@ def _joined(element: Element) -> set[str]:
         case Bind():
             return variables_of(element.expression) | {element.variable.name}
         case Selection():
-            return set() if is_grouped(element) and not element.grouping else set(projected(element))
+            return set(projected(element))
         case Nested() | Values():
             return bound_by(element)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rbank_es.sparql.cursor import RDF
 from rbank_es.sparql.tree import Bind, Node, Query, Sequence, Step, Triple, Values, Variable
-from rbank_es.sparql.walking import groups, is_bound, selections, variables_of
+from rbank_es.sparql.walking import groups, is_bound, is_grouped, projected, selections, variables_of
 
 
 def narrowed(query: Query) -> frozenset[str]:
@@ -13,7 +13,7 @@ def narrowed(query: Query) -> frozenset[str]:
     A type holds nothing to few values, for classes are large; any other known object of a triple does, and so does a
     known subject. What is reached from there counts too.
     """
-    known = _listed(query)
+    known = _listed(query) | _counted(query)
     elements = [element for group in groups(query) for element in group.elements]
     while True:
         before = len(known)
@@ -31,6 +31,12 @@ def _listed(query: Query) -> set[str]:
     lists = [selection.values for selection in selections(query) if selection.values]
     lists += [element for group in groups(query) for element in group.elements if isinstance(element, Values)]
     return {variable.name for values in lists for variable in values.variables}
+
+
+def _counted(query: Query) -> set[str]:
+    """What a SELECT gives that makes one row of everything."""
+    single = [selection for selection in selections(query) if is_grouped(selection) and not selection.grouping]
+    return set().union(*(projected(selection) for selection in single))
 
 
 def _narrowed_by(triple: Triple, known: set[str]) -> set[str]:

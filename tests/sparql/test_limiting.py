@@ -1,0 +1,110 @@
+"""The outer LIMIT: put in, lowered or left, whatever else in the query looks like one."""
+
+from __future__ import annotations
+
+import pytest
+
+from rbank_es.sparql.guard import Checked, Surroundings, check
+from rbank_es.sparql.rewriting import Edit, original_offset, rewritten
+
+EX = "PREFIX ex: <http://ex/>\n"
+LOCAL = Surroundings(prefixes={"ex": "http://ex/"})
+
+
+def checked(query: str, rows: int = 10) -> Checked:
+    return check(EX + query, LOCAL, rows)
+
+
+def sent(query: str, rows: int = 10) -> str:
+    """What goes out, without the prefix."""
+    return checked(query, rows).query.removeprefix(EX)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * {?s ?p ?o}", "SELECT * {?s ?p ?o}\nLIMIT 11"),
+        ("SELECT * {?s ?p ?o}  \n\n", "SELECT * {?s ?p ?o}\nLIMIT 11  \n\n"),
+        ("SELECT * {?s ?p ?o} # all of them", "SELECT * {?s ?p ?o} # all of them\nLIMIT 11"),
+        ("SELECT * {?s ?p ?o} # LIMIT 5", "SELECT * {?s ?p ?o} # LIMIT 5\nLIMIT 11"),
+        ("SELECT * {?s ?p 'LIMIT 5'}", "SELECT * {?s ?p 'LIMIT 5'}\nLIMIT 11"),
+        ("SELECT * {?s ?p '''\nLIMIT 5\n'''}", "SELECT * {?s ?p '''\nLIMIT 5\n'''}\nLIMIT 11"),
+        ("SELECT ?limit {?limit ex:limit <LIMIT>}", "SELECT ?limit {?limit ex:limit <LIMIT>}\nLIMIT 11"),
+        ("SELECT * {?s ?p ?o} ORDER BY ?s", "SELECT * {?s ?p ?o} ORDER BY ?s\nLIMIT 11"),
+        ("SELECT * {?s ?p ?o} OFFSET 3", "SELECT * {?s ?p ?o} OFFSET 3\nLIMIT 11"),
+        ("SELECT * {?s ?p ?o} VALUES ?s {ex:a}", "SELECT * {?s ?p ?o} LIMIT 11\nVALUES ?s {ex:a}"),
+        ("SELECT * {VALUES ?s {ex:a}}", "SELECT * {VALUES ?s {ex:a}}\nLIMIT 11"),
+        ("SELECT * {?s ?p ?o} #\nVALUES ?s {ex:a}", "SELECT * {?s ?p ?o} #\nLIMIT 11\nVALUES ?s {ex:a}"),
+        ("CONSTRUCT {?s ?p ?o} WHERE {?s ?p ?o}", "CONSTRUCT {?s ?p ?o} WHERE {?s ?p ?o}\nLIMIT 11"),
+        ("CONSTRUCT WHERE {?s ?p ?o}", "CONSTRUCT WHERE {?s ?p ?o}\nLIMIT 11"),
+        ("DESCRIBE ex:a", "DESCRIBE ex:a\nLIMIT 11"),
+        ("DESCRIBE ?s {?s ?p ?o}", "DESCRIBE ?s {?s ?p ?o}\nLIMIT 11"),
+    ],
+)
+def test_absent_it_is_put_in(query: str, expected: str) -> None:
+    assert sent(query) == expected
+    assert checked(query).their_limit is None
+    assert checked(query).limit_applied == 11
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * {?s ?p ?o} LIMIT 12", "SELECT * {?s ?p ?o} LIMIT 11"),
+        ("SELECT * {?s ?p ?o} limit 999999999999 #5", "SELECT * {?s ?p ?o} limit 11 #5"),
+        ("SELECT * {?s ?p ?o} LIMIT 0099 OFFSET 7", "SELECT * {?s ?p ?o} LIMIT 11 OFFSET 7"),
+        ("SELECT * {?s ?p ?o} OFFSET 7 LIMIT 99", "SELECT * {?s ?p ?o} OFFSET 7 LIMIT 11"),
+        ("SELECT * {?s ?p ?o} LIMIT #5\n 99 VALUES ?s {1}", "SELECT * {?s ?p ?o} LIMIT #5\n 11 VALUES ?s {1}"),
+        ("SELECT * {{SELECT * {?s ?p ?o} LIMIT 50}} LIMIT 50", "SELECT * {{SELECT * {?s ?p ?o} LIMIT 50}} LIMIT 11"),
+    ],
+)
+def test_larger_its_number_is_replaced(query: str, expected: str) -> None:
+    assert sent(query) == expected
+    assert checked(query).rows == 10
+
+
+@pytest.mark.parametrize("limit", [0, 1, 10, 11])
+def test_smaller_or_equal_it_stays(limit: int) -> None:
+    query = f"SELECT * {{?s ?p ?o}} LIMIT {limit} OFFSET 2"
+    assert sent(query) == query
+    found = checked(query)
+    assert (found.their_limit, found.limit_applied, found.rows) == (limit, limit, min(limit, 10))
+
+
+def test_that_of_a_subselect_is_not_the_outer_one() -> None:
+    inner = "SELECT * {{SELECT ?s {?s ?p ?o} LIMIT 5000}}"
+    assert sent(inner) == inner + "\nLIMIT 11"
+    exists = "SELECT * {?s ?p ?o FILTER EXISTS {{SELECT ?s {} LIMIT 1}}}"
+    assert sent(exists) == exists + "\nLIMIT 11"
+
+
+@pytest.mark.parametrize("query", ["ASK {?s ?p ?o}", "ASK {?s ?p ?o} LIMIT 5000", "ASK {{SELECT * {} LIMIT 99}}"])
+def test_ask_has_none(query: str) -> None:
+    assert sent(query) == query
+
+
+def test_a_count_stays_a_count() -> None:
+    query = "SELECT (COUNT(*) AS ?n) {?s ?p ?o}"
+    assert sent(query) == query + "\nLIMIT 11"
+    assert checked(query).variables == ("n",)
+
+
+def test_the_limit_of_a_graph_counts_solutions_and_says_so() -> None:
+    theirs = checked("CONSTRUCT {?s ?p ?o . ?o ?p ?s} WHERE {?s ?p ex:a} LIMIT 3")
+    assert (theirs.rows, theirs.limit_applied, theirs.warnings) == (10, 3, ())
+    ours = checked("CONSTRUCT WHERE {?s ex:p ex:a}")
+    assert [finding.code for finding in ours.warnings] == ["limit_counts_solutions"]
+
+
+def test_a_checked_query_passes_unchanged() -> None:
+    once = checked("SELECT * {?s ex:p ?o} # LIMIT")
+    assert check(once.query, LOCAL, 10).query == once.query
+
+
+def test_edits_are_made_in_place_and_places_can_be_told() -> None:
+    edits = [Edit(4, 6, "LONGER"), Edit(0, 0, "new "), Edit(9, 10, "")]
+    old = "0123456789abc"
+    new = rewritten(old, edits)
+    assert new == "new 0123LONGER678abc"
+    assert [original_offset(edits, new.index(char)) for char in "038a"] == [0, 3, 8, 10]
+    assert original_offset(edits, new.index("N")) == 4

@@ -1,0 +1,134 @@
+"""Classes and properties that nobody knows, told before anything runs, with what was probably meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from rbank_es.errors import QueryRefused
+from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql.guard import Surroundings, check
+from rbank_es.sparql.terms import TOLD
+
+EX = "http://ex/"
+VOCABULARY = Vocabulary(
+    (EX + name for name in ("Protein", "Gene", "ProteinFamily")),
+    (EX + name for name in ("encodes", "encodedBy", "memberOf", "name")),
+)
+LOCAL = Surroundings(prefixes={"ex": EX}, vocabulary=VOCABULARY)
+REMOTE = Surroundings(prefixes={"ex": EX}, vocabulary=VOCABULARY, remote=True)
+
+
+def refusal(query: str, surroundings: Surroundings = LOCAL) -> QueryRefused:
+    with pytest.raises(QueryRefused) as refused:
+        check(query, surroundings, 10)
+    assert refused.value.code == "unknown_term"
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "?x ex:encode ?y",
+        "?x ex:name/ex:encode ?y",
+        "?x ^(ex:name|ex:encode)+ ?y",
+        "?x !(ex:name|^ex:encode) ?y",
+        "?x a ex:Gene ; ex:name [ ex:encode ?y ]",
+        "?x ex:name (1 [ ex:encode ?y ])",
+        "OPTIONAL { ?x ex:encode ?y }",
+        "{ ?x ex:name ?y } UNION { ?x ex:encode ?y }",
+        "?x ex:name ?y MINUS { ?x ex:encode ?y }",
+        "?x ex:name ?y FILTER(?y = 1 || !EXISTS { ?x ex:encode ?y })",
+        "?x ex:name ?y FILTER NOT EXISTS { ?x ex:encode ?y }",
+        "BIND(EXISTS { ?x ex:encode ?y } AS ?z)",
+        "{ SELECT ?x { ?x ex:encode ?y } }",
+        "{ SELECT (COUNT(?x) AS ?n) { ?x ex:name ?y } HAVING (EXISTS { ?x ex:encode ?y }) }",
+        "GRAPH ?g { ?x ex:encode ?y }",
+    ],
+)
+def test_an_unknown_predicate_is_found_wherever_it_stands(pattern: str) -> None:
+    error = refusal(f"SELECT * {{ {pattern} }}")
+    assert "ex:encode (no property here)" in error.message
+    assert "ex:encodes" in error.hint
+    assert error.line == 1
+    assert error.column == f"SELECT * {{ {pattern} }}".index("ex:encode") + 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "unknown"),
+    [
+        ("?x a ex:Proteins", True),
+        ("?x rdf:type ex:Proteins", True),
+        ("?x a/rdfs:subClassOf* ex:Proteins", True),
+        ("?x (a|rdfs:subClassOf)+ ex:Proteins", True),
+        ("?x rdfs:subClassOf ex:Proteins", True),
+        ("?x ^rdfs:subClassOf+ ex:Proteins", True),
+        ("?x rdfs:domain|rdfs:range ex:Proteins", True),
+        ("?x rdfs:subPropertyOf* ex:Proteins", True),
+        ("?x a ex:Protein, ex:Proteins", True),
+        ("[] a ex:Proteins", True),
+        ("?x ex:name ex:Proteins", False),
+        ("?x a/ex:name ex:Proteins", False),
+        ("?x a|ex:name ex:Proteins", False),
+        ("?x ex:name/rdfs:subClassOf* ex:Proteins", False),
+        ("?x ^rdf:type ex:Proteins", False),
+        ("?x !a ex:Proteins", False),
+        ("ex:Proteins a ?x", False),
+        ("?x a ?c VALUES ?c { ex:Proteins }", False),
+        ("?x a ?c FILTER(?c = ex:Proteins)", False),
+        ("BIND(ex:Proteins AS ?c) ?x a ?c", False),
+        ("?x ?p ex:Proteins", False),
+        ("?x a rdfs:Class, owl:Class, ex:Gene", False),
+    ],
+)
+def test_a_class_is_checked_where_a_class_is_meant(pattern: str, unknown: bool) -> None:
+    query = f"SELECT * {{ {pattern} }}"
+    if unknown:
+        assert "ex:Proteins" in refusal(query).message
+    else:
+        assert check(query, LOCAL, 10)
+
+
+def test_the_description_of_an_endpoint_knows_classes_with_instances_only() -> None:
+    assert check("SELECT * { ?x rdfs:subClassOf ex:Proteins ; a/rdfs:subClassOf* ex:Sequence }", REMOTE, 10)
+    assert "ex:Proteins" in refusal("SELECT * { ?x a ex:Proteins }", REMOTE).message
+
+
+def test_all_unknown_terms_are_told_each_once_the_first_with_its_place() -> None:
+    error = refusal("SELECT *\n{ ?x a ex:Proteine ; ex:encodez ?y . ?z ex:encodez ?y ; ex:nom ?n }")
+    assert error.message == (
+        "unknown: ex:Proteine (no class here), ex:encodez (no property here), ex:nom (no property here)"
+    )
+    assert error.hint.startswith("instead of ex:Proteine try ex:Protein or ex:ProteinFamily; ")
+    assert "instead of ex:encodez try ex:encodes or ex:encodedBy" in error.hint
+    assert (error.line, error.column) == (2, 8)
+
+
+def test_so_many_unknown_terms_are_counted() -> None:
+    error = refusal("SELECT * { " + " ".join(f"?x ex:zzz{number} ?y ." for number in range(TOLD + 7)) + "}")
+    assert error.message.endswith("and 7 more")
+    assert error.message.count("no property here") == TOLD
+
+
+def test_suggestions_use_the_prefixes_of_the_query() -> None:
+    error = refusal(
+        "PREFIX bio: <http://ex/> SELECT * { ?x a bio:protein }", Surroundings(prefixes={}, vocabulary=VOCABULARY)
+    )
+    assert "bio:Protein" in error.hint
+
+
+def test_a_term_of_the_other_kind_is_told_as_what_it_is() -> None:
+    assert "?x a ex:Gene" in refusal("SELECT * { ?x ex:Gene ?y }").hint
+    assert "?x ex:encodes ?y" in refusal("SELECT * { ?x a ex:encodes }").hint
+
+
+def test_where_nothing_is_near_the_schema_is_recommended() -> None:
+    assert "look at the schema" in refusal("SELECT * { ?x <http://far/qqqqqqqq> ?y }").hint
+
+
+def test_the_template_of_a_construct_may_name_anything() -> None:
+    assert check("CONSTRUCT { ?x ex:mine ex:Mine ; a ex:Mine } WHERE { ?x ex:name ?y }", LOCAL, 10)
+    refusal("CONSTRUCT WHERE { ?x ex:mine ?y }")
+
+
+def test_without_a_vocabulary_nothing_is_checked() -> None:
+    assert check("SELECT * { ?x ex:anything ex:Thing ; a ex:Whatever }", Surroundings(prefixes={"ex": EX}), 10)
