@@ -68,10 +68,10 @@ WELL_KNOWN: dict[str, str] = {
 }
 """Prefixes that everybody reads the same way (source: prefix.cc, the Wikidata and UniProt query services)."""
 
-# SPARQL 1.1, 19.8: PN_CHARS_BASE, PN_CHARS; PN_PREFIX and PN_LOCAL without what needs an escape.
+# SPARQL 1.1, 19.8: PN_CHARS_BASE up to U+FFEF, PN_CHARS; PN_PREFIX and PN_LOCAL without escapes.
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
-    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
 )
 _CHARS = _BASE + "_0-9\u00b7\u0300-\u036f\u203f-\u2040-"
 _PREFIX = re.compile(f"[{_BASE}](?:[{_CHARS}.]{{0,62}}[{_CHARS}])?")

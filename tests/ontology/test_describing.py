@@ -54,7 +54,8 @@ def test_datatypes_are_ranges_and_no_classes() -> None:
 
 def test_properties_are_those_declared_used_or_constrained() -> None:
     schema = described("""
-        :eats a owl:ObjectProperty . :tom :sleepsIn :box . :chases rdfs:domain :Cat . :hunts rdfs:subPropertyOf :chases .
+        :eats a owl:ObjectProperty . :tom :sleepsIn :box . :chases rdfs:domain :Cat .
+        :hunts rdfs:subPropertyOf :chases .
         :Cat a rdfs:Class, sh:NodeShape ; sh:property [ sh:path :purrs ; sh:maxCount 1 ] .
     """)
     found = properties(schema)
@@ -114,7 +115,8 @@ def test_domain_and_range_from_restrictions() -> None:
         described("""
         :Cat rdfs:subClassOf [ owl:onProperty :eats ; owl:someValuesFrom :Fish ] .
         :Dog owl:equivalentClass [ owl:intersectionOf ( :Animal [ owl:onProperty :eats ; owl:allValuesFrom :Bone ] ) ] .
-        :Cow owl:intersectionOf ( :Animal [ owl:onProperty :eats ; owl:minQualifiedCardinality 1 ; owl:onClass :Grass ] ) .
+        :Cow owl:intersectionOf ( :Animal
+            [ owl:onProperty :eats ; owl:minQualifiedCardinality 1 ; owl:onClass :Grass ] ) .
         :Stone rdfs:subClassOf [ owl:onProperty :eats ; owl:maxCardinality 0 ] .
         :Ant rdfs:subClassOf [ owl:onProperty [ owl:inverseOf :eats ] ; owl:someValuesFrom :Bear ] .
     """)
@@ -168,8 +170,9 @@ def test_a_shape_that_another_names_holds_for_its_classes_too() -> None:
 
 def test_cardinalities_keep_the_stricter_of_two_and_count_all_values_only() -> None:
     schema = described("""
-        :Cat rdfs:subClassOf [ owl:onProperty :leg ; owl:cardinality 4 ], [ owl:onProperty :eye ; owl:minCardinality 1 ],
-            [ owl:onProperty :eye ; owl:minCardinality 2 ], [ owl:onProperty :eye ; owl:maxCardinality 3 ],
+        :Cat rdfs:subClassOf [ owl:onProperty :leg ; owl:cardinality 4 ],
+            [ owl:onProperty :eye ; owl:minCardinality 1 ], [ owl:onProperty :eye ; owl:minCardinality 2 ],
+            [ owl:onProperty :eye ; owl:maxCardinality 3 ],
             [ owl:onProperty :paw ; owl:qualifiedCardinality 2 ; owl:onClass :FrontPaw ],
             [ owl:onProperty :tail ; owl:maxQualifiedCardinality 1 ; owl:onClass :Tail ],
             [ owl:onProperty :ear ; owl:maxCardinality "many" ] .
@@ -333,7 +336,8 @@ def test_terms_with_an_iri_of_absurd_length_are_left_out() -> None:
 def test_deprecated_terms() -> None:
     found = classes(
         described("""
-        :Old a owl:Class ; owl:deprecated true . :Older a owl:DeprecatedClass . :New a owl:Class ; owl:deprecated false .
+        :Old a owl:Class ; owl:deprecated true . :Older a owl:DeprecatedClass .
+        :New a owl:Class ; owl:deprecated false .
         :Pending a owl:Class ; schema:isPartOf <http://pending.schema.org> .
     """)
     )

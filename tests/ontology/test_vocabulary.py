@@ -17,7 +17,8 @@ def vocabulary() -> Vocabulary:
         described("""
         :Cat a owl:Class . :House_Cat rdfs:subClassOf :Cat . :AHU a owl:Class ; rdfs:label "Air Handling Unit" .
         :tom a :Tomcat ; :sleepsIn :box . :hasPart a owl:ObjectProperty . :isPartOf a owl:ObjectProperty .
-        <http://example.org/farm#hasPart> a owl:ObjectProperty . :Zone a owl:Class . :Air_Temperature_Sensor a owl:Class .
+        <http://example.org/farm#hasPart> a owl:ObjectProperty . :Zone a owl:Class .
+        :Air_Temperature_Sensor a owl:Class .
     """)
     )
 

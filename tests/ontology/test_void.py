@@ -23,7 +23,8 @@ PREFIX sd: <http://www.w3.org/ns/sparql-service-description#>
 :one void:triples 700 ; void:classPartition :one-cat, :one-mouse, :one-empty ;
     void:propertyPartition [ void:property :chases ; void:triples 90 ], [ void:property :age ; void:triples 50 ] .
 :one-cat void:class :Cat ; void:entities 40 ;
-    void:propertyPartition [ void:property :chases ; void:triples 80 ; void:classPartition [ void:class :Mouse ; void:triples 70 ] ],
+    void:propertyPartition [ void:property :chases ; void:triples 80 ;
+            void:classPartition [ void:class :Mouse ; void:triples 70 ] ],
         [ void:property :age ; void:triples 40 ; ext:datatypePartition [ ext:datatype xsd:integer ] ],
         [ void:property :purrs ; void:triples 30 ] .
 :one-mouse void:class :Mouse ; void:entities 60 .
