@@ -215,8 +215,10 @@ class _Reader:
     # ------------------------------------------------ full stops and semicolons
 
     def _is_idle(self, piece: Piece, following: Piece) -> bool:
-        """Whether the piece only parts triples; where that is needed, `_part` does it anew."""
+        """Whether the piece says nothing. What parts triples is set anew by `_part` where it is needed."""
         frame = self._stack[-1]
+        if piece.kind == "symbol" and piece.text in ("+", "-") and frame.kind in ("values", "list"):
+            return True  # the sign of a number
         if piece.kind != "symbol" or frame.kind not in ("group", "node"):
             return False
         if piece.text == "." and frame.kind == "group":
