@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from rbank_es import limits
 from rbank_es.cli.context import parse_budget
 from rbank_es.context.build import BUDGETS, build_context
+from rbank_es.context.curated import TEXT_CHARS, parse_curated
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.ontology.loading import load_ontology
-from tests.cli_runner import SAMPLE, digest_of, fails, on_terminal, run
+from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, on_terminal, run
 
 TASK = "Which lights are in service today?"
 CURATED = '[[constraint]]\ntext = "Kilns are never sold."\n'
@@ -197,3 +199,22 @@ def test_a_budget_is_a_layer_and_a_number() -> None:
     for text in ("", "L1", "L1=", "L1=a", "L1=1.5", "L1=²"):
         with pytest.raises(BadInput, match="no budget"):
             parse_budget(text)
+
+
+# ---------------------------------------------------------------- the document
+
+DOCUMENT = (ROOT / "docs" / "context.md").read_text()
+
+
+def test_the_document_tells_the_budgets_as_they_are() -> None:
+    """Both presets, layer by layer."""
+    told = re.findall(r"^\| (base|L\d) \|.*\| ([\d,]+) \| ([\d,]+) \|$", DOCUMENT, re.MULTILINE)
+    budgets = [(layer, int(full.replace(",", "")), int(lean.replace(",", ""))) for layer, full, lean in told]
+    assert budgets == [(layer, size, BUDGETS["lean"][layer]) for layer, size in BUDGETS["full"].items()]
+
+
+def test_the_curated_file_in_the_document_is_one() -> None:
+    """The example can be copied, and has an entry of each kind."""
+    [example] = re.findall(r"^```toml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    assert {line.kind for line in parse_curated(example)} == {"constraint", "anti_pattern", "rubric"}
+    assert f"at most {TEXT_CHARS} characters" in DOCUMENT

@@ -10,7 +10,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.data import lights
-from tests.cli_runner import fails, on_terminal, run
+from rbank_es.sparql.findings import CODES
+from rbank_es.sparql.profiles import profile_named
+from tests.cli_runner import ROOT, fails, on_terminal, run
 
 KILNS = """\
 @prefix : <https://kilns.example/ns#> .
@@ -145,3 +147,31 @@ def test_a_cache_that_can_t_be_written_is_no_hindrance(place: Path) -> None:
     (place / "file").write_text("")
     env = {"RBANK_CACHE": os.fspath(place / "file" / "below")}
     assert [run("ontology", "kilns", "--json", cwd=place, env=env).json["cached"] for _ in range(2)] == [False, False]
+
+
+# ---------------------------------------------------------------- the document
+
+DOCUMENT = (ROOT / "docs" / "ontologies.md").read_text()
+
+
+def test_the_document_tells_the_limits_as_they_are() -> None:
+    """A limit that changes changes there, too."""
+    told = re.findall(r"^\| `([A-Z_]+)` \| ([\d,]+)(?: (MiB|s))? \|", DOCUMENT, re.MULTILINE)
+    units = {"MiB": limits.MIB, "s": 1, "": 1}
+    assert len(told) > 10
+    for name, number, unit in told:
+        assert int(number.replace(",", "")) * units[unit] == getattr(limits, name), name
+
+
+def test_the_document_lists_every_finding_in_its_own_words() -> None:
+    """The codes that a profile can refuse."""
+    section = DOCUMENT.split("| code | what was found |")[1].split("\n\n")[0]
+    assert dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)) == CODES
+
+
+def test_the_profile_in_the_document_is_one(tmp_path: Path) -> None:
+    """The example can be copied."""
+    [example] = re.findall(r"^```toml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    (tmp_path / "kilns.toml").write_text(example)
+    profile = profile_named(tmp_path / "kilns.toml")
+    assert (profile.name, set(profile.refuses)) == ("kilns", {"unbound_predicate", "graph_scan"})

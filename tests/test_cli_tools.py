@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from rbank_es.cli.tools import laid_out, parse_call
 from rbank_es.errors import BadInput
-from tests.cli_runner import SAMPLE, digest_of, fails, run
+from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, run
 
 QUERY = 'sparql_query {"query": "SELECT ?light WHERE { ?light a lt:Lighthouse } ORDER BY ?light"}'
 VOID = """\
@@ -65,6 +66,16 @@ def test_an_endpoint_has_no_graph_tools_and_its_manual_asks_nothing_of_it(place:
 def test_a_profile_of_an_endpoint_goes_by_its_name(place: Path) -> None:
     """`--endpoint uniprot` needs no URL."""
     assert run("tools", "--endpoint", "uniprot", "--json", cwd=place).json["source"]["id"] == "uniprot"
+
+
+def test_the_manual_in_the_documents_is_the_tools_own(place: Path) -> None:
+    """Words and results are generated; `python docs/make_tools.py` puts them in anew."""
+    spec = importlib.util.spec_from_file_location("make_tools", ROOT / "docs" / "make_tools.py")
+    assert spec is not None and spec.loader is not None
+    making = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(making)
+    document = making.DOCUMENT.read_text(encoding="utf-8")
+    assert making.replaced(document) == document
 
 
 # ---------------------------------------------------------------- calls

@@ -190,6 +190,18 @@ def test_commands_that_only_touch_the_log_load_nothing_heavy(tmp_path: Path) -> 
     assert heavy_after(commands(*lines), tmp_path) == set()
 
 
+def test_the_help_of_commands_for_agents_loads_nothing_heavy(tmp_path: Path) -> None:
+    lines = ("ontology --help", "context --help", "tools --help")
+    assert heavy_after(commands(*lines), tmp_path) == set()
+
+
+def test_a_graph_that_is_in_the_cache_is_shown_without_a_graph_library(tmp_path: Path) -> None:
+    code = f"import os; os.environ['RBANK_CACHE'] = {str(tmp_path / 'cache')!r}\n"
+    lines = ("ontology lights", "context --ont lights --task lights", "tools", "tools --call g_stats")
+    heavy_after(code + commands(lines[0]), tmp_path)
+    assert heavy_after(code + commands(*lines), tmp_path) == set()
+
+
 def test_ruff_bans_the_folders_as_top_level_imports() -> None:
     lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
     assert "TID251" in lint["select"]

@@ -175,6 +175,7 @@ def _constraints(schema: Schema) -> None:
     rows: list[list[Cell]] = [
         [SOURCES[source], *numbers.values()] for source, numbers in constraints_by_source(schema).items()
     ]
-    table(["found in", "domains", "ranges", "cardinalities"], rows, none="no domains, ranges or cardinalities")
+    headers = ["found in", "domains", "ranges", "cardinalities"]
+    table(headers, rows, flexible=["found in"], none="no domains, ranges or cardinalities")
     say()
     fields({name: number for name, number in axioms(schema).items() if number})
