@@ -13,7 +13,7 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PREFIXED = re.compile(r":([^\W\d][\w-]*)")
 _IDENTIFIER = re.compile(r"[^\W\d][\w-]*")
 _STOP_WORDS = STOP_WORDS["english-1"]
-_QUESTION = frozenset(["list", "name", "number", "return", "show", "find", "class", "property"])
+_QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "property"])
 """What questions ask with, and seldom about."""
 
 _NAMED = 1_000
@@ -30,15 +30,39 @@ class Task:
 
     def fit(self, iri: str, label: str = "") -> int:
         """How well a term fits: 0 not at all; more for a term that the task names, and for one with few other words."""
-        local = local_name(iri)
-        if local in self._named:
+        if local_name(iri) in self._named:
             return _NAMED
-        return max(self._overlap(_HUMPS.sub(" ", local)), self._overlap(label))
+        return max(self._overlap(words) for words in _wordings(iri, label))
 
-    def _overlap(self, words: str) -> int:
-        stems = _stems(words)
+    def words_of(self, iri: str, label: str = "") -> frozenset[str]:
+        """The words of the task that a term has, as stems."""
+        return self._stems & frozenset().union(*_wordings(iri, label))
+
+    def best(self, terms: Iterable[tuple[str, str]], most: int) -> list[int]:
+        """The places of the terms (IRI and label) that fit best, at most so many; of those that fit alike, the first.
+
+        A term with no word that a better one doesn't have comes after those that say something else of the task.
+        """
+        given = list(terms)
+        fits = [(self.fit(iri, label), -place) for place, (iri, label) in enumerate(given)]
+        ordered = [-place for _, place in sorted((fit for fit in fits if fit[0]), reverse=True)]
+        told: set[str] = set()
+        first: list[int] = []
+        rest: list[int] = []
+        for place in ordered:
+            words = self.words_of(*given[place])
+            (rest if words <= told and self.fit(*given[place]) < _NAMED else first).append(place)
+            told |= words
+        return [*first, *rest][:most]
+
+    def _overlap(self, stems: frozenset[str]) -> int:
         common = len(stems & self._stems)
         return 100 * common * common // len(stems) if common else 0
+
+
+def _wordings(iri: str, label: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of a term, as its name and as its label has them."""
+    return _stems(_HUMPS.sub(" ", local_name(iri))), _stems(label)
 
 
 def stem(word: str) -> str:

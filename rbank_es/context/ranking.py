@@ -74,6 +74,7 @@ class Ranked:
         self.core = tuple(info.iri for info in self.classes[:CORE_CLASSES])
         self.properties = self._properties(first)
         self.terms: tuple[ClassInfo | PropertyInfo, ...] = (*self.classes, *self.properties)
+        self.unspoken = self._others()
         iris = [info.iri for info in self.terms]
         if self.traffic:
             iris = [info.iri for info in self.classes[:_NAMING_TERMS]]
@@ -186,6 +187,12 @@ class Ranked:
                 info.uses,
             ),
         )
+
+    def _others(self) -> tuple[PropertyInfo, ...]:
+        """The properties that only name, explain or annotate."""
+        spoken = {info.iri for info in self.properties}
+        others = (info for info in self.schema.properties if info.iri not in spoken)
+        return _sorted((info for info in others if not _is_formal(info.iri, 0)), lambda info: (info.uses, info.triples))
 
     def _touch(self, info: PropertyInfo) -> int:
         """Core classes among the domains and ranges, over the number of domains; times 60, to stay in integers."""

@@ -139,9 +139,7 @@ def _names(ranked: Ranked, properties: Iterable[str]) -> list[str]:
 
 
 def _task_terms(ranked: Ranked, task: Task) -> list[str]:
-    """The terms that fit the task best; of those that fit alike, what comes first in the ranking."""
-    infos = ranked.terms
-    fits = [(task.fit(info.iri, info.label), -place) for place, info in enumerate(infos)]
-    best = sorted((fit for fit in fits if fit[0]), reverse=True)[:SLICE]
-    chosen = [infos[-place] for _, place in best]
+    """The terms that fit the task best, those that name and explain things among them."""
+    infos = (*ranked.terms, *ranked.unspoken)
+    chosen = [infos[place] for place in task.best(((info.iri, info.label) for info in infos), SLICE)]
     return [_class(ranked, info) if isinstance(info, ClassInfo) else _property(ranked, info) for info in chosen]

@@ -64,3 +64,20 @@ def test_a_name_with_fewer_other_words_fits_better_and_one_that_is_named_best() 
     fits = [task.fit(NS + name) for name in ("Tower_Floor_Plan", "Floor", "Floor_Covering")]
     assert fits == sorted(fits, reverse=True)
     assert len(set(fits)) == 3
+
+
+def test_terms_that_say_something_else_of_the_task_come_before_others_with_the_same_words() -> None:
+    terms = [(NS + name, "") for name in ("Protein", "Obsolete_Protein", "Taxon", "organism", "scientificName")]
+    best = Task("Give the scientific name of the organism of every protein.").best(terms, 4)
+    assert [terms[place][0].removeprefix(NS) for place in best] == [
+        "scientificName",
+        "Protein",
+        "organism",
+        "Obsolete_Protein",
+    ]
+
+
+def test_of_terms_that_fit_alike_those_that_stand_first_are_taken() -> None:
+    terms = [("https://a.example/Room", ""), ("https://b.example/Room", ""), ("https://c.example/Roof", "")]
+    assert Task("Which rooms?").best(terms, 1) == [0]
+    assert Task("Which rooms?").best(terms, 9) == [0, 1]

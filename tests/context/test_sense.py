@@ -197,6 +197,12 @@ def test_the_terms_of_a_task_get_a_line_of_their_own_where_asked_for() -> None:
     assert "For this task" not in card(BUILDING)
 
 
+def test_a_task_may_name_what_names_things() -> None:
+    schema = make(cls("Taxon"), prop("scientificName", "Taxon", uses=3), label_properties={iri("scientificName"): 3})
+    assert "scientificName" not in line_of(card(schema), PROPERTIES)
+    assert "scientificName" in line_of(card(schema, task="Which scientific name has it?"), "For this task: ")
+
+
 def test_a_graph_of_which_nothing_is_known_says_what_to_call() -> None:
     assert "sparql_schema()" in card(Schema())
 
