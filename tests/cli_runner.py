@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 COMMAND = (sys.executable, "-m", "rbank_es")
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "logs" / "sample"
+CACHE = ROOT / ".pytest_cache" / "graphs"
+"""Where commands keep parsed graphs, unless a test says otherwise: not in the home of whoever runs the tests."""
 TIMEOUT_S = 60
 PATIENCE_S = 5
 
@@ -49,7 +51,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a command: this process's, without what would change how output looks."""
     dropped = ("RBANK_HOME", "RBANK_DEBUG", "NO_COLOR", "COLUMNS", "LINES", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return kept | {"PYTHONPATH": str(ROOT)} | dict(extra or {})
+    return {"RBANK_CACHE": str(CACHE)} | kept | {"PYTHONPATH": str(ROOT)} | dict(extra or {})
 
 
 def run(

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import rbank_es.bank
+from tests.cli_runner import CACHE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
@@ -56,6 +57,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("RBANK_HOME", raising=False)
+    monkeypatch.setenv("RBANK_CACHE", str(CACHE))
     return tmp_path
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli_runner import CACHE
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.M | re.S)
@@ -23,12 +25,18 @@ TRAJECTORY = (
     '{"timestamp": "2026-01-31T12:00:00", "event_type": "run_start", "data": {"task": "What is a lamp?"}}\n'
     '{"timestamp": "2026-01-31T12:00:09", "event_type": "run_complete", "data": {"converged": true}}\n'
 )
+MODEL = """\
+@prefix : <https://lamps.example/ns#> .
+:Lamp a <http://www.w3.org/2002/07/owl#Class> .
+"""
+LAMPS = "<https://lamps.example/1> a <https://lamps.example/ns#Lamp> .\n"
+KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def run(command: str, cwd: Path) -> str:
     """What a command prints, run in a shell where `rbank-es` is the one under test."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "COLUMNS": "160", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PATH": path, "COLUMNS": "160", "PYTHONPATH": str(ROOT), "RBANK_CACHE": str(CACHE)}
     env.pop("RBANK_HOME", None)
     done = subprocess.run(command, shell=True, cwd=cwd, env=env, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, f"{command}\n{done.stderr}"
@@ -60,8 +68,9 @@ def folder(tmp_path: Path) -> Path:
 def test_it_shows_what_it_promises_in_order():
     """First the two commands, then a session, then commands for one's own bank, then a program."""
     assert [command.split()[:2] for command, _ in transcripts(CONSOLE[0])] == [["make", "demo"], ["make", "test"]]
-    assert len(CONSOLE) == 3 and len(PYTHON) == 1
-    assert README.index("## A session") < README.index("docs/dashboard.png") < README.index("## Your own bank")
+    assert len(CONSOLE) == 6 and len(PYTHON) == 1
+    titles = ("## A session", "## What an agent gets", "docs/dashboard.png", "## Your own bank", "## Map of the code")
+    assert sorted(titles, key=README.index) == list(titles)
 
 
 def test_the_session_shows_what_is_printed(folder: Path):
@@ -70,9 +79,27 @@ def test_the_session_shows_what_is_printed(folder: Path):
         assert lines_of(run(command, folder)) == lines_of(shown), command
 
 
+@pytest.mark.parametrize("block", CONSOLE[2:4], ids=["context", "tools"])
+def test_what_an_agent_gets_is_what_is_printed(block: str, folder: Path):
+    """Context and calls over the shipped ontology are exactly those shown; only keys of handles differ each time."""
+    for command, shown in transcripts(block):
+        printed = lines_of(KEY.sub("KEY", run(command, folder)))
+        assert printed == lines_of(KEY.sub("KEY", shown)), command
+
+
+def test_the_commands_for_ones_own_ontology_run(folder: Path):
+    """Files and directories are taken, and the manual of an endpoint asks nothing of it."""
+    (folder / "model.ttl").write_text(MODEL)
+    (folder / "data").mkdir()
+    (folder / "data" / "lamps.ttl").write_text(LAMPS)
+    for command, _ in transcripts(CONSOLE[4]):
+        run(command, folder)
+    assert "sparql_query(" in (folder / "manual.txt").read_text()
+
+
 def test_the_commands_for_ones_own_bank_run(folder: Path):
     """Import, append, search, log, show, verify and dashboard work as written, on files of the forms named."""
-    for command, _ in transcripts(CONSOLE[2]):
+    for command, _ in transcripts(CONSOLE[5]):
         run(command, folder)
     assert (folder / "mybank.html").stat().st_size > 100_000
 
