@@ -27,13 +27,15 @@ pytestmark = pytest.mark.xdist_group("wheel")
 def source_files(folder: str) -> Iterator[Path]:
     """The files of a source folder, each once: symlinks and caches are passed by."""
     for path in sorted((ROOT / folder).rglob("*")):
-        if path.is_file() and path == path.resolve() and "__pycache__" not in path.parts:
-            yield path.relative_to(ROOT / folder)
+        name = path.relative_to(ROOT / folder)
+        is_cache = any(part == "__pycache__" or part.startswith(".") for part in name.parts)
+        if path.is_file() and path == path.resolve() and not is_cache:
+            yield name
 
 
-def run(*command: str | Path, cwd: Path | None = None) -> str:
+def run(*command: str | Path, cwd: Path | None = None, **settings: str) -> str:
     # An interpreter's own settings must not leak into the environments made here.
-    env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")} | settings
     done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -93,6 +95,13 @@ def test_every_file_of_the_packages_is_in_the_wheel(names: set[str]) -> None:
     assert {name for name in names if ".dist-info/" not in name} == wanted, "see [tool.setuptools.package-data]"
 
 
+def test_the_shipped_data_are_in_the_wheel(names: set[str]) -> None:
+    """The ontology with all that was written about it, and the endpoint profiles."""
+    told = ("lights.ttl", "lights_guide.md", "lights_constraints.toml", "lights_seed.json", "lights_tasks.json")
+    wanted = {f"rbank_es/data/{name}" for name in (*told, "endpoints/uniprot.toml", "endpoints/wikidata.toml")}
+    assert wanted <= names, "see [tool.setuptools.package-data]"
+
+
 def test_the_licence_is_in_the_wheel(names: set[str], wheel: Path) -> None:
     [licence] = [name for name in names if name.endswith("LICENSE")]
     assert zipfile.ZipFile(wheel).read(licence) == (ROOT / "LICENSE").read_bytes()
@@ -138,6 +147,9 @@ def test_the_command_runs_from_the_wheel_with_core_dependencies_only(wheel: Path
     pip = (sys.executable, "-m", "pip", "--python", python)
     run(*pip, "install", "--no-deps", "--no-index", wheel)
     assert "Usage: rbank-es" in run(home / "bin/rbank-es", "--help", cwd=tmp_path)
+    count = 'sparql_query {"query": "SELECT (COUNT(?l) AS ?n) WHERE { ?l lt:status lt:Lit }"}'
+    tried = run(home / "bin/rbank-es", "tools", "--call", count, cwd=tmp_path, RBANK_CACHE=str(tmp_path / "cache"))
+    assert "over lights (600 triples)" in tried and '"rows": 1' in tried
     origin = "import rbank_es.projections, rbank_es.tools; print(rbank_es.__file__, rbank_es.tools.__file__)"
     assert all(Path(file).is_relative_to(home.resolve()) for file in run(python, "-c", origin, cwd=tmp_path).split())
     for top in ("projections", "tools", "pytest", "plotly"):
