@@ -45,11 +45,14 @@ class Naming:
         counts = Counter(short.partition(":")[0] for short in shorts if not short.startswith("<"))
         self.prefix = min(counts, key=lambda prefix: (-counts[prefix], prefix), default="")
         self.namespace = prefixes[self.prefix] if self.prefix else ""
+        self._names: dict[str, str] = {}
 
     def name(self, iri: str) -> str:
         """A term, on one line: `Room`, `soda:vav_C180`, `<http://…>`."""
-        short = plain(self._prefixes.shorten(iri))
-        return short.removeprefix(f"{self.prefix}:") if self.prefix else short
+        if iri not in self._names:
+            short = plain(self._prefixes.shorten(iri))
+            self._names[iri] = short.removeprefix(f"{self.prefix}:") if self.prefix else short
+        return self._names[iri]
 
 
 class Ranked:
@@ -67,6 +70,7 @@ class Ranked:
             self._users[use.property].append(use.cls)
         self._parents = {info.iri: info.parents for info in schema.classes}
         self._by_iri = {info.iri: info for info in schema.properties}
+        self._found_bounds: dict[tuple[str, str], list[str]] = {}
         self._ancestors: dict[str, set[str]] = {}
         self.traffic = self._traffic()
         first = {iri: place for place, iri in enumerate(reversed(observed), 1)}
@@ -120,11 +124,18 @@ class Ranked:
 
     def _bounds(self, info: PropertyInfo, side: Literal["domains", "ranges"]) -> list[str]:
         """What a property is bounded by; where it says nothing itself, what its superproperties say."""
+        key = (info.iri, side)
+        if key not in self._found_bounds:
+            self._found_bounds[key] = self._find_bounds(info, side)
+        return self._found_bounds[key]
+
+    def _find_bounds(self, info: PropertyInfo, side: Literal["domains", "ranges"]) -> list[str]:
         seen, generation = {info.iri}, [info]
         while generation:
             found = {bound.iri for one in generation for bound in getattr(one, side)} - names.ANYTHING
             if found:
-                return self.in_core_order([iri for iri in found if not found & self._above(iri)])
+                general = [iri for iri in found if not found & self._above(iri)]
+                return self.in_core_order(general or found)  # classes in a circle are all above each other
             parents = sorted({iri for one in generation for iri in one.parents} - seen)
             seen.update(parents)
             generation = [self._by_iri[iri] for iri in parents if iri in self._by_iri]

@@ -25,6 +25,7 @@ SLICE = 8
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)
 _START = "sparql_peek a term, then sparql_query."
 _FEWEST = 3
+_TERMS = 200  # more than any card shows
 
 
 def sense_card(
@@ -96,7 +97,7 @@ def _prefixes(ranked: Ranked) -> Iterator[str]:
     naming = ranked.naming
     if naming.prefix and len(naming.namespace) <= ENTRY_CHARS:
         yield f"{plain(naming.prefix)} <{plain(naming.namespace)}> (omitted below)"
-    used = dict.fromkeys(ranked.prefixes.shorten(info.iri).partition(":")[0] for info in ranked.terms)
+    used = dict.fromkeys(ranked.prefixes.shorten(info.iri).partition(":")[0] for info in ranked.terms[:_TERMS])
     for prefix in dict.fromkeys((*used, *sorted(ranked.prefixes))):
         namespace = ranked.prefixes.get(prefix, "")
         if namespace and prefix != naming.prefix and namespace not in _DECLARED_BY_ALL and len(prefix) <= ENTRY_CHARS:

@@ -146,6 +146,11 @@ def test_of_a_class_and_its_superclass_only_the_more_general_is_shown() -> None:
     assert line_of(card(schema), PROPERTIES) == "has (Thing1→Pump)"
 
 
+def test_classes_in_a_circle_of_subclasses_stay_on_the_card() -> None:
+    schema = make(cls("Egg", "Hen"), cls("Hen", "Egg"), prop("lays", "Egg Hen", "Egg Hen"))
+    assert line_of(card(schema), PROPERTIES) == "lays (Egg|Hen→same)"
+
+
 def test_a_property_with_many_steps_is_shown_as_declared() -> None:
     points = [f"Sensor{n}" for n in range(3)]
     schema = make(
