@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from rbank_es.errors import BadInput
 
@@ -20,6 +21,7 @@ class Address:
         import httpx
 
         try:
+            urlsplit(url)  # knows a broken host where httpx takes it for a name
             self.url = httpx.URL(url).copy_with(fragment=None)
             self.host = self.url.host
         except (httpx.InvalidURL, ValueError):

@@ -82,11 +82,11 @@ class JsonBody:
         return Content(variables, rows_of(variables, self._bindings))
 
     def _variables(self) -> tuple[str, ...]:
-        try:
-            return content_of_json(self._head + "]}}").variables
-        except NotResults:
-            # The head comes after the results, and never came.
-            return tuple(dict.fromkeys(name for binding in self._bindings for name in binding))
+        with suppress(NotResults):
+            if variables := content_of_json(self._head + "]}}").variables:
+                return variables
+        # The head comes after the results, and never came.
+        return tuple(dict.fromkeys(name for binding in self._bindings for name in binding))
 
     def _decoded(self, data: bytes, *, final: bool = False) -> str:
         try:

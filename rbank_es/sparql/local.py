@@ -49,8 +49,9 @@ class LocalEngine(Engine):
         """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
         request = Request(query, form, caps, not names_graphs(query))
         with self._lock:
+            worker = self._ready()
             began = time.perf_counter()
-            response = self._ask(request)
+            response = self._ask(worker, request)
             duration_s = time.perf_counter() - began
         if response.answer is None:
             raise _failure(response)
@@ -72,8 +73,7 @@ class LocalEngine(Engine):
         worker = self._worker
         return worker.pid if worker is not None and worker.alive else None
 
-    def _ask(self, request: Request) -> Response:
-        worker = self._ready()
+    def _ask(self, worker: WorkerProcess, request: Request) -> Response:
         try:
             return worker.ask(request)
         except OutOfTime:

@@ -16,7 +16,7 @@ AGAIN = frozenset((429, 502, 503, 504))
 
 CHEAPER = "make the query cheaper: name classes and properties, filter early, a smaller LIMIT, no unbound predicate"
 
-_NO_TEXT = re.compile(r"<(script|style)\b.*?</\1", re.IGNORECASE | re.DOTALL)
+_NO_TEXT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<(?![a-zA-Z][\w+.-]*:)[a-zA-Z/!?][^<>]*>")
 _UNSHOWABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202e\u2066-\u2069]+")
 

@@ -43,6 +43,15 @@ class _TurnedAway(Exception):
         super().__init__(failure.message)
 
 
+class _Redirected(Exception):
+    """An endpoint's word that the answer lies elsewhere."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self.location: str = response.headers["location"]
+        super().__init__(self.location)
+
+
 class RemoteEngine(Engine):
     """Sends queries to one endpoint, one at a time; threads wait for each other, and a query's time begins after that.
 
@@ -126,11 +135,13 @@ class RemoteEngine(Engine):
     def _try(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[Content, bool]:
         request = self._request(query, form, deadline)
         for _ in range(limits.ENDPOINT_REDIRECTS + 1):
-            response = self._sent(request, deadline)
             try:
-                if not response.has_redirect_location:
-                    return self._content(response, form, caps, deadline)
-                request = self._redirected(request, response, deadline)
+                response = self._sent(request, deadline)
+            except _Redirected as redirected:
+                request = self._followed(request, redirected, deadline)
+                continue
+            try:
+                return self._content(response, form, caps, deadline)
             finally:
                 response.close()
         message = f"the endpoint redirected more than {limits.ENDPOINT_REDIRECTS} times"
@@ -168,6 +179,8 @@ class RemoteEngine(Engine):
                 headers={"User-Agent": self.agent, "Accept-Encoding": "gzip"},
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 limits=httpx.Limits(max_connections=1),
+                # Before httpx reads the place, for it fails at what is none.
+                event_hooks={"response": [_tell_redirect]},
                 follow_redirects=False,
                 trust_env=False,
             )
@@ -190,21 +203,20 @@ class RemoteEngine(Engine):
                 raise _timeout(deadline) from None
             raise _TurnedAway(self._unreachable(error)) from None
 
-    def _redirected(self, request: httpx.Request, response: httpx.Response, deadline: Deadline) -> httpx.Request:
+    def _followed(self, request: httpx.Request, redirected: _Redirected, deadline: Deadline) -> httpx.Request:
         """The request that a redirect asks for, where it stays with the endpoint."""
         import httpx
 
         try:
-            target = request.url.join(response.headers["location"])
+            target = request.url.join(redirected.location)
             same, place = self.address.is_same_place(target), shown(target)
         except (httpx.InvalidURL, ValueError):
-            same, place = False, "what is no URL"
+            raise _elsewhere("what is no URL") from None
         if not same:
-            message = f"the endpoint redirects to {place[: limits.ENDPOINT_MESSAGE_CHARS]}; nothing was sent there"
-            raise QueryFailed("redirected", message, "if that is the endpoint that is meant, give its URL instead")
+            raise _elsewhere(place)
         target = target.copy_with(userinfo=self.address.url.userinfo)
         headers = {name: request.headers[name] for name in ("Accept", "Content-Type") if name in request.headers}
-        if response.status_code == 303:
+        if redirected.status == 303:
             return self._built("GET", target, deadline, {"Accept": headers["Accept"]})
         return self._built(request.method, target, deadline, headers, request.content or None)
 
@@ -244,6 +256,11 @@ class RemoteEngine(Engine):
         message = self.address.without_secrets(_message(response, deadline))
         failure = failure_of(status, message, asked_s)
         return _TurnedAway(failure, asked_s) if status in AGAIN else failure
+
+
+def _tell_redirect(response: httpx.Response) -> None:
+    if response.has_redirect_location:
+        raise _Redirected(response)
 
 
 def _read(body: AnswerBody, response: httpx.Response, caps: Caps, deadline: Deadline) -> str:
@@ -301,7 +318,7 @@ def _message(response: httpx.Response, deadline: Deadline) -> str:
 
 
 def _is_partial(response: httpx.Response) -> bool:
-    """Whether the endpoint says that it stopped at its own time limit, as Virtuoso does in a header, with status 200."""
+    """Whether the endpoint says that it stopped at its own time limit: Virtuoso does so in a header of a 200."""
     return bool(response.headers.get("x-sql-state", "").startswith("S1T"))
 
 
@@ -321,6 +338,11 @@ def _timeout(deadline: Deadline) -> QueryFailed:
     else:
         message = f"the endpoint began to answer, then sent nothing for {limits.ENDPOINT_READ_S:g} s"
     return QueryFailed("timeout", message, CHEAPER)
+
+
+def _elsewhere(place: str) -> QueryFailed:
+    message = f"the endpoint redirects to {place[: limits.ENDPOINT_MESSAGE_CHARS]}; nothing was sent there"
+    return QueryFailed("redirected", message, "if that is the endpoint that is meant, give its URL instead")
 
 
 def _no_results(error: NotResults) -> QueryFailed:

@@ -1,4 +1,4 @@
-"""What the tools and the context see of a local ontology or of an endpoint: a guarded way to query it, and its schema."""
+"""What the tools and the context see of an ontology or an endpoint: a guarded way to query it, and its schema."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from rbank_es.sparql.answers import Answer
 from rbank_es.sparql.engine import Caps, Engine
 from rbank_es.sparql.guard import Checked, Surroundings, check
 from rbank_es.sparql.profiles import LOCAL, Profile, profile_named
+
+UNLIMITED = 10**9
+"""More solutions than any local query comes to within its time limit."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +52,23 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             BadInput: `rows` or `timeout_s` is out of range.
         """
         caps = self._caps(rows, timeout_s)
-        checked = check(text, self.surroundings, rows)
+        checked = self._checked(text, rows)
         answer = self.engine.run(checked.query, checked.form, msgspec.structs.replace(caps, rows=checked.rows))
         return checked, answer
 
     def close(self) -> None:
         """Let go of the engine's process or connections; the next query opens them again."""
         self.engine.close()
+
+    def _checked(self, text: str, rows: int) -> Checked:
+        checked = check(text, self.surroundings, rows)
+        if self.kind == "remote" or checked.form not in ("construct", "describe"):
+            return checked
+        # LIMIT counts solutions, of which any number may make one triple: with it, nobody could tell whether the graph
+        # is whole. Here the engine itself stops at so many triples, so nothing needs to stop it before.
+        warnings = tuple(each for each in checked.warnings if each.code != "limit_counts_solutions")
+        unlimited = check(text, self.surroundings, UNLIMITED)
+        return msgspec.structs.replace(unlimited, rows=rows, warnings=warnings)
 
     def _caps(self, rows: int, timeout_s: float | None) -> Caps:
         if not 1 <= rows <= limits.QUERY_ROWS:
@@ -117,10 +130,15 @@ def _local(ontology: Ontology) -> Source:
 def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
     from rbank_es.sparql.remote import RemoteEngine
 
+    from rbank_es.sparql.address import Address
+
+    if "://" in endpoint:
+        Address(endpoint)  # what it says of a bad URL shows no credentials
     profile = profile_named(endpoint)
     if not profile.url:
         raise BadInput(f"the profile {profile.name!r} names no endpoint; give a URL")
     engine = RemoteEngine(profile.url, contact=contact)
+    profile = msgspec.structs.replace(profile, url=engine.address.shown)
     schema = _described(void)
     surroundings = Surroundings(
         prefixes={**(schema.prefixes if schema else {}), **profile.prefixes},

@@ -1,0 +1,555 @@
+"""The remote engine's side of the protocol: what it sends, how it reads, waits, follows and gives up."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from rbank_es import __version__, limits
+from rbank_es.errors import BadInput, QueryFailed
+from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form
+from rbank_es.sparql.engine import Caps
+from rbank_es.sparql.refused import readable
+from rbank_es.sparql.remote import RemoteEngine
+from rbank_es.sparql.waiting import retry_after_s
+from tests.sparql.fault_server import GOOD, GOOD_XML, HEAD, JSON, ROW, XML
+
+URL = "http://endpoint.example/sparql"
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+NT = "application/n-triples"
+Reply = httpx.Response | Exception
+ONE = Cell("literal", "one")
+
+
+class Endpoint:
+    """An endpoint that gives its replies in turn, on a clock that only sleeping moves."""
+
+    def __init__(self, *replies: Reply | Callable[[httpx.Request], Reply], url: str = URL, **settings: str) -> None:
+        self.replies = list(replies)
+        self.asked: list[httpx.Request] = []
+        self.slept: list[float] = []
+        self.now = 0.0
+        self.engine = RemoteEngine(
+            url,
+            transport=httpx.MockTransport(self._reply),
+            sleep=self._sleep,
+            clock=lambda: self.now,
+            calendar=lambda: NOW,
+            **settings,
+        )
+
+    def run(self, query: str = "SELECT * {}", form: Form = "select", **caps: float) -> Answer:
+        return self.engine.run(query, form, Caps(**caps))  # type: ignore[arg-type]
+
+    def failure(self, query: str = "SELECT * {}", form: Form = "select", **caps: float) -> QueryFailed:
+        with pytest.raises(QueryFailed) as failed:
+            self.run(query, form, **caps)
+        assert failed.value.hint
+        return failed.value
+
+    def _reply(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        made = reply(request) if callable(reply) else reply
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def ok(body: bytes = GOOD, media: str = JSON, **headers: str) -> Callable[[httpx.Request], httpx.Response]:
+    return status(200, body, media, **headers)
+
+
+def status(
+    code: int, body: bytes = b"", media: str = "text/plain", **headers: str
+) -> Callable[[httpx.Request], httpx.Response]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda request: httpx.Response(code, headers={"content-type": media, **named}, stream=Pieces([body]))
+
+
+class Pieces(httpx.SyncByteStream):
+    """A body in pieces; what is an exception in it is raised."""
+
+    def __init__(self, pieces: list[bytes | Exception]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+
+# ---------------------------------------------------------------- what is sent
+
+
+def test_a_short_query_goes_by_get_and_keeps_what_the_url_asks_besides() -> None:
+    endpoint = Endpoint(ok(), url=URL + "?default-graph-uri=http%3A%2F%2Fg")
+    endpoint.run("SELECT ?x { ?x <http://e.org/ü&?> 'a+b' }")
+    (request,) = endpoint.asked
+    assert (request.method, request.content) == ("GET", b"")
+    assert dict(request.url.params) == {
+        "default-graph-uri": "http://g",
+        "query": "SELECT ?x { ?x <http://e.org/ü&?> 'a+b' }",
+    }
+
+
+@pytest.mark.parametrize(("filler", "method"), [("x" * 1_000, "GET"), ("x" * 2_000, "POST"), ("ü" * 500, "POST")])
+def test_a_query_that_is_long_as_it_is_sent_goes_by_post(filler: str, method: str) -> None:
+    endpoint = Endpoint(ok())
+    query = f"SELECT * {{}} # & + {filler}"
+    endpoint.run(query)
+    (request,) = endpoint.asked
+    assert request.method == method
+    if method == "POST":
+        assert request.headers["content-type"] == "application/x-www-form-urlencoded"
+        assert httpx.QueryParams(request.content.decode())["query"] == query
+        assert str(request.url) == URL
+
+
+@pytest.mark.parametrize(
+    ("form", "accept"),
+    [
+        ("select", "application/sparql-results+json, application/sparql-results+xml;q=0.5"),
+        ("ask", "application/sparql-results+json, application/sparql-results+xml;q=0.5"),
+        ("construct", "application/n-triples, text/turtle;q=0.8"),
+        ("describe", "application/n-triples, text/turtle;q=0.8"),
+    ],
+)
+def test_what_is_accepted_depends_on_the_form(form: Form, accept: str) -> None:
+    endpoint = Endpoint(status(400))
+    endpoint.failure(form=form)
+    assert endpoint.asked[0].headers["accept"] == accept
+
+
+def test_the_user_agent_names_the_release_and_whom_to_write_to() -> None:
+    endpoint = Endpoint(ok(), contact="mailto:me@example.org")
+    endpoint.run()
+    assert endpoint.asked[0].headers["user-agent"] == f"rbank-es/{__version__} (mailto:me@example.org)"
+    with pytest.raises(BadInput):
+        Endpoint(ok(), contact="two\r\nlines: here")
+
+
+def test_cookies_are_not_kept() -> None:
+    endpoint = Endpoint(ok(set_cookie="session=1; Path=/"))
+    endpoint.run()
+    endpoint.run()
+    assert "cookie" not in endpoint.asked[1].headers
+
+
+def test_the_environment_names_no_proxy_and_no_password(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    (tmp_path / "netrc").write_text("machine endpoint.example login me password secret")  # type: ignore[operator]
+    monkeypatch.setenv("NETRC", f"{tmp_path}/netrc")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    endpoint = Endpoint(ok())
+    assert endpoint.run().rows == ((ONE,),)
+    assert "authorization" not in endpoint.asked[0].headers
+
+
+@pytest.mark.parametrize(
+    "url", ["", "sparql", "ftp://e.org/", "file:///etc/passwd", "http://", "http://[", "http://xn--/", "//e.org/"]
+)
+def test_only_http_and_https_urls_are_endpoints(url: str) -> None:
+    with pytest.raises(BadInput):
+        RemoteEngine(url)
+
+
+def test_credentials_are_sent_and_never_shown() -> None:
+    url = "http://me:s3cret@endpoint.example/sparql?key=t0ken"
+    replies = (
+        status(400, b"bad key=t0ken of s3cret"),
+        httpx.ConnectError("s3cret at me"),
+        status(302, location="http://elsewhere.example/?key=t0ken"),
+    )
+    messages = ""
+    for reply in replies:
+        endpoint = Endpoint(reply, url=url)
+        failed = endpoint.failure()
+        messages += f"{failed} {failed.message} {failed.hint} {endpoint.engine.address.shown}"
+        assert endpoint.asked[0].headers["authorization"].startswith("Basic ")
+        assert endpoint.asked[0].url.params["key"] == "t0ken"
+    with pytest.raises(BadInput) as refused:
+        RemoteEngine("ftp://me:s3cret@endpoint.example/?t0ken")
+    messages += str(refused.value)
+    assert ("s3cret" in messages, "t0ken" in messages) == (False, False)
+
+
+# ---------------------------------------------------------------- what is read
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        (GOOD, JSON),
+        (GOOD, "application/json; charset=utf-8"),
+        (GOOD, "text/plain"),
+        (GOOD, ""),
+        (b"\xef\xbb\xbf\n " + GOOD, JSON),
+        (GOOD_XML, XML),
+        (GOOD_XML, "text/xml"),
+        (GOOD_XML, JSON),
+        (GOOD, XML),
+    ],
+)
+def test_results_are_read_as_what_they_are(body: bytes, media: str) -> None:
+    answer = Endpoint(ok(body, media)).run()
+    assert (answer.form, answer.variables, answer.rows, answer.truncated) == ("select", ("x",), ((ONE,),), "")
+
+
+@pytest.mark.parametrize("media", [NT, "text/turtle", "text/plain", ""])
+@pytest.mark.parametrize("form", ["construct", "describe"])
+def test_graphs_are_read_as_rows_of_three(form: Form, media: str) -> None:
+    answer = Endpoint(ok(b'<http://e.org/a> <http://e.org/p> "one" .\n', media)).run(form=form)
+    row = (Cell("iri", "http://e.org/a"), Cell("iri", "http://e.org/p"), ONE)
+    assert (answer.form, answer.variables, answer.rows) == (form, TRIPLE, (row,))
+    assert Endpoint(ok(b"", media or NT)).run(form=form).rows == ()
+
+
+def test_compressed_bodies_are_read() -> None:
+    assert Endpoint(ok(gzip.compress(GOOD), content_encoding="gzip")).run().rows == ((ONE,),)
+
+
+def test_yes_and_no_are_read() -> None:
+    assert Endpoint(ok(b'{"head":{},"boolean":false}')).run(form="ask").boolean is False
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "form"),
+    [
+        (b"<!DOCTYPE html><html><body>Login</body></html>", "text/html", "select"),
+        (b"<!DOCTYPE html><html><body>Login</body></html>", JSON, "select"),
+        (b"<html><body><br>Login</body></html>", XML, "select"),
+        (b"Please log in", "text/html", "ask"),
+        (b"<html><body>Login</body></html>", "text/html", "construct"),
+        (b"<html><body>Login</body></html>", NT, "construct"),
+        (b"x\none\n", "text/csv", "select"),
+        (b'{"error": "no"}', "application/json", "select"),
+        (b'{"head":{},"boolean":true}', JSON, "select"),
+        (GOOD, JSON, "ask"),
+        (GOOD, JSON, "construct"),
+        (b"\x00\x01", "application/octet-stream", "select"),
+    ],
+)
+def test_what_is_no_answer_to_the_query_is_told(body: bytes, media: str, form: Form) -> None:
+    assert Endpoint(ok(body, media)).failure(form=form).code == "not_sparql"
+
+
+def test_a_coding_that_was_not_asked_for_is_told() -> None:
+    assert Endpoint(ok(GOOD, content_encoding="br")).failure().code == "not_sparql"
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "form"),
+    [
+        (b"", JSON, "select"),
+        (GOOD[:-1], JSON, "select"),
+        (HEAD + ROW + b",", JSON, "select"),
+        (HEAD + ROW + b"The SPARQL operation has been cancelled", JSON, "select"),
+        (GOOD_XML[:-9], XML, "select"),
+        (GOOD_XML[:-40] + b"Timed out", XML, "select"),
+        (b"Virtuoso S1T00 Error: time limit", JSON, "select"),
+        (b'<http://e.org/a> <http://e.org/p> "one" .\n<http://e.org/b> <http', NT, "construct"),
+        (b'<http://e.org/a> <http://e.org/p> "one" .\nTimed out', "text/turtle", "describe"),
+    ],
+)
+def test_a_whole_body_that_is_not_whole_is_never_a_short_answer(body: bytes, media: str, form: Form) -> None:
+    endpoint = Endpoint(ok(body, media))
+    assert endpoint.failure(form=form).code == "cut_answer"
+    assert len(endpoint.asked) == 1
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(GOOD)[:-4], gzip.compress(GOOD)[:20], b"no gzip at all"])
+def test_compressed_data_that_is_cut_or_broken_is_never_a_short_answer(packed: bytes) -> None:
+    assert Endpoint(ok(packed, content_encoding="gzip")).failure().code == "cut_answer"
+
+
+def test_an_answer_that_says_it_is_partial_is_not_used() -> None:
+    partial = ok(x_sql_state="S1TAT", x_sql_message="RC...: Returning incomplete results")
+    assert Endpoint(partial).failure().code == "cut_answer"
+
+
+def test_a_connection_that_breaks_amid_the_answer_is_told() -> None:
+    for error in (httpx.RemoteProtocolError("peer closed"), httpx.ReadError("reset")):
+        broken = httpx.Response(200, headers={"content-type": JSON}, stream=Pieces([HEAD, error]))
+        endpoint = Endpoint(broken)
+        assert endpoint.failure().code == "cut_answer"
+        assert len(endpoint.asked) == 1
+
+
+# ---------------------------------------------------------------- caps
+
+
+def many(rows: int) -> bytes:
+    return HEAD + b",".join([ROW] * rows) + b"]}}"
+
+
+@pytest.mark.parametrize(("rows", "truncated"), [(2, "rows"), (3, "")])
+def test_one_row_more_than_the_cap_is_noticed_and_dropped(rows: int, truncated: str) -> None:
+    answer = Endpoint(ok(many(3))).run(rows=rows)
+    assert (len(answer.rows), answer.truncated) == (rows, truncated)
+
+
+def test_no_more_is_read_than_the_rows_that_may_be_kept_and_one() -> None:
+    endless = [HEAD, *[ROW + b","] * 5, AssertionError("read on")]
+    for media, pieces in (
+        (JSON, endless),
+        (NT, [f"<a:{n}> <b:b> <c:c> .\n".encode() for n in range(5)] + endless[-1:]),
+    ):
+        response = httpx.Response(200, headers={"content-type": media}, stream=Pieces(pieces))
+        answer = Endpoint(response).run(form="select" if media == JSON else "construct", rows=3)
+        assert (len(answer.rows), answer.truncated) == (3, "rows")
+
+
+def test_at_the_cap_of_bytes_the_whole_rows_before_it_are_the_answer() -> None:
+    answer = Endpoint(ok(many(1_000))).run(rows=10_000, size_bytes=2_000)
+    assert answer.truncated == "bytes"
+    assert answer.rows == ((ONE,),) * len(answer.rows)
+    assert 40 < len(answer.rows) < 60
+    lines = "".join(f"<a:{n}> <b:b> <c:c> .\n" for n in range(1_000)).encode()
+    graph = Endpoint(ok(lines, NT)).run(form="construct", rows=10_000, size_bytes=2_000)
+    assert (graph.truncated, len(graph.rows) > 10) == ("bytes", True)
+
+
+def test_a_body_of_exactly_the_cap_is_whole() -> None:
+    body = GOOD + b" " * 500
+    assert Endpoint(ok(body)).run(size_bytes=len(body)).truncated == ""
+    cut = Endpoint(ok(body)).run(size_bytes=len(body) - 1)
+    assert (cut.truncated, cut.rows) == ("bytes", ((ONE,),))
+
+
+def test_long_values_are_clipped_and_counted() -> None:
+    answer = Endpoint(ok()).run(cell_chars=2)
+    assert (answer.rows, answer.clipped) == (((Cell("literal", "on"),),), 1)
+
+
+# ---------------------------------------------------------------- errors and waiting
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (400, "bad_query"),
+        (401, "endpoint_error"),
+        (403, "endpoint_error"),
+        (404, "endpoint_error"),
+        (406, "endpoint_error"),
+        (414, "bad_query"),
+        (500, "endpoint_error"),
+        (304, "endpoint_error"),
+        (418, "endpoint_error"),
+    ],
+)
+def test_a_status_that_is_no_success_is_told_with_the_endpoints_words_and_not_tried_again(
+    code: int, expected: str
+) -> None:
+    endpoint = Endpoint(status(code, b"because of <b>this</b>", "text/html"))
+    failed = endpoint.failure()
+    assert (failed.code, str(code) in failed.message, "because of this" in failed.message) == (expected, True, True)
+    assert (len(endpoint.asked), endpoint.slept) == (1, [])
+
+
+def test_an_endpoints_message_is_shortened_and_shows_no_markup_and_no_control_characters() -> None:
+    page = b"<html><style>b{}</style><script>alert('<b>')</script>\x1b[31mOh\xe2\x80\xae &lt;no&gt;\r\n<b\nc='d'>x</b>"
+    assert readable(page) == "[31mOh <no> x"
+    assert readable(b"Unknown prefix in <http://e.org/a> \xff") == "Unknown prefix in <http://e.org/a> \ufffd"
+    assert len(readable(b"word " * 1_000)) == limits.ENDPOINT_MESSAGE_CHARS
+    assert len(readable(b"<a" * 100_000)) == limits.ENDPOINT_MESSAGE_CHARS
+    long = Endpoint(status(400, b"x" * 10**6)).failure()
+    assert len(long.message) < limits.ENDPOINT_MESSAGE_CHARS + 60
+
+
+@pytest.mark.parametrize("code", [429, 502, 503, 504])
+def test_a_call_that_was_turned_away_is_tried_again_after_one_second_then_two(code: int) -> None:
+    endpoint = Endpoint(status(code), status(code), ok())
+    assert endpoint.run().rows == ((ONE,),)
+    assert endpoint.slept == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(429, "too_many_requests"), (502, "endpoint_error"), (503, "endpoint_error")]
+)
+def test_tries_are_bounded(code: int, expected: str) -> None:
+    endpoint = Endpoint(status(code, b"busy"))
+    failed = endpoint.failure()
+    assert (failed.code, "busy" in failed.message) == (expected, True)
+    assert len(endpoint.asked) == 1 + limits.ENDPOINT_RETRIES
+    assert endpoint.failure().code == expected
+
+
+def test_the_endpoint_says_how_long_to_wait() -> None:
+    date = "Wed, 02 Jan 2030 03:04:12 GMT"
+    endpoint = Endpoint(status(429, retry_after="5"), status(503, retry_after=date), ok())
+    assert endpoint.run().rows == ((ONE,),)
+    assert endpoint.slept == [5.0, 7.0]
+
+
+def test_nobody_waits_longer_than_the_limit_or_past_the_deadline() -> None:
+    for asked, timeout_s in (("31", 300.0), ("20", 10.0), ("99999999999999", 300.0)):
+        endpoint = Endpoint(status(429, retry_after=asked))
+        failed = endpoint.failure(timeout_s=timeout_s)
+        assert (failed.code, "asks to wait" in failed.message) == ("too_many_requests", True)
+        assert (len(endpoint.asked), endpoint.slept) == (1, [])
+    late = Endpoint(status(503))
+    assert late.failure(timeout_s=2.5).code == "endpoint_error"
+    assert late.slept == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        (" 12 ", 12.0),
+        ("Wed, 02 Jan 2030 03:05:05 GMT", 60.0),
+        ("Wed, 02 Jan 2030 03:05:05 -0000", 60.0),
+        ("Wed, 02 Jan 2030 04:05:05 +0100", 60.0),
+        ("Tue, 01 Jan 2030 00:00:00 GMT", 0.0),
+        ("-5", None),
+        ("1.5", None),
+        ("soon", None),
+        ("٣", None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
+    assert retry_after_s({"retry-after": value}, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError("refused"), httpx.ConnectTimeout("slow"), httpx.ReadError("reset")]
+)
+def test_an_endpoint_that_can_not_be_reached_is_tried_again(error: Exception) -> None:
+    endpoint = Endpoint(error, ok())
+    assert endpoint.run().rows == ((ONE,),)
+    down = Endpoint(error)
+    failed = down.failure()
+    assert (failed.code, "http://endpoint.example/sparql" in failed.message) == ("unreachable", True)
+    assert len(down.asked) == 1 + limits.ENDPOINT_RETRIES
+
+
+def test_after_a_read_timeout_nothing_is_tried_again() -> None:
+    for reply in (
+        httpx.ReadTimeout("silence"),
+        httpx.Response(200, headers={"content-type": JSON}, stream=Pieces([HEAD, httpx.ReadTimeout("silence")])),
+    ):
+        endpoint = Endpoint(reply)
+        assert endpoint.failure().code == "timeout"
+        assert len(endpoint.asked) == 1
+
+
+def test_the_deadline_holds_between_two_pieces() -> None:
+    def drip() -> Iterator[bytes]:
+        yield HEAD
+        while True:
+            endpoint.now += 1
+            yield ROW + b","
+
+    class Drip(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            return drip()
+
+    endpoint = Endpoint(httpx.Response(200, headers={"content-type": JSON}, stream=Drip()))
+    assert endpoint.failure(timeout_s=5, rows=1_000).code == "timeout"
+    assert endpoint.now <= 6
+
+
+def test_the_times_that_the_transport_is_given() -> None:
+    endpoint = Endpoint(status(503), ok())
+    endpoint.run(timeout_s=3)
+    first, second = (request.extensions["timeout"] for request in endpoint.asked)
+    assert (first["connect"], second["connect"], second["write"]) == (3, 2, 2)
+    # Once the answer has begun, the next piece must come within the limit of reading.
+    assert second["read"] == 2
+    before: list[float] = []
+    long = Endpoint(lambda request: before.append(request.extensions["timeout"]["read"]) or ok()(request))
+    long.run(timeout_s=100)
+    times = long.asked[0].extensions["timeout"]
+    assert (times["connect"], before, times["read"]) == (limits.ENDPOINT_CONNECT_S, [100], limits.ENDPOINT_READ_S)
+
+
+# ---------------------------------------------------------------- redirects
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("location", ["/new?query=1", "http://endpoint.example:80/new?query=1"])
+def test_a_redirect_within_the_endpoint_is_followed(code: int, location: str) -> None:
+    endpoint = Endpoint(status(code, location=location), ok(), url="http://me:s3cret@endpoint.example/sparql")
+    assert endpoint.run().rows == ((ONE,),)
+    second = endpoint.asked[1]
+    assert (second.method, second.url.raw_path) == ("GET", b"/new?query=1")
+    assert second.headers["accept"] == endpoint.asked[0].headers["accept"]
+    assert second.headers["authorization"] == endpoint.asked[0].headers["authorization"]
+
+
+@pytest.mark.parametrize(("code", "method"), [(301, "POST"), (302, "POST"), (303, "GET"), (307, "POST"), (308, "POST")])
+def test_a_redirected_post_stays_one_except_where_the_answer_lies_elsewhere(code: int, method: str) -> None:
+    endpoint = Endpoint(status(code, location="/new"), ok())
+    endpoint.run("SELECT * {} #" + "x" * 3_000)
+    first, second = endpoint.asked
+    assert (second.method, second.content) == (method, first.content if method == "POST" else b"")
+    assert second.headers.get("content-type") == (first.headers["content-type"] if method == "POST" else None)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://elsewhere.example/sparql",
+        "https://endpoint.example/sparql",
+        "http://endpoint.example:8080/sparql",
+        "//elsewhere.example/sparql",
+        "http://endpoint.example@elsewhere.example/",
+        "file:///etc/passwd",
+        "http://[",
+        "http://xn--/",
+    ],
+)
+def test_a_redirect_to_anywhere_else_is_told_and_not_followed(location: str) -> None:
+    endpoint = Endpoint(status(302, location=location), ok())
+    failed = endpoint.failure()
+    assert (failed.code, "nothing was sent" in failed.message) == ("redirected", True)
+    assert len(endpoint.asked) == 1
+
+
+def test_redirects_are_bounded() -> None:
+    endpoint = Endpoint(status(302, location="/sparql"))
+    assert endpoint.failure().code == "redirected"
+    assert len(endpoint.asked) == 1 + limits.ENDPOINT_REDIRECTS
+
+
+# ---------------------------------------------------------------- the engine
+
+
+def test_a_closed_engine_opens_again_when_used() -> None:
+    endpoint = Endpoint(ok())
+    endpoint.run()
+    endpoint.engine.close()
+    endpoint.engine.close()
+    assert endpoint.run().rows == ((ONE,),)
+
+
+def test_an_endpoint_has_one_request_at_a_time() -> None:
+    busy, most = 0, 0
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        threading.Event().wait(0.02)
+        busy -= 1
+        return ok()(request)
+
+    endpoint = Endpoint(reply)
+    threads = [threading.Thread(target=endpoint.run) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(endpoint.asked), most) == (5, 1)

@@ -1,0 +1,309 @@
+"""Answers as text and back, and bodies as they come in: nothing is lost, nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.sparql.answers import TRIPLE, Answer, Cell
+from rbank_es.sparql.bodies import Body, JsonBody, TriplesBody, XmlBody
+from rbank_es.sparql.engine import Caps
+from rbank_es.sparql.keeping import Keeper
+from rbank_es.sparql.results import Content, NotResults, content_of_json, from_json, size_of, to_json
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+IRIS = TEXT.map(lambda text: f"http://example.org/{text}")
+CELLS = st.one_of(
+    IRIS.map(lambda iri: Cell("iri", iri)),
+    TEXT.map(lambda label: Cell("bnode", label)),
+    TEXT.map(lambda text: Cell("literal", text)),
+    st.tuples(TEXT, st.sampled_from(["en", "de-AT"])).map(lambda pair: Cell("literal", *pair)),
+    st.tuples(TEXT, IRIS).map(lambda pair: Cell("literal", pair[0], "", pair[1])),
+)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Answer:
+    form = draw(st.sampled_from(["select", "ask", "construct", "describe"]))
+    if form == "ask":
+        return Answer(form="ask", boolean=draw(st.booleans()))
+    variables = draw(st.lists(TEXT, unique=True, max_size=4).map(tuple)) if form == "select" else TRIPLE
+    values = st.none() | CELLS if form == "select" else CELLS
+    rows = draw(st.lists(st.tuples(*[values] * len(variables)), max_size=5).map(tuple))
+    truncated, clipped = draw(st.sampled_from(["", "rows", "bytes"])), draw(st.integers(0, 9))
+    return Answer(form=form, variables=variables, rows=rows, truncated=truncated, clipped=clipped)
+
+
+@given(answers())
+def test_an_answer_comes_back_from_its_text_as_it_was(answer: Answer) -> None:
+    assert from_json(to_json(msgspec.structs.replace(answer, duration_s=1.5))) == answer
+
+
+@given(answers().filter(lambda answer: answer.form != "ask"))
+def test_the_bytes_that_are_counted_are_those_of_the_text(answer: Answer) -> None:
+    empty = len(to_json(msgspec.structs.replace(answer, rows=())).encode())
+    counted = sum(size_of(answer.variables, row) for row in answer.rows)
+    assert len(to_json(answer).encode()) == empty + counted - bool(answer.rows)
+
+
+def test_the_text_is_what_the_standard_says() -> None:
+    row = (Cell("iri", "http://e.org/a"), None, Cell("literal", "x", "en"), Cell("literal", "1", "", "http://e.org/t"))
+    text = to_json(Answer(form="select", variables=("a", "b", "c", "d"), rows=(row,)))
+    assert json.loads(text) == {
+        "head": {"vars": ["a", "b", "c", "d"]},
+        "results": {
+            "bindings": [
+                {
+                    "a": {"type": "uri", "value": "http://e.org/a"},
+                    "c": {"type": "literal", "value": "x", "xml:lang": "en"},
+                    "d": {"type": "literal", "value": "1", "datatype": "http://e.org/t"},
+                }
+            ]
+        },
+    }
+    assert json.loads(to_json(Answer(form="ask", boolean=False))) == {"head": {}, "boolean": False}
+
+
+def test_triples_are_bindings_and_the_form_says_so() -> None:
+    cell = Cell("iri", "http://e.org/a")
+    document = json.loads(to_json(Answer(form="describe", variables=TRIPLE, rows=((cell, cell, cell),))))
+    assert document["form"] == "describe"
+    assert list(document["results"]["bindings"][0]) == ["subject", "predicate", "object"]
+
+
+def test_other_servers_documents_are_read_whatever_else_is_in_them() -> None:
+    document = {
+        "head": {"vars": ["x", "x", "t"], "link": ["http://e.org/"]},
+        "truncated": True,
+        "results": {
+            "distinct": False,
+            "bindings": [
+                {
+                    "x": {"type": "typed-literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#string"},
+                    "t": {
+                        "type": "triple",
+                        "value": {
+                            "subject": {"type": "bnode", "value": "b"},
+                            "predicate": {"type": "uri", "value": "http://e.org/p"},
+                            "object": {"type": "literal", "value": 'a"b', "xml:lang": "en", "datatype": None},
+                        },
+                    },
+                }
+            ],
+        },
+    }
+    row = (Cell("literal", "1"), Cell("literal", '<<( _:b <http://e.org/p> "a\\"b"@en )>>'))
+    assert content_of_json(json.dumps(document)) == Content(("x", "t"), (row,))
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ("", False),
+        ('{"head":{"vars":["x"]},"results":{"bindings":[{"x"', False),
+        ('{"head":{},"boolean":true}extra', False),
+        (b"\xff\xfe", False),
+        ("[]", True),
+        ('{"error":"no"}', True),
+        ('{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"uri","value":5}}]}}', True),
+        ('{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"odd","value":"a"}}]}}', True),
+        ('{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"triple","value":{}}}]}}', True),
+        ('{"head":' * 100_000, False),
+        ('{"a":' + "[" * 100_000, False),
+    ],
+)
+def test_a_text_that_is_no_document_of_results_is_told_from_one_that_was_cut(text: str, complete: bool) -> None:
+    with pytest.raises(NotResults) as refused:
+        from_json(text)
+    assert refused.value.complete == complete
+
+
+# ---------------------------------------------------------------- caps
+
+
+def literals(*texts: str) -> list[tuple[Cell]]:
+    return [(Cell("literal", text),) for text in texts]
+
+
+def kept(caps: Caps, *texts: str) -> Answer:
+    keeper = Keeper(["x"], caps)
+    for row in literals(*texts):
+        if not keeper.add(row):
+            break
+    return keeper.answer("select")
+
+
+@pytest.mark.parametrize(("rows", "truncated"), [(0, "rows"), (1, "rows"), (2, ""), (3, "")])
+def test_rows_are_kept_up_to_the_cap_and_the_answer_says_whether_there_were_more(rows: int, truncated: str) -> None:
+    answer = kept(Caps(rows=rows), "a", "b")
+    assert (len(answer.rows), answer.truncated) == (min(rows, 2), truncated)
+
+
+@given(st.lists(TEXT, max_size=20), st.integers(0, 1_500))
+def test_the_text_of_an_answer_is_never_larger_than_its_cap(texts: list[str], size_bytes: int) -> None:
+    answer = kept(Caps(rows=100, size_bytes=size_bytes), *texts)
+    assert [row[0].value for row in answer.rows] == texts[: len(answer.rows)]
+    assert (answer.truncated == "bytes") == (len(answer.rows) < len(texts))
+    frame = len(to_json(Answer(form="construct", variables=("x",), truncated="bytes", clipped=10**6)))
+    assert not answer.rows or len(to_json(answer).encode()) <= max(size_bytes, frame)
+
+
+def test_the_largest_answer_fits_into_a_payload_of_the_log_whatever_characters_it_is_made_of() -> None:
+    answer = kept(Caps(rows=10**6, cell_chars=2_000), *["\x01" * 3_000] * 1_000)
+    assert answer.truncated == "bytes"
+    assert limits.RESULT_BYTES * 0.99 < len(to_json(answer)) <= limits.RESULT_BYTES
+    assert len(msgspec.json.encode(to_json(answer))) <= limits.PAYLOAD_BYTES
+
+
+def test_long_values_are_clipped_and_counted() -> None:
+    answer = kept(Caps(cell_chars=3), "abc", "abcd", "abcdefgh")
+    assert [row[0].value for row in answer.rows] == ["abc", "abc", "abc"]
+    assert answer.clipped == 2
+    # What was cut in a row that is not there says nothing.
+    assert kept(Caps(rows=1, cell_chars=1), "a", "bb").clipped == 0
+
+
+# ---------------------------------------------------------------- bodies, piece by piece
+
+ROWS = (
+    (Cell("iri", "http://e.org/a}"), Cell("literal", 'x\n<b>&"é]{', "en")),
+    (Cell("bnode", "b0"), None),
+    (None, Cell("literal", "1", "", "http://www.w3.org/2001/XMLSchema#integer")),
+)
+WHOLE = Content(("s", "o"), ROWS)
+AS_JSON = to_json(Answer(form="select", variables=("s", "o"), rows=ROWS)).encode()
+AS_XML = """<?xml version="1.0" encoding="utf-8"?>
+<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="s"/><variable name="o"/></head><results>
+<result><binding name="s"><uri>http://e.org/a}</uri></binding>
+<binding name="o"><literal xml:lang="en">x\n&lt;b&gt;&amp;"é]{</literal></binding></result>
+<result><binding name="s"><bnode>b0</bnode></binding></result>
+<result><binding name="o"><literal datatype="http://www.w3.org/2001/XMLSchema#integer">1</literal></binding></result>
+</results></sparql>""".encode()
+each_kind = pytest.mark.parametrize(("kind", "data"), [(JsonBody, AS_JSON), (XmlBody, AS_XML)])
+
+
+def fed(kind: type[Body], data: bytes, step: int = 10**6) -> Body:
+    body = kind()
+    for start in range(0, len(data), step):
+        body.feed(data[start : start + step])
+    return body
+
+
+@each_kind
+@pytest.mark.parametrize("step", [1, 2, 7, 10**6])
+def test_a_body_is_the_same_in_whatever_pieces_it_comes(kind: type[Body], data: bytes, step: int) -> None:
+    body = fed(kind, data, step)
+    assert body.whole_rows == 3
+    assert body.finish() == WHOLE
+
+
+@each_kind
+def test_wherever_a_body_is_cut_it_can_not_seem_whole_and_has_the_rows_before_the_cut(
+    kind: type[Body], data: bytes
+) -> None:
+    for cut in range(len(data.rstrip())):
+        part = fed(kind, data[:cut]).part()
+        assert part.rows == ROWS[: len(part.rows)]
+        with pytest.raises(NotResults) as refused:
+            fed(kind, data[:cut]).finish()
+        assert not refused.value.complete
+    assert fed(kind, data[: data.index(b"http://www.w3.org/2001")]).part().rows == ROWS[:2]
+
+
+@pytest.mark.parametrize(
+    "between",
+    ['{"type":"uri"}', "", "],[", ",,", ",3,", ',"x",'],
+)
+def test_json_with_something_wrong_between_bindings_is_refused(between: str) -> None:
+    row = '{"x":{"type":"uri","value":"a"}}'
+    data = f'{{"head":{{"vars":["x"]}},"results":{{"bindings":[{row}{between}{row}]}}}}'.encode()
+    with pytest.raises(NotResults):
+        fed(JsonBody, data).finish()
+
+
+def test_json_whose_head_comes_last_is_read_too() -> None:
+    data = b'{"results":{"bindings":[{"x":{"type":"uri","value":"a"}}]},"head":{"vars":["y","x"]}}'
+    assert fed(JsonBody, data).finish() == Content(("y", "x"), ((None, Cell("iri", "a")),))
+    assert fed(JsonBody, data[:60]).part() == Content(("x",), ((Cell("iri", "a"),),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), [(JsonBody, b'{"boolean":true}'), (XmlBody, b"<sparql><boolean>true</boolean></sparql>")]
+)
+def test_yes_and_no_are_read(kind: type[Body], data: bytes) -> None:
+    assert fed(kind, data).finish().boolean is True
+    assert fed(kind, data.replace(b"true", b"false")).finish().boolean is False
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<!DOCTYPE html><html></html>",
+        b"<html><p>one<br></html>",
+        b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;">]><sparql>&b;</sparql>',
+        '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE x [<!ENTITY a "b">]><sparql/>'.encode("utf-16"),
+        b"<sparql><results><result><binding name='x'><triple/></binding></result></results></sparql>",
+        b"<sparql/>",
+    ],
+)
+def test_xml_that_is_html_or_brings_its_own_entities_is_refused(data: bytes) -> None:
+    with pytest.raises(NotResults) as refused:
+        fed(XmlBody, data).finish()
+    assert refused.value.complete
+
+
+TRIPLES = b'<http://e.org/a> <http://e.org/p> "x" .\n<http://e.org/a> <http://e.org/p> _:b .\n'
+TURTLE = b'@prefix e: <http://e.org/> .\ne:a e:p "x" , "y" ;\n  e:q e:long ,\n    <relative> .\n'
+
+
+def triples(syntax: str, data: bytes) -> TriplesBody:
+    body = TriplesBody(syntax, "http://e.org/sparql")  # type: ignore[arg-type]
+    body.feed(data)
+    return body
+
+
+def test_triples_are_rows_each_once() -> None:
+    content = triples("n-triples", TRIPLES + TRIPLES.splitlines(keepends=True)[0]).finish()
+    assert content.variables == TRIPLE
+    assert [row[2].kind for row in content.rows if row[2]] == ["literal", "bnode"]
+    objects = [row[2].value for row in triples("turtle", TURTLE).finish().rows if row[2]]
+    assert objects == ["x", "y", "http://e.org/long", "http://e.org/relative"]
+
+
+def test_lines_of_triples_are_counted_as_they_come_each_once() -> None:
+    body = triples("n-triples", TRIPLES[:-10])
+    assert body.whole_rows == 1
+    body.feed(TRIPLES[-10:] + TRIPLES)
+    assert body.whole_rows == 2
+
+
+def test_triples_that_were_cut_are_those_before_the_cut_and_no_name_is_shortened() -> None:
+    whole = triples("turtle", TURTLE).finish().rows
+    for cut in range(len(TURTLE) - 2):
+        part = triples("turtle", TURTLE[:cut]).part().rows
+        assert part == whole[: len(part)]
+
+
+@pytest.mark.parametrize(
+    ("syntax", "data"), [("n-triples", TRIPLES), ("turtle", b'<http://e.org/a> <http://e.org/p> "x" , <y> .\n')]
+)
+def test_triples_that_end_amid_a_statement_are_refused(syntax: str, data: bytes) -> None:
+    for cut in range(1, len(data.splitlines(keepends=True)[0]) - 2):
+        with pytest.raises(NotResults):
+            triples(syntax, data[:cut]).finish()
+
+
+def test_what_the_log_holds_is_read_in_later_releases() -> None:
+    text = (
+        '{"head":{"vars":["subject","predicate","object"]},"results":{"bindings":[{"subject":{"type":"bnode",'
+        '"value":"b"},"predicate":{"type":"uri","value":"http://e.org/p"},"object":{"type":"literal","value":"v",'
+        '"xml:lang":"en"}}]},"form":"construct","truncated":"rows","clipped":2}'
+    )
+    row = (Cell("bnode", "b"), Cell("iri", "http://e.org/p"), Cell("literal", "v", "en"))
+    assert to_json(from_json(text)) == text
+    assert from_json(text) == Answer(form="construct", variables=TRIPLE, rows=(row,), truncated="rows", clipped=2)
