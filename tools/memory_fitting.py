@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rbank_es import limits
 from rbank_es.bank import cut
 from rbank_es.tools.encoding import size
 
@@ -39,7 +40,7 @@ def _cut_hits(hits: Sequence[dict[str, Any]], *, desc: int = 0, title: int | Non
         {
             **hit,
             "title": hit["title"] if title is None else _cut(hit["title"], title),
-            "desc": _cut(hit["desc"], desc if desc >= DESC_CHARS else 0),
+            "desc": _cut(hit["desc"], desc if desc >= min(DESC_CHARS, len(hit["desc"])) else 0),
         }
         for hit in hits
     ]
@@ -52,12 +53,18 @@ def fit_items(items: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]
     """
     if size(items) <= room:
         return list(items)
-    bare = [{name: item[name] for name in ("id", "title", "content")} for item in items]
+    items = [_with_few_tags(item) for item in items]
+    bare = [{"id": item["id"], "title": item["title"], "content": item["content"], "truncated": True} for item in items]
     for shown, names in ((items, ("content",)), (items, ("content", "desc", "title")), (bare, ("content", "title"))):
         chars = _chars_of_items(shown, names, room)
         if chars is not None:
             return _cut_items(shown, names, chars)
     return [{"id": item["id"], "truncated": True} for item in items]
+
+
+def _with_few_tags(item: dict[str, Any]) -> dict[str, Any]:
+    kept = [tag for tag in item["tags"] if len(tag) <= limits.ITEM_TAG_CHARS][: limits.ITEM_TAGS]
+    return item if kept == item["tags"] else {**item, "tags": kept, "truncated": True}
 
 
 def _chars_of_items(items: Sequence[dict[str, Any]], names: Sequence[str], room: int) -> int | None:

@@ -33,8 +33,8 @@ NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stan
 UNKNOWN = "no memory has this id"
 PROPOSED = "it was proposed in this run, and nothing is stored before the run is judged"
 
-SHOWN_ID_CHARS = 64
-"""What an answer shows of the id of an item that it doesn't give."""
+SHOWN_ID_CHARS = 80
+"""An id that needs more is shown by its beginning, where it is named beside other things."""
 
 
 class MemoryTools:
@@ -112,7 +112,7 @@ class MemoryTools:
         if not given:
             raise _unavailable(refused)
         content = given[0]["content"]
-        body = {"id": given[0]["id"], "quote": "", "length": len(content), "truncated": False}
+        body = {"id": clipped(given[0]["id"]), "quote": "", "length": len(content), "truncated": False}
         body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2)
         body["truncated"] = body["quote"] != content
         event = self._read([given[0]["id"]], "quote", len(body["quote"]))
@@ -289,8 +289,8 @@ def _item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def clipped(id: str) -> str:
-    """An id as an answer shows it: those of imports can be long."""
-    return id if len(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS - 1] + CUT
+    """An id as it is shown beside other things: those of imports can be long."""
+    return id if size(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS // 2] + CUT
 
 
 def _handle_chars(content: str) -> int:
