@@ -20,6 +20,8 @@ from rbank_es.context.guide import guide_summary
 from rbank_es.data import LIGHTS, lights, shipped
 from rbank_es.errors import BadInput
 from rbank_es.importers import import_paths
+from rbank_es.ontology.loading import load_ontology
+from rbank_es.tools.toolbox import Toolbox, build_tools
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMESPACE = "https://lights.example/ns#"
@@ -284,3 +286,36 @@ def test_a_path_is_given_only_to_what_ships():
     for name in ("darks.ttl", "../limits.py", "endpoints", ""):
         with pytest.raises(BadInput, match="comes with rbank-es"):
             shipped(name)
+
+
+# ---------------------------------------------------------------- as an agent would ask
+
+
+@pytest.fixture(scope="module")
+def toolbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
+    folder = tmp_path_factory.mktemp("data")
+    ontology = load_ontology(lights().ontology, cache=folder / "cache")
+    with Bank.create(folder / "bank") as bank, build_tools(bank, run="run-1", ontology=ontology) as box:
+        yield box
+
+
+def plain(cell: list[Any]) -> Any:
+    """What `sparql_slice` shows of a cell of an answer."""
+    return int(cell[1]) if cell[0] == "num" and cell[1] == int(cell[1]) else cell[1]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task["id"])
+def test_the_tools_give_the_answer_of_a_task(task: dict[str, Any], toolbox: Toolbox):
+    """The gold query through `sparql_query` and `sparql_slice`: the same rows, as plain values."""
+    handle = toolbox.call("sparql_query", {"query": task["gold_sparql"]})
+    assert handle["ok"] and handle["rows"] == len(task["answer"])
+    rows = toolbox.call("sparql_slice", {"result": handle})["rows"]
+    assert sorted(list(row.values()) for row in rows) == sorted([plain(cell) for cell in row] for row in task["answer"])
+
+
+@pytest.mark.parametrize("query", GUIDE_QUERIES, ids=lambda query: query[:40])
+def test_every_query_of_the_guide_passes_the_guard_as_it_stands(query: str, toolbox: Toolbox):
+    """No PREFIX is needed, no term is unknown, and rows come back."""
+    handle = toolbox.call("sparql_query", {"query": query})
+    assert handle["ok"] and handle["rows"] > 0
+    assert {warning["code"] for warning in handle.get("warnings", ())} <= {"order_without_limit"}
