@@ -25,7 +25,8 @@ def peek_class(body: dict[str, Any], look: Looking, room: Room, iri: str, n: int
     deep = look.tables is not None and not look.tables.instances(iri)
     add_instances(body, look, room, iri, n, subclasses=deep)
     if deep and body["instances"]:
-        room.say(body, "note", f"instances of subclasses only: query ?x a/rdfs:subClassOf* {body['uri']}", NOTE_CHARS)
+        note = "instances of subclasses only: query ?x a/rdfs:subClassOf* "
+        body["note"] = note + (body["uri"] if len(note + body["uri"]) <= NOTE_CHARS else "this class")
     elif not body["instances"]:
         body["note"] = "no instances here; output_mode='schema' tells what is declared"
 
