@@ -159,6 +159,17 @@ def test_memory_tools_read_a_copy_of_the_bank_and_leave_it_as_it_is(place: Path)
     assert "recorded in a temporary copy of sample" in words
 
 
+def test_a_bank_that_can_only_be_read_serves_as_well(place: Path, tmp_path: Path) -> None:
+    """The copy can be written to, whatever the permissions of the bank are."""
+    bank = tmp_path / "bank"
+    shutil.copytree(place / "logs" / "sample", bank)
+    for path in (*bank.iterdir(), bank):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    [call] = called(place, "--bank", str(bank), "--call", 'mem_search {"q": "lights"}')
+    bank.chmod(0o755)
+    assert call["result"]["hits"]
+
+
 def test_without_a_bank_there_is_nothing_to_remember(place: Path) -> None:
     """The temporary bank is empty."""
     [call] = called(place, "--call", 'mem_search {"q": "lights"}')

@@ -139,11 +139,14 @@ def _scratch(given: str | None) -> Iterator[Bank]:
 
 
 def _copy(name: str, place: Path) -> None:
-    """A copy of a bank's directory, without what is derived from the log."""
+    """A copy of a bank's directory, without what is derived from the log, that can be written to if that one can't."""
     source = directory_of(name)
     if not source.is_dir():
         raise BankNotFound(str(source))
-    shutil.copytree(source, place, ignore=shutil.ignore_patterns("derived", "lock"))
+    place.mkdir()
+    for path in source.iterdir():
+        if path.is_file() and path.name != "lock":
+            shutil.copyfile(path, place / path.name)
 
 
 def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str | None, *, naive: bool) -> Toolbox:
