@@ -101,8 +101,8 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
         refuse_unknown(tree, surroundings.vocabulary, known, places, whole=not surroundings.remote)
     change = limited(tree, query, rows)
     edits = [*_declarations(tree, known), *plain_edits(tokens), *([change.edit] if change.edit else [])]
+    _confirm(query, [*edits, *edits_for_judge(tokens)], tree.form, change)
     text = rewritten(query, edits)
-    _confirm(query, rewritten(query, [*edits, *edits_for_judge(tokens)]), edits, tree.form, change)
     graphs = None if surroundings.remote else surroundings.graphs
     found = (*findings(tree, graphs), *_about_limit(tree, change))
     refuses = surroundings.profile.refuses
@@ -152,9 +152,9 @@ def _declarations(tree: Query, known: Mapping[str, str]) -> list[Edit]:
     return [Edit(0, 0, "".join(lines))] if lines else []
 
 
-def _confirm(query: str, text: str, edits: list[Edit], form: Form, change: Limited) -> None:
-    """Raise unless the other parser reads the same form and outer LIMIT in `text`, which is `query` with `edits`."""
-    judgement = judge(text)
+def _confirm(query: str, edits: list[Edit], form: Form, change: Limited) -> None:
+    """Raise unless the other parser reads the form and the outer LIMIT that are meant in a query with its edits."""
+    judgement = judge(rewritten(query, edits))
     if not judgement.error and (judgement.form, judgement.limit) == (form, change.applied):
         return
     line, column = Lines(query).of(min(original_offset(edits, judgement.offset), len(query)))

@@ -27,10 +27,18 @@ _lock = Lock()
 
 
 def edits_for_judge(tokens: tuple[Token, ...]) -> Iterator[Edit]:
-    """What has to change for rdflib alone, in the same length: in 7.6 a negative decimal is a TypeError to it."""
-    for sign, number in pairwise(tokens):
-        if sign.is_symbol("-") and number.kind == "number" and not number.between:
-            yield Edit(sign.offset, sign.end, "+")
+    """What has to change for rdflib alone, where it (7.6) reads less than SPARQL 1.1 has.
+
+    A negative decimal is a TypeError to it; and between a path and its `*`, or a string and its language or datatype,
+    it wants nothing to stand.
+    """
+    for left, right in pairwise(tokens):
+        if left.is_symbol("-") and right.kind == "number" and not right.between:
+            yield Edit(left.offset, left.end, "+")
+        ends_path = left.kind in ("iri", "name") or left.text in (")", "a")
+        of_string = right.kind == "language" or right.is_symbol("^^") or left.is_symbol("^^")
+        if right.between and (of_string or (ends_path and right.is_symbol("*", "+", "?"))):
+            yield Edit(right.offset - len(right.between), right.offset, "")
 
 
 class Judgement(NamedTuple):

@@ -15,14 +15,23 @@ class Edit(NamedTuple):
 
 
 def rewritten(text: str, edits: Sequence[Edit]) -> str:
-    """A text with its edits made; they must not overlap. Those at the same place are made in the order given."""
+    """A text with its edits made: what is put in before what is replaced there; of two that overlap the first."""
     return "".join(_pieces(text, edits))
+
+
+def _ordered(edits: Sequence[Edit]) -> list[Edit]:
+    """Edits by their places, those at one and the same place in the order given, without what others have replaced."""
+    ordered: list[Edit] = []
+    for edit in sorted(edits, key=lambda edit: edit[:2]):
+        if not ordered or edit.start >= ordered[-1].end:
+            ordered.append(edit)
+    return ordered
 
 
 def _pieces(text: str, edits: Sequence[Edit]) -> Iterator[str]:
     """What stays and what is new, in turns."""
     done = 0
-    for edit in sorted(edits, key=lambda edit: edit.start):
+    for edit in _ordered(edits):
         yield text[done : edit.start]
         yield edit.text
         done = edit.end
@@ -32,7 +41,7 @@ def _pieces(text: str, edits: Sequence[Edit]) -> Iterator[str]:
 def original_offset(edits: Sequence[Edit], offset: int) -> int:
     """The place in the old text of a place in the new one; within something new, where that was put."""
     grown = 0
-    for edit in sorted(edits, key=lambda edit: edit.start):
+    for edit in _ordered(edits):
         begins = edit.start + grown
         if offset < begins:
             break
