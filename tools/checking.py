@@ -30,7 +30,9 @@ def checks(pattern: Pattern, terms: Terms, fault: str, prefixes: Mapping[str, st
         others = {prefix: space for prefix, space in WELL_KNOWN.items() if space not in own.values()}
         looking = _Looking(pattern, terms, Prefixes({**others, **own}).shorten)
         yield from looking.spelling()
-        yield from looking.subclasses()
+        if any(each.instances for each in terms.schema.classes):
+            yield from looking.subclasses()
+            yield from looking.unused()
         yield from looking.directions()
     if fault in _BY_FAULT:
         yield _BY_FAULT[fault]
@@ -72,17 +74,19 @@ class _Looking:
             else:
                 yield f"nothing is typed {self._shorten(iri)}"
 
-    def directions(self) -> Iterator[str]:
-        """Properties that the data don't use, and where the others lead."""
+    def unused(self) -> Iterator[str]:
+        """Properties that the data don't use."""
         for iri in self._pattern.properties:
             known = self._terms.properties.get(iri)
-            if known is None:
-                continue
-            if not known.triples:
+            if known is not None and not known.triples:
                 used = [each for each in known.inverses if self._is_used(each)]
                 instead = f"; its inverse {self._names(used)} is used, so turn the triple round" if used else ""
                 yield f"no triple has {self._shorten(iri)}{instead}"
-            elif leads := self._leads(iri):
+
+    def directions(self) -> Iterator[str]:
+        """Where properties lead."""
+        for iri in self._pattern.properties:
+            if leads := self._leads(iri):
                 yield f"{self._shorten(iri)} leads from {leads}"
 
     def _leads(self, iri: str) -> str:
@@ -91,8 +95,8 @@ class _Looking:
         if links:
             link = next((each for each in links if each.subject in self._pattern.classes), links[0])
             return f"{self._shorten(link.subject)} to {self._shorten(link.object)}"
-        known = self._terms.properties[iri]
-        if not (known.domains and known.ranges):
+        known = self._terms.properties.get(iri)
+        if known is None or not (known.domains and known.ranges):
             return ""
         return f"{self._names(each.iri for each in known.domains)} to {self._names(each.iri for each in known.ranges)}"
 

@@ -48,6 +48,8 @@ class Desk:
     call: str = ""
     proposed: set[str] = field(default_factory=set)
     """Ids of the items that this run has proposed so far."""
+    seen: int = 0
+    """The bank's position at which its read models were last brought up to date for this run; 0 before."""
     unrecorded: list[Exception] = field(default_factory=list)
     """Why calls could not be recorded: whoever drives the run should stop it."""
 

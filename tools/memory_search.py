@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
-from rbank_es.events import Hit, MemoriesRetrieved
+from rbank_es.events import (
+    ContentErased,
+    DecisionUndone,
+    Hit,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRestored,
+    MemoriesRetracted,
+    MemoriesRetrieved,
+    PolicySet,
+    type_of,
+)
 from rbank_es.items import Polarity
 from rbank_es.tools.desk import Desk
 from rbank_es.tools.encoding import text_of
@@ -22,6 +34,25 @@ from rbank_es.tools.reply import ToolError
 if TYPE_CHECKING:
     from rbank_es.projections.search import Found
     from rbank_es.projections.view import View
+
+
+LOOK_BACK_EVENTS = 64
+"""How many events are looked through, before the read models are brought up to date again."""
+
+CHANGES = frozenset(
+    type_of(event)
+    for event in (
+        MemoriesExtracted,
+        MemoriesConsolidated,
+        MemoriesForgotten,
+        MemoriesRetracted,
+        MemoriesRestored,
+        DecisionUndone,
+        PolicySet,
+        ContentErased,
+    )
+)
+"""The events that change what a search finds, what an item says, or what became of it."""
 
 
 class Retrieval(NamedTuple):
@@ -49,7 +80,7 @@ def found(
     """
     wanted, words = min(max(1, k), limits.SEARCH_HITS), text_of(query)
     domain, role = _name("domain", domain), _name("role", role)
-    with looking(desk.bank) as view:
+    with looking(desk) as (view, position):
         policy = view.retrieval_policy()
         hits = view.search(words, wanted, polarity=polarity or None, domain=domain, role=role, policy=policy)
     event = MemoriesRetrieved(
@@ -64,18 +95,31 @@ def found(
         hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
         query=words,
     )
-    return Retrieval(tuple(hits), event, view.position)
+    return Retrieval(tuple(hits), event, position)
 
 
 @contextmanager
-def looking(bank: Bank) -> Iterator[View]:
-    """A view of the bank as it is now; `view.position` says where that is."""
-    position: int | None = None
-    with suppress(ProjectionError, LogError, OSError):
-        # Read models that are up to date are read where they lie; else a copy would be made in memory.
-        position = bank.project().position
-    with bank.as_of(position) as view:
-        yield view
+def looking(desk: Desk) -> Iterator[tuple[View, int]]:
+    """A view of the bank's items and policies as they are now, and the position that this is true of.
+
+    Most of what a run appends changes neither. So the view may be of an earlier position, where all events since then
+    are such: that spares the read models a write at every look.
+    """
+    position = desk.bank.position
+    if not 0 < desk.seen <= position or _changed(desk.bank, desk.seen, position):
+        with suppress(ProjectionError, LogError, OSError):
+            # Where this fails, the view is made in memory.
+            desk.bank.project()
+        desk.seen = position
+    with desk.bank.as_of(desk.seen) as view:
+        yield view, position
+
+
+def _changed(bank: Bank, since: int, position: int) -> bool:
+    """Whether anything was appended that a look could see, or so much that it is quicker to catch up."""
+    if position - since > LOOK_BACK_EVENTS:
+        return True
+    return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
 
 
 def _name(name: str, value: str | None) -> str | None:

@@ -112,7 +112,7 @@ class MemoryTools:
         if not given:
             raise _unavailable(refused)
         content = given[0]["content"]
-        body = {"id": clipped(given[0]["id"]), "quote": "", "length": len(content), "truncated": False}
+        body: dict[str, Any] = {"id": clipped(given[0]["id"]), "quote": "", "length": len(content), "truncated": False}
         body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2)
         body["truncated"] = body["quote"] != content
         event = self._read([given[0]["id"]], "quote", len(body["quote"]))
@@ -223,7 +223,7 @@ class MemoryTools:
     def _looked_up(self, ids: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """The items that may be read, and why the others may not, by id."""
         given, refused = [], {}
-        with looking(self._desk.bank) as view:
+        with looking(self._desk) as (view, _):
             for id in ids:
                 row = view.item(id)
                 reason = self._unknown(id) if row is None else self._refusal(row)

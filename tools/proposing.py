@@ -69,7 +69,7 @@ class Proposing:
         return from_json(self._desk.store.get(result))
 
     def _state_of(self, item: str) -> str | None:
-        with looking(self._desk.bank) as view:
+        with looking(self._desk) as (view, _):
             row = view.item(item)
         return None if row is None else str(row["state"])
 

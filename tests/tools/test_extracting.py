@@ -271,6 +271,12 @@ def test_a_class_without_instances_is_told_with_its_subclasses() -> None:
     assert "nothing is typed" not in checks("ASK { ?x a/rdfs:subClassOf* sea:Boat }")
 
 
+def test_without_instances_nothing_is_said_of_what_the_data_use() -> None:
+    bare = Schema(classes=(ClassInfo(iri=SEA + "Boat"),), properties=(PropertyInfo(iri=SEA + "callsAt"),))
+    told = checks("ASK { ?x a sea:Boat ; sea:callsAt ?y }", schema=bare)
+    assert "nothing is typed" not in told and "no triple" not in told
+
+
 def test_an_unknown_term_is_told_with_those_near_it() -> None:
     told = checks("ASK { ?x a sea:Fery ; sea:callAt ?y }")
     assert "sea:Fery is not in the ontology; near it: sea:Ferry" in told

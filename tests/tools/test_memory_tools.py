@@ -16,6 +16,7 @@ from rbank_es.errors import LogUnavailable
 from rbank_es.events import (
     MemoriesForgotten,
     MemoriesRead,
+    MemoriesRestored,
     MemoriesRetracted,
     MemoriesRetrieved,
     MemoryProposed,
@@ -210,6 +211,41 @@ def test_a_search_overtaken_by_a_writer_reads_again(bank: Bank, box: Toolbox, mo
     result = box.call("mem_search", {"q": "lamps"})
     assert late.id in {hit["id"] for hit in result["hits"]}
     assert len(events(bank, MemoriesRetrieved)) == 1
+    bank.verify(retrievals=True)
+
+
+def test_what_changes_between_two_looks_is_seen(bank: Bank, box: Toolbox) -> None:
+    first, second, third = lamps(3)
+
+    def seen() -> set[str]:
+        return {hit["id"] for hit in box.call("mem_search", {"q": "lamps", "k": 20})["hits"]}
+
+    remember(bank, first)
+    assert seen() == seen() == {first.id}
+    remember(bank, second, third)
+    assert seen() == {first.id, second.id, third.id}
+    bank.append(MemoriesRetracted(ids=(second.id,)))
+    assert seen() == {first.id, third.id}
+    bank.append([NoteLogged(note="{}")] * 200)
+    assert seen() == {first.id, third.id}
+    bank.append(MemoriesRestored(ids=(second.id,)))
+    bank.erase(item=third.id)
+    assert seen() == {first.id, second.id}
+    bank.append(PolicySet(policies=(RetrievalPolicy(weights=(0.0, 5.0, 1.0, 1.0)).choice,)))
+    assert seen() == {first.id, second.id}
+    checked = bank.verify(retrievals=True).retrievals
+    assert checked is not None and not checked.different
+
+
+def test_a_look_leaves_the_read_models_alone_while_no_memory_changed(
+    bank: Bank, box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(bank, *lamps(2))
+    box.call("mem_search", {"q": "lamps"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Bank, "project", lambda *_: pytest.fail("nothing that matters was appended"))
+        assert len(box.call("mem_search", {"q": "lamps"})["hits"]) == 2
+        assert box.call("mem_get", {"ids": lamps(1)[0].id})["ok"]
     bank.verify(retrievals=True)
 
 
