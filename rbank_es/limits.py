@@ -202,6 +202,9 @@ ONTOLOGY_TERM_CHARS = 2 * MIB
 """Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser
 reads at once. A file with a longer one is refused."""
 
+ONTOLOGY_DEPTH = 200
+"""How deep elements, objects and triple terms of an ontology's file may be nested: readers die of a few thousand."""
+
 ONTOLOGY_TOLERANT_BYTES = 16 * MIB
 """The largest file that is read again by rdflib where pyoxigraph refuses it: rdflib takes a second for 2 MiB."""
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology import names
+from rbank_es.ontology.checking import Unsound, check_sound
 from rbank_es.ontology.files import BYTE_ORDER_MARK, Format, SourceFile
-from rbank_es.ontology.markup import BadMarkup, check_markup
 from rbank_es.ontology.terms import BLANK, Literal, Term, Triple
 
 if TYPE_CHECKING:
@@ -153,8 +153,7 @@ def _parse(file: SourceFile) -> _Parsing:
         "json-ld": pyoxigraph.RdfFormat.JSON_LD,
     }[file.format]
     base = None if file.format in ("nt", "nquads") else f"file:///{file.sha256[:12]}"
-    if file.format == "xml":
-        check_markup(file.path, limits.ONTOLOGY_BYTES)
+    check_sound(file.path, file.format, limits.ONTOLOGY_BYTES)
     opened = file.path.open("rb")
     if opened.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK:
         return _Parsing(pyoxigraph.parse(input=opened, format=form, base_iri=base), {})
@@ -217,13 +216,13 @@ def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
     file = refused.file
     told = _explain(file, refused.cause)
     fitting = file.format in _TOLERANT and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
-    if file.sha256 in tolerated or not fitting or isinstance(refused.cause, BadMarkup | MemoryError | OSError):
+    if file.sha256 in tolerated or not fitting or isinstance(refused.cause, Unsound | MemoryError | OSError):
         raise told from refused.cause
     try:
         for _ in _parse_tolerantly(file).quads:
             pass
     except Exception as error:  # rdflib raises whatever its parsers raise
-        told = _explain(file, error) if isinstance(error, BadMarkup) else told
+        told = _explain(file, error) if isinstance(error, Unsound) else told
         raise BadOntology(told.path, told.reason, told.hint, line=told.line or _line_of(error)) from error
 
 
@@ -235,8 +234,7 @@ def _parse_tolerantly(file: SourceFile) -> _Parsing:
 
     graph = rdflib.Dataset() if file.format in ("nquads", "trig") else rdflib.Graph()
     graph.namespace_manager = NamespaceManager(graph, bind_namespaces="none")
-    if file.format == "xml":
-        check_markup(file.path, limits.ONTOLOGY_TOLERANT_BYTES, joined=True)
+    check_sound(file.path, file.format, limits.ONTOLOGY_TOLERANT_BYTES, joined=True)
     with _silenced():
         base = f"file:///{file.sha256[:12]}"
         graph.parse(data=file.path.read_bytes(), format=_TOLERANT[file.format], publicID=base)
@@ -274,7 +272,7 @@ def _explain(file: SourceFile, cause: Exception) -> BadOntology:
     if "LoadDocumentCallback" in said:
         hint = "put the context into the file; nothing is fetched from the network"
         return BadOntology(path, "its @context lies elsewhere", hint)
-    line = cause.lineno if isinstance(cause, SyntaxError | BadMarkup) else None
+    line = cause.lineno if isinstance(cause, SyntaxError | Unsound) else None
     hint = "mend the file there, or get it again if it was cut"
     if "IRI" in said:
         hint = "percent-encode what an IRI can't hold, such as a blank or a '|'"

@@ -191,6 +191,53 @@ def test_entities_that_circle_end(tmp_path: Path) -> None:
         assert "no valid RDF/XML" in refusal(tmp_path / name).reason
 
 
+def nested(opening: str, middle: str, closing: str, depth: int) -> str:
+    return opening * depth + middle + closing * depth
+
+
+NESTED = {
+    "objects.jsonld": ('{"http://e/p":', "1", "}", '{"@id": "http://e/s", "http://e/p": %s}'),
+    "lists.jsonld": ('{"@list":[', "1", "]}", '{"@id": "http://e/s", "http://e/p": %s}'),
+    "elements.rdf": ("<z:A><z:p>", "", "</z:p></z:A>", f"{RDF_XML}%s</rdf:RDF>"),
+    "terms.ttl": ("<<( <http://e/s> <http://e/p> ", "1", " )>>", "<http://e/s> <http://e/p> %s ."),
+    "terms.nt": ("<<( <http://e/s> <http://e/p> ", "<http://e/o>", " )>>", "<http://e/s> <http://e/p> %s ."),
+}
+"""Readers were seen to die of these, at depths between 1,000 and 100,000."""
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("depth", [limits.ONTOLOGY_DEPTH + 1, 100_000])
+def test_what_is_nested_too_deep_is_refused(tmp_path: Path, name: str, depth: int) -> None:
+    opening, middle, closing, whole = NESTED[name]
+    (tmp_path / name).write_text("\n" * (name == "terms.ttl") + whole % nested(opening, middle, closing, depth))
+    error = refusal(tmp_path / name)
+    assert f"nested deeper than {limits.ONTOLOGY_DEPTH} levels" in error.reason
+    assert error.line == (2 if name == "terms.ttl" else 1)
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_what_is_nested_less_deep_is_read(tmp_path: Path, name: str) -> None:
+    opening, middle, closing, whole = NESTED[name]
+    (tmp_path / name).write_text(whole % nested(opening, middle, closing, limits.ONTOLOGY_DEPTH // 2 - 2))
+    assert load_ontology(tmp_path / name, cache=tmp_path / "cache").schema.triples >= 1
+
+
+@pytest.mark.parametrize(
+    ("opening", "middle", "closing"),
+    [("( ", "1", " )"), ("[ <http://e/p> ", "1", " ]"), ("<< <http://e/s> a ", "1", ">>")],
+)
+def test_turtle_may_be_nested_as_deep_as_it_likes(tmp_path: Path, opening: str, middle: str, closing: str) -> None:
+    depth = 5_000
+    text = f"<http://e/s> <http://e/p> {nested(opening, middle, closing, depth)} ."
+    (tmp_path / "zoo.ttl").write_text(text)
+    assert load_ontology(tmp_path / "zoo.ttl", cache=tmp_path / "cache").schema.triples >= depth
+
+
+def test_brackets_in_texts_are_no_nesting(tmp_path: Path) -> None:
+    (tmp_path / "zoo.jsonld").write_text('{"@id": "http://e/s", "http://e/p": "' + '\\"[{' * 1_000 + '"}')
+    assert load_ontology(tmp_path / "zoo.jsonld", cache=tmp_path / "cache").schema.triples == 1
+
+
 def test_reading_tolerantly_says_nothing_and_leaves_the_log_as_it_was(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
