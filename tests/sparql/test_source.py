@@ -1,0 +1,306 @@
+"""A source: what the guard refuses never runs, what runs is within the caps, and what is known comes from no query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, BadOntology, QueryRefused
+from rbank_es.ontology.loading import Ontology, load_ontology
+from rbank_es.sparql.answers import Answer, Cell, Form
+from rbank_es.sparql.engine import Caps
+from rbank_es.sparql.source import Source, open_source
+from tests.sparql.fault_server import GOOD, FaultServer, fault_server, says
+
+TURTLE = """
+@prefix e: <http://example.org/> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+e:Thing a owl:Class .
+""" + "".join(
+    f'e:t{at} a e:Thing ; e:number {at} ; e:kind "{"even" if at % 2 == 0 else "odd"}" .\n' for at in range(50)
+)
+VOID = """
+@prefix void: <http://rdfs.org/ns/void#> .
+@prefix e: <http://example.org/> .
+e:set a void:Dataset ; void:triples 10 ;
+    void:classPartition [ void:class e:Thing ; void:entities 5 ] ;
+    void:propertyPartition [ void:property e:number ; void:triples 5 ] .
+"""
+EVENS = Cell("literal", "even")
+
+
+class Recorder:
+    """An engine that only notes what reaches it."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Form, Caps]] = []
+        self.closed = 0
+
+    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+        self.seen.append((query, form, caps))
+        return Answer(form=form)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture(scope="module")
+def ontology(tmp_path_factory: pytest.TempPathFactory) -> Ontology:
+    place = tmp_path_factory.mktemp("ontology")
+    (place / "things.ttl").write_text(TURTLE)
+    (place / "more.trig").write_text("@prefix e: <http://example.org/> . e:graph { e:x e:kind 'odd' }")
+    return load_ontology(place / "things.ttl", place / "more.trig", id="things", cache=place / "cache")
+
+
+@pytest.fixture(scope="module")
+def source(ontology: Ontology) -> Iterator[Source]:
+    local = open_source(ontology=ontology)
+    yield local
+    local.close()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def recorded(ontology: Ontology, recorder: Recorder) -> Source:
+    return msgspec.structs.replace(open_source(ontology=ontology), engine=recorder)
+
+
+@pytest.fixture(scope="module")
+def void(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("void") / "void.ttl"
+    place.write_text(VOID)
+    return place
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with fault_server() as running:
+        running.at("/sparql", says(GOOD))
+        yield running
+
+
+# ---------------------------------------------------------------- the guard is in front
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * { SERVICE <http://127.0.0.1/> { ?s ?p ?o } }",
+        "SELECT * { ?s e:number ?n FILTER EXISTS { SERVICE SILENT <http://e.org> { ?s ?p ?o } } }",
+        "SELECT * FROM <file:///etc/passwd> { ?s ?p ?o }",
+        "SELECT * FROM NAMED <http://e.org/x> { ?s ?p ?o }",
+        "INSERT DATA { <a:a> <a:b> <a:c> }",
+        "LOAD <http://127.0.0.1/>",
+        "SELECT * {} ; DROP ALL",
+        "SELECT * { ?s e:nubmer ?n }",
+        "SELECT * { ?s nowhere:number ?n }",
+        "SELECT * {",
+        "",
+        "hello",
+        "SELECT * {} #" + "x" * limits.QUERY_TEXT_CHARS,
+    ],
+)
+def test_a_refused_query_never_reaches_the_engine(query: str, recorded: Source, recorder: Recorder) -> None:
+    with pytest.raises(QueryRefused) as refused:
+        recorded.query(query)
+    assert refused.value.hint
+    assert recorder.seen == []
+
+
+PIECES = st.sampled_from(
+    [
+        "?s e:number ?n .",
+        "?s a e:Thing .",
+        "?s e:nothing ?n .",
+        "{ SELECT ?s { ?s e:number ?n } LIMIT 2 }",
+        "FILTER EXISTS { SERVICE <http://127.0.0.1/> { ?s ?p ?o } }",
+        "SERVICE SILENT <http://127.0.0.1/> { ?s ?p ?o }",
+        "?s e:kind 'SERVICE' .",
+        "# SERVICE LOAD\n",
+        "} LOAD <http://127.0.0.1/> {",
+        "INSERT",
+        "}",
+    ]
+)
+HEADS = st.sampled_from(["SELECT *", "SELECT ?s", "ASK", "DESCRIBE ?s", "CONSTRUCT { ?s e:kind ?n }", "LOAD <x> ;", ""])
+FROMS = st.sampled_from(["", "FROM e:graph", "FROM <file:///etc/passwd>"])
+TAILS = st.sampled_from(["", "LIMIT 5", "LIMIT 500 # LIMIT 1", "; DROP ALL"])
+QUERIES = st.builds(
+    lambda head, source, body, tail: f"{head} {source} WHERE {{ {' '.join(body)} }} {tail}",
+    HEADS,
+    FROMS,
+    st.lists(PIECES, max_size=3),
+    TAILS,
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(query=QUERIES | st.text(max_size=60))
+def test_whatever_is_asked_either_it_is_refused_or_it_reaches_the_engine_as_it_was_checked(
+    query: str, recorded: Source, recorder: Recorder
+) -> None:
+    recorder.seen.clear()
+    try:
+        checked, _ = recorded.query(query)
+    except QueryRefused:
+        assert recorder.seen == []
+    else:
+        assert [(seen[0], seen[1]) for seen in recorder.seen] == [(checked.query, checked.form)]
+        # What calls out or changes anything stands in strings and comments only.
+        bare = checked.query.replace("'SERVICE'", "").replace("# SERVICE LOAD", "")
+        assert not any(word in bare for word in ("SERVICE", "LOAD", "INSERT", "DROP", "file:"))
+
+
+def test_the_engine_gets_the_checked_query_the_rows_and_the_time(recorded: Source, recorder: Recorder) -> None:
+    checked, _ = recorded.query("SELECT ?n { ?s e:number ?n }", rows=7, timeout_s=5)
+    ((query, form, caps),) = recorder.seen
+    assert (query, form) == (checked.query, "select")
+    assert "PREFIX e: <http://example.org/>" in query
+    assert "LIMIT 8" in query
+    assert (caps.rows, caps.timeout_s) == (7, 5)
+    recorded.query("SELECT ?n { ?s e:number ?n } LIMIT 3")
+    assert (recorder.seen[1][2].rows, recorder.seen[1][2].timeout_s) == (3, limits.QUERY_TIME_S)
+    recorded.close()
+    assert recorder.closed == 1
+
+
+@pytest.mark.parametrize("rows", [0, -1, limits.QUERY_ROWS + 1])
+def test_rows_out_of_range_never_reach_the_engine(rows: int, recorded: Source, recorder: Recorder) -> None:
+    with pytest.raises(BadInput):
+        recorded.query("SELECT * {}", rows=rows)
+    assert recorder.seen == []
+
+
+# ---------------------------------------------------------------- answers of a local ontology
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows", "returned", "truncated"),
+    [
+        ("", 100, 50, ""),
+        ("", 50, 50, ""),
+        ("", 49, 49, "rows"),
+        ("LIMIT 10", 100, 10, ""),
+        ("LIMIT 10", 10, 10, ""),
+        ("LIMIT 10", 9, 9, "rows"),
+        ("LIMIT 0", 100, 0, ""),
+    ],
+)
+def test_truncated_says_whether_the_query_has_more_than_was_given(
+    limit: str, rows: int, returned: int, truncated: str, source: Source
+) -> None:
+    _, answer = source.query(f"SELECT ?n {{ ?s e:number ?n }} {limit}", rows=rows)
+    assert (len(answer.rows), answer.truncated) == (returned, truncated)
+
+
+def test_a_graph_is_whole_or_says_that_it_is_not_however_many_solutions_make_a_triple(source: Source) -> None:
+    query = "CONSTRUCT { e:it e:kind ?k } WHERE { ?s e:number ?n . ?t e:number ?m . ?s e:kind ?k } ORDER BY ?k"
+    checked, answer = source.query(query, rows=2)
+    # The first 1,250 solutions are of one kind.
+    assert (len(answer.rows), answer.truncated, checked.rows) == (2, "", 2)
+    assert [each.code for each in checked.warnings if each.code == "limit_counts_solutions"] == []
+    _, cut = source.query(query, rows=1)
+    assert (len(cut.rows), cut.truncated) == (1, "rows")
+
+
+def test_a_limit_of_the_query_on_solutions_holds_for_a_graph(source: Source) -> None:
+    _, answer = source.query("CONSTRUCT { ?s e:number ?n } WHERE { ?s e:number ?n } LIMIT 5")
+    assert len(answer.rows) == 5
+
+
+def test_all_graphs_are_asked_and_from_narrows(source: Source) -> None:
+    assert source.query("ASK { e:x e:kind 'odd' }")[1].boolean is True
+    assert source.query("ASK FROM e:graph { e:x e:kind 'odd' }")[1].boolean is True
+    assert source.query("ASK FROM e:graph { ?s e:number ?n }")[1].boolean is False
+
+
+def test_a_local_source_knows_its_ontology(source: Source, ontology: Ontology) -> None:
+    assert (source.id, source.kind, source.url) == ("things", "local", None)
+    assert source.ontology is ontology
+    assert source.schema is ontology.schema
+    assert source.surroundings.graphs == {"http://example.org/graph"}
+
+
+# ---------------------------------------------------------------- endpoints
+
+
+def test_an_endpoint_is_asked_nothing_but_the_queries(server: FaultServer, void: Path) -> None:
+    source = open_source(endpoint=server.url + "/sparql", void=void, contact="me@example.org")
+    assert server.asked == []
+    checked, answer = source.query("SELECT ?x { ?x e:number ?n }")
+    assert answer.rows == ((Cell("literal", "one"),),)
+    (asked,) = server.asked
+    assert asked.query == checked.query
+    assert asked.headers["user-agent"].endswith("(me@example.org)")
+    source.close()
+
+
+def test_without_a_void_file_nothing_is_known_of_an_endpoint_and_any_term_goes(server: FaultServer) -> None:
+    source = open_source(endpoint=server.url + "/sparql")
+    assert (source.kind, source.id, source.schema, source.ontology) == ("remote", "127.0.0.1", None, None)
+    source.query("SELECT ?x FROM <http://e.org/g> { ?x <http://e.org/anything> ?n }")
+    assert "FROM <http://e.org/g>" in server.asked[0].query
+    source.close()
+
+
+def test_a_void_file_gives_schema_prefixes_and_terms(server: FaultServer, void: Path) -> None:
+    source = open_source(endpoint=server.url + "/sparql", void=void)
+    assert source.schema is not None
+    assert [each.iri for each in source.schema.classes if each.instances] == ["http://example.org/Thing"]
+    with pytest.raises(QueryRefused) as refused:
+        source.query("SELECT ?x { ?x <http://example.org/nubmer> ?n }")
+    assert (refused.value.code, "number" in refused.value.hint + refused.value.message) == ("unknown_term", True)
+    assert server.asked == []
+
+
+def test_what_a_profile_says_is_slow_is_not_sent(server: FaultServer, tmp_path: Path) -> None:
+    profile = tmp_path / "mine.toml"
+    profile.write_text(
+        f'name = "mine"\nurl = "{server.url}/sparql"\ntimeout_s = 7\n[refuses]\nunbound_predicate = "name it"\n'
+        '[prefixes]\nmine = "http://mine.example/"\n'
+    )
+    source = open_source(endpoint=str(profile))
+    assert source.id == "mine"
+    with pytest.raises(QueryRefused) as refused:
+        source.query("SELECT * { ?s ?p ?o }")
+    assert (refused.value.code, refused.value.hint) == ("slow_here", "name it")
+    assert server.asked == []
+    source.query("SELECT ?x { ?x mine:number ?n }")
+    assert "PREFIX mine: <http://mine.example/>" in server.asked[0].query
+    source.close()
+
+
+def test_the_credentials_of_an_endpoint_are_nowhere_in_what_is_shown(server: FaultServer) -> None:
+    source = open_source(endpoint=server.url.replace("//", "//me:s3cret@") + "/sparql?key=t0ken")
+    shown = f"{source!r} {source.url} {source.profile} {source.surroundings}"
+    assert ("s3cret" in shown, "t0ken" in shown, source.url) == (False, False, server.url + "/sparql")
+    source.query("SELECT ?x { ?x <a:b> ?n }")
+    assert server.asked[0].headers["authorization"].startswith("Basic ")
+    source.close()
+    with pytest.raises(BadInput) as refused:
+        open_source(endpoint="ftp://me:s3cret@example.org/")
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("endpoint", ["local", "nowhere", "ftp://e.org/", "http://", "http://[", "", "no/file.toml"])
+def test_what_is_no_endpoint_is_told(endpoint: str) -> None:
+    with pytest.raises(BadInput):
+        open_source(endpoint=endpoint)
+
+
+def test_a_source_is_an_ontology_or_an_endpoint(ontology: Ontology, void: Path, tmp_path: Path) -> None:
+    for wrong in ({}, {"ontology": ontology, "endpoint": "http://e.org/"}, {"ontology": ontology, "void": void}):
+        with pytest.raises(BadInput):
+            open_source(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(BadOntology):
+        open_source(endpoint="http://e.org/", void=tmp_path / "nothing.ttl")
