@@ -128,9 +128,8 @@ def _local(ontology: Ontology) -> Source:
 
 
 def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
-    from rbank_es.sparql.remote import RemoteEngine
-
     from rbank_es.sparql.address import Address
+    from rbank_es.sparql.remote import RemoteEngine
 
     if "://" in endpoint:
         Address(endpoint)  # what it says of a bad URL shows no credentials
