@@ -218,7 +218,8 @@ class _Hinter:
         """A literal that may be spelled otherwise."""
         if not isinstance(link.object, tree.Value) and _name(link.object) not in self._reading.compared:
             return ""
-        values = self._probe(f"SELECT DISTINCT ?v WHERE {{ ?s {reference(link.property)} ?v }} LIMIT {PROBED}")
+        some = f"?s {reference(link.property)} ?v"
+        values = self._probe(f"SELECT DISTINCT ?v WHERE {{ {some} }} ORDER BY ?v LIMIT {PROBED}")
         shown = ", ".join(clip(value, 40) for value in values)
         how = '; compare loosely: FILTER(CONTAINS(LCASE(STR(?v)), "…"))' if shown[:1] in "'\"" else ""
         return f"values of {self._short(link.property)} look like {shown}{how}" if values else ""

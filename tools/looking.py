@@ -22,7 +22,7 @@ LOOK_S = 10.0
 """How long one small query may take, in seconds."""
 
 LOOKED_AT = 1_000
-"""Triples that a look at one thing counts at most: popular things have millions of them on an endpoint."""
+"""Triples of one thing that are counted on an endpoint: popular things have millions of them there."""
 
 VALUE_CHARS = 80
 """What is shown of a value."""
@@ -101,10 +101,10 @@ class Looking:
     def instances(self, cls: str, n: int, *, subclasses: bool = False) -> list[dict[str, Any]]:
         """Instances with one value per property: rows of `uri` and `properties`; `more` counts further values."""
         path = f"a/<{SUBCLASS}>*" if subclasses else "a"
-        some = f"SELECT DISTINCT ?s WHERE {{ ?s {path} {reference(cls)} }} LIMIT {n}"
+        some = f"SELECT DISTINCT ?s WHERE {{ ?s {path} {reference(cls)} }}{self._order('?s')} LIMIT {n}"
         try:
             rows = self._rows(
-                f"SELECT ?s ?p (SAMPLE(?o) AS ?value) (COUNT(?o) AS ?n) "
+                f"SELECT ?s ?p ({self._one}(?o) AS ?value) (COUNT(?o) AS ?n) "
                 f"WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?s ?p",
                 min(n * LOOKED_AT, limits.QUERY_ROWS),
             )
@@ -114,7 +114,8 @@ class Looking:
 
     def examples(self, prop: str, n: int) -> list[dict[str, Any]]:
         """Triples with a property: rows of `subject` and `object`."""
-        query = f"SELECT ?subject ?object WHERE {{ ?subject {reference(prop)} ?object }} LIMIT {n}"
+        order = self._order("?subject ?object")
+        query = f"SELECT ?subject ?object WHERE {{ ?subject {reference(prop)} ?object }}{order} LIMIT {n}"
         return [{"subject": self.shown(row[0]), "object": self.shown(row[1])} for row in self._rows(query, n)]
 
     def outgoing(self, iri: str) -> list[dict[str, Any]]:
@@ -141,11 +142,22 @@ class Looking:
 
     # ---------------------------------------------------------------- queries
 
+    @property
+    def _local(self) -> bool:
+        return self._source.kind == "local"
+
+    @property
+    def _one(self) -> str:
+        """How one of many values is chosen: always the same one, where that costs little."""
+        return "MIN" if self._local else "SAMPLE"
+
+    def _order(self, variables: str) -> str:
+        """An order that makes the first ones always the same, where that costs little."""
+        return f" ORDER BY {variables}" if self._local else ""
+
     def _counted(self, pattern: str, example: str) -> list[dict[str, Any]]:
-        query = (
-            f"SELECT ?p (COUNT(*) AS ?n) (SAMPLE(?o) AS ?value) "
-            f"WHERE {{ {{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {LOOKED_AT} }} }} GROUP BY ?p"
-        )
+        some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {LOOKED_AT} }}"
+        query = f"SELECT ?p (COUNT(*) AS ?n) ({self._one}(?o) AS ?value) WHERE {{ {some} }} GROUP BY ?p"
         rows = [row for row in self._rows(query, LOOKED_AT) if row[0] is not None]
         rows.sort(key=lambda row: self._place(row[0].value if row[0] is not None else ""))
         return [{"uri": self.shown(row[0]), "n": _number(row[1]), example: self.shown(row[2])} for row in rows]

@@ -106,5 +106,6 @@ def _individuals_query(wanted: list[str], rows: int) -> str:
     return (
         f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
         f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {TEXT_CHARS} && {in_text}) }} UNION "
-        f'{{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} LIMIT {rows}'
+        f'{{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
+        f"ORDER BY ?s ?text LIMIT {rows}"
     )

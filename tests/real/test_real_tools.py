@@ -92,7 +92,7 @@ def asked() -> Iterator[Any]:
         yield pytest.param(task, "doubted", id=f"{task['id']}-doubted", marks=patient)
 
 
-@pytest.mark.parametrize(("task", "engine"), asked())
+@pytest.mark.parametrize(("task", "engine"), [*asked()])
 def test_the_gold_query_gives_the_stored_answer(
     request: pytest.FixtureRequest, bank: Bank, task: dict[str, Any], engine: str
 ) -> None:
