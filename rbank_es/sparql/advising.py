@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from rbank_es.sparql.lexing import Token
+from rbank_es.sparql.lexing import Token, clipped
 from rbank_es.sparql.words import NAMES
 
 _OTHER_NAMES = {
@@ -137,7 +137,7 @@ def _about_words(spot: _Spot) -> str:
     """Words that SPARQL doesn't have: another language's, misspelt, or text without quotes."""
     if spot.token.kind != "word":
         return ""
-    text, word = spot.token.text, spot.token.keyword
+    text, word = clipped(spot.token.text), clipped(spot.token.keyword)
     if other := _OTHER_NAMES.get(word):
         return f"SPARQL has no {text}; it is {other}"
     close = get_close_matches(word, _WORDS, 1, 0.8)

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 from rbank_es.sparql.advising import advice
 from rbank_es.sparql.escapes import plain
-from rbank_es.sparql.lexing import Token, refuse_at, shown
+from rbank_es.sparql.lexing import Token, is_iri_text, refuse_at, shown
 from rbank_es.sparql.tree import Blank, Iri, Node, Value, Variable
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -95,7 +95,7 @@ class Cursor:
         """A prefixed name as an IRI; what can't be expanded is noted, and told when the whole query is read."""
         prefix, _, local = token.text.partition(":")
         namespace = self.declared.get(prefix)
-        if namespace is None and prefix in self._known:
+        if namespace is None and is_iri_text(self._known.get(prefix, ">")):
             namespace = self._known[prefix]
             self.added.add(prefix)
         if namespace is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
+from rbank_es.sparql.lexing import clipped
 from rbank_es.sparql.narrowing import narrowed
 from rbank_es.sparql.tree import (
     Alternative,
@@ -85,7 +86,7 @@ def _is_open(node: Node | Path, known: frozenset[str]) -> bool:
 
 def _listed(variables: set[str]) -> str:
     """Variables as a message shows them."""
-    shown = [f"?{name}" for name in sorted(variables) if not name.startswith("_:")]
+    shown = [f"?{clipped(name)}" for name in sorted(variables) if not name.startswith("_:")]
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
@@ -155,7 +156,7 @@ def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[Finding]:
             if isinstance(element, Nested) and element.graph is not None and _is_open(element.graph, known):
                 yield Finding(
                     code="graph_scan",
-                    message=f"GRAPH ?{element.graph[0]} goes through every graph",
+                    message=f"GRAPH {_listed({element.graph[0]})} goes through every graph",
                     alternative="leave GRAPH out, or name the graph",
                 )
 
@@ -167,7 +168,7 @@ def _unknown_graphs(query: Query, graphs: Collection[str]) -> Iterator[Finding]:
             if isinstance(element, Nested) and isinstance(element.graph, Iri) and element.graph.iri not in graphs:
                 yield Finding(
                     code="unknown_graph",
-                    message=f"there is no graph <{element.graph.iri}> here, so that nothing is found in it",
+                    message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
                     alternative="leave GRAPH out"
                     + (f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""),
                 )

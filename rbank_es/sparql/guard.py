@@ -19,7 +19,7 @@ from rbank_es.sparql.answers import TRIPLE, Form
 from rbank_es.sparql.escapes import plain_edits
 from rbank_es.sparql.findings import Finding, findings
 from rbank_es.sparql.judging import edits_for_judge, judge
-from rbank_es.sparql.lexing import Lines, Token, refuse_at, tokenise
+from rbank_es.sparql.lexing import Lines, Token, clipped, refuse_at, tokenise
 from rbank_es.sparql.limiting import Limited, limited
 from rbank_es.sparql.profiles import LOCAL, Profile
 from rbank_es.sparql.reading import read
@@ -137,8 +137,8 @@ def _known_prefixes(surroundings: Surroundings) -> dict[str, str]:
 
 def _refuse_prefixes(unknown: dict[str, Token], known: Mapping[str, str]) -> NoReturn:
     """Raise for prefixes that nobody declares, with the nearest known ones."""
-    named = ", ".join(f"{prefix}:" for prefix in list(unknown)[:5])
-    prefix, token = next(iter(unknown.items()))
+    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(unknown)[:5])
+    prefix, token = next((clipped(prefix), token) for prefix, token in unknown.items())
     near = get_close_matches(prefix.lower(), sorted(known), 3, 0.5)
     hint = f"declare it in front of the query: PREFIX {prefix}: <namespace IRI>"
     if near:

@@ -17,6 +17,9 @@ from rbank_es.errors import QueryRefused
 Kind = Literal["iri", "name", "variable", "blank", "string", "language", "number", "word", "symbol", "end"]
 """What a token is; `name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
 
+SHOWN_CHARS = 80
+"""What a message shows of one name."""
+
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
@@ -99,9 +102,20 @@ def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
     raise QueryRefused(code, message, hint, line=token.line, column=token.column)
 
 
+def clipped(text: str) -> str:
+    """A name as a message shows it: whoever wrote it may have written a very long one."""
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+
+
+def is_iri_text(text: str) -> bool:
+    """Whether a text can stand between `<` and `>` as it is."""
+    found = _TOKEN.fullmatch(f"<{text}>")
+    return found is not None and found.lastgroup == "iri" and "\\" not in text
+
+
 def shown(token: Token) -> str:
-    """A token as a message shows it, shortened."""
-    text = token.text if len(token.text) <= 40 else token.text[:39] + "…"
+    """A token as a message shows it, in quotes."""
+    text = clipped(token.text)
     return repr(text) if "'" not in text else f"`{text}`"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rbank_es.sparql.lexing import Places, refuse_at
+from rbank_es.sparql.lexing import Places, clipped, refuse_at
 from rbank_es.sparql.tree import Bind, Blank, Call, Expression, Filter, Group, Query, Selection, Triple, Variable
 from rbank_es.sparql.walking import bound_by, groups, is_grouped, selections, visible
 from rbank_es.sparql.words import AGGREGATES
@@ -53,8 +53,9 @@ def _take(variable: Expression, taken: set[str], places: Places) -> None:
     if not isinstance(variable, Variable):
         return
     if variable.name in taken:
-        message = f"?{variable.name} has a value already, so that AS can't give it another"
-        refuse_at(places[variable.offset], "syntax", message, f"use a new name, for instance ?{variable.name}2")
+        name = clipped(variable.name)
+        message = f"?{name} has a value already, so that AS can't give it another"
+        refuse_at(places[variable.offset], "syntax", message, f"use a new name, for instance ?{name}2")
     taken.add(variable.name)
 
 
@@ -65,15 +66,11 @@ def _refuse_ungrouped(selection: Selection, places: Places) -> None:
         refuse_at(places[selection.offset], "syntax", "SELECT * can't be grouped", hint)
     grouped = set(_grouped(selection))
     for column in selection.columns:
-        loose = _loose(column.expression or column.variable)
-        for variable in loose:
+        for variable in _loose(column.expression or column.variable):
             if variable.name not in grouped:
-                refuse_at(
-                    places[variable.offset],
-                    "syntax",
-                    f"?{variable.name} is neither grouped nor aggregated",
-                    f"add it to GROUP BY, or ask for (SAMPLE(?{variable.name}) AS ?one)",
-                )
+                name = clipped(variable.name)
+                hint = f"add it to GROUP BY, or ask for (SAMPLE(?{name}) AS ?one)"
+                refuse_at(places[variable.offset], "syntax", f"?{name} is neither grouped nor aggregated", hint)
         grouped.add(column.variable.name)
 
 
@@ -104,7 +101,7 @@ def _refuse_labels(query: Query, places: Places) -> None:
             for node in _labelled(element) if isinstance(element, Triple) else ():
                 if homes.setdefault(node.label, (group.offset, part)) != (group.offset, part):
                     hint = "use a variable instead: a blank node's label holds within one group of triples"
-                    refuse_at(places[node.offset], "syntax", f"{node.label} stands in two groups", hint)
+                    refuse_at(places[node.offset], "syntax", f"{clipped(node.label)} stands in two groups", hint)
 
 
 def _labelled(triple: Triple) -> Iterator[Blank]:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.cursor import RDF
-from rbank_es.sparql.lexing import Places, refuse_at
+from rbank_es.sparql.lexing import Places, clipped, refuse_at
 from rbank_es.sparql.tree import (
     Alternative,
     Inverse,
@@ -58,14 +58,14 @@ def uses(query: Query, *, whole: bool) -> Iterator[Use]:
     the `whole` of what there is, only rdf:type leads to a class: a description of an endpoint lists the classes that
     have instances, and knows nothing of their superclasses.
     """
-    leads = _OBJECTS if whole else {RDF + "type": _OBJECTS[RDF + "type"]}
+    leads: dict[str, Kind] = _OBJECTS if whole else {RDF + "type": "class"}
     for triple in triples(query):
         if isinstance(triple.predicate, Variable):
             continue
-        yield from (Use("property", *step) for step in steps(triple.predicate))
+        yield from (Use("property", step.iri, step.offset) for step in steps(triple.predicate))
         kinds = {leads.get(last) for last in _lasts(triple.predicate)}
         if isinstance(triple.object, Iri) and len(kinds) == 1 and (kind := kinds.pop()):
-            yield Use(kind, *triple.object)
+            yield Use(kind, triple.object.iri, triple.object.offset)
 
 
 def _lasts(path: Path) -> set[str]:
@@ -111,13 +111,13 @@ def refuse_unknown(
     if not unknown:
         return
     shorten = Prefixes({**prefixes, **query.prefixes}).shorten
-    told = [(use, places[use.offset]) for use in list(unknown.values())[:TOLD]]
+    told = [(use, clipped(places[use.offset].text)) for use in list(unknown.values())[:TOLD]]
     more = f" and {len(unknown) - TOLD} more" if len(unknown) > TOLD else ""
     refuse_at(
-        told[0][1],
+        places[told[0][0].offset],
         "unknown_term",
-        f"unknown: {', '.join(f'{token.text} (no {use.kind} here)' for use, token in told)}{more}",
-        "; ".join(_suggestion(use, token.text, vocabulary, shorten) for use, token in told),
+        f"unknown: {', '.join(f'{written} (no {use.kind} here)' for use, written in told)}{more}",
+        "; ".join(_suggestion(use, written, vocabulary, shorten) for use, written in told),
     )
 
 

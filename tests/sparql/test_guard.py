@@ -202,6 +202,13 @@ def test_an_unknown_prefix_is_refused_with_similar_ones() -> None:
     assert "ex: <http://ex/>" in error.hint
 
 
+@pytest.mark.parametrize(
+    "namespace", ["http://x> SELECT * { SERVICE <y> {} } LIMIT 11 #", "http://x y", "a\\u003E", "\n"]
+)
+def test_a_namespace_that_would_break_out_of_its_declaration_is_not_known(namespace: str) -> None:
+    assert refusal("SELECT * { ?s bad:p ?o }", Surroundings(prefixes={"bad": namespace})).code == "unknown_prefix"
+
+
 # Syntax
 
 
@@ -349,6 +356,24 @@ def test_long_chains_are_read_or_refused_but_never_break() -> None:
 def test_more_tokens_than_a_parser_should_read_are_refused() -> None:
     assert refusal("ASK { VALUES ?x {" + " 1" * TOKENS + "} }").code == "too_long"
     assert refusal(f"ASK {{ ?s ?p {'9' * 5_000} }}").code == "syntax"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * { ?s ex:p LONG }",
+        "SELECT * { ?s LONG:p ?o }",
+        "SELECT * FROM <LONG> { ?s ex:p ?o }",
+        "SELECT * { BIND(1 AS ?LONG) BIND(2 AS ?LONG) }",
+        "SELECT ?LONG (1 AS ?x) { ?s ex:p ?LONG } GROUP BY ?s",
+        "SELECT * { ?s ex:p [ _:LONG ex:q 1 ] OPTIONAL { _:LONG ex:q 2 } }",
+        "SELECT * { ?s ex:p 'LONG' 'LONG' }",
+        "LONG",
+    ],
+)
+def test_what_a_refusal_quotes_is_short(query: str) -> None:
+    error = refusal(query.replace("LONG", "x" * 5_000))
+    assert len(str(error)) < 600
 
 
 # What comes out
