@@ -63,7 +63,7 @@ def uses(query: Query, *, whole: bool) -> Iterator[Use]:
         if isinstance(triple.predicate, Variable):
             continue
         yield from (Use("property", step.iri, step.offset) for step in steps(triple.predicate))
-        kinds = {leads.get(last) for last in _lasts(triple.predicate)}
+        kinds: set[Kind | None] = {leads.get(last) for last in _lasts(triple.predicate)}
         if isinstance(triple.object, Iri) and len(kinds) == 1 and (kind := kinds.pop()):
             yield Use(kind, triple.object.iri, triple.object.offset)
 
