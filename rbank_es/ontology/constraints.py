@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from rbank_es.ontology import names
-from rbank_es.ontology.levels import Levels
 from rbank_es.ontology.schema import Bound, Cardinality, ConstraintSource
 from rbank_es.ontology.statements import Statements, integer_of
 from rbank_es.ontology.terms import is_iri
@@ -93,7 +92,7 @@ def named_classes(statements: Statements, expression: str) -> set[str]:
     return parts
 
 
-def add_restrictions(statements: Statements, levels: Levels, found: Constraints) -> None:
+def add_restrictions(statements: Statements, found: Constraints) -> None:
     """OWL restrictions that a class is a subclass of, equal to, or an intersection with."""
     for predicate in (names.SUBCLASS, names.EQUIVALENT_CLASS, names.INTERSECTION):
         for cls, expression in statements.links(predicate):

@@ -62,7 +62,7 @@ class _Description:
         self._shapes = Shapes(statements, self._declared_classes)
         self._constraints = Constraints()
         add_declared(statements, self._constraints)
-        add_restrictions(statements, self._levels, self._constraints)
+        add_restrictions(statements, self._constraints)
         self._shapes.add_to(self._constraints)
         self._parents = _parents(statements, names.SUBCLASS)
         self._mentions = statements.mentions()

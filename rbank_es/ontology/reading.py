@@ -10,7 +10,7 @@ import logging
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ from rbank_es.errors import BadOntology
 from rbank_es.ontology import names
 from rbank_es.ontology.checking import Unsound, check_sound
 from rbank_es.ontology.files import BYTE_ORDER_MARK, Format, SourceFile
-from rbank_es.ontology.terms import BLANK, Literal, Term, Triple
+from rbank_es.ontology.terms import BLANK, Literal, Term, Triple, is_iri
 
 if TYPE_CHECKING:
     import pyoxigraph
@@ -47,6 +47,7 @@ _SPOKEN: dict[Format, str] = {
     "json-ld": "JSON-LD",
 }
 
+_PLAIN = names.XSD + "string"
 _TOO_LONG = "term too long"
 
 
@@ -101,43 +102,37 @@ def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Conten
 def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> Content:
     import pyoxigraph
 
-    content = Content([], [], frozenset())
-    graphs: set[str] = set()
-    keep = _keeper(content.triples, graphs)
+    keeper = _Keeper()
+    declared: list[tuple[str, str]] = []
 
     def stream() -> Iterator[pyoxigraph.Quad]:
         for number, file in enumerate(files):
             read = _parse_tolerantly if file.sha256 in tolerated else _parse
-            yield from _read_one(file, read, keep, number, content)
+            declared.extend((yield from _read_one(file, read, keeper, number)))
 
     if quads is None:
         deque(stream(), maxlen=0)
     else:
         pyoxigraph.serialize(stream(), quads, pyoxigraph.RdfFormat.N_QUADS)
-    if not content.triples:
+    if not keeper.triples:
         place, forms = ", ".join(str(file.path) for file in files), {_SPOKEN[file.format] for file in files}
         raise BadOntology(place, "holds no triple", f"is it {' or '.join(sorted(forms))}, and complete?")
-    return content._replace(graphs=frozenset(graphs))
+    return Content(keeper.triples, declared, frozenset(keeper.graphs))
 
 
 def _read_one(
-    file: SourceFile,
-    read: Callable[[SourceFile], _Parsing],
-    keep: Callable[[pyoxigraph.Quad, int], pyoxigraph.Quad],
-    number: int,
-    content: Content,
-) -> Iterator[pyoxigraph.Quad]:
-    """The quads of one file, its blank nodes named by its number."""
+    file: SourceFile, read: Callable[[SourceFile], _Parsing], keeper: _Keeper, number: int
+) -> Generator[pyoxigraph.Quad, None, Iterable[tuple[str, str]]]:
+    """The quads of one file, its blank nodes named by its number; at the end it gives the prefixes declared."""
     try:
         parsing = read(file)
-        for quad in parsing.quads:
-            yield keep(quad, number)
+        yield from keeper.keep(parsing.quads, number)
         modified_ns = file.path.stat().st_mtime_ns
     except (SyntaxError, ValueError, MemoryError, OSError) as error:
         raise _Refused(file, error) from error
-    content.declared.extend((parsing.prefixes or parsing.quads.prefixes).items())
     if modified_ns != file.modified_ns:
         raise BadOntology(str(file.path), "changed while it was read", "try again")
+    return (parsing.prefixes or parsing.quads.prefixes).items()
 
 
 def _parse(file: SourceFile) -> _Parsing:
@@ -161,54 +156,76 @@ def _parse(file: SourceFile) -> _Parsing:
     return _Parsing(pyoxigraph.parse(path=file.path, format=form, base_iri=base), {})
 
 
-def _keeper(triples: list[Triple], graphs: set[str]) -> Callable[[pyoxigraph.Quad, int], pyoxigraph.Quad]:
-    """A function that adds a quad to the triples, and returns it with its blank nodes named anew."""
-    import pyoxigraph
+class _Keeper:
+    """Takes quads as triples, and gives them back with their blank nodes named anew."""
 
-    named, blank, literal = pyoxigraph.NamedNode, pyoxigraph.BlankNode, pyoxigraph.Literal
-    default = pyoxigraph.DefaultGraph()
-    shared: dict[str, str] = {}
-    blanks: dict[tuple[int, str], pyoxigraph.BlankNode] = {}
-    plain = names.XSD + "string"
-    described, longest = limits.ONTOLOGY_LITERAL_CHARS, limits.ONTOLOGY_TERM_CHARS
+    def __init__(self) -> None:
+        self.triples: list[Triple] = []
+        self.graphs: set[str] = set()
+        self._iris: dict[str, str] = {}
+        self._blanks: dict[str, tuple[pyoxigraph.BlankNode, str]] = {}
+        self._file = ""
 
-    def again(node: Any, number: int) -> Any:
-        if type(node) is blank:
-            key = (number, node.value)
-            return blanks.get(key) or blanks.setdefault(key, blank(f"n{number}x{len(blanks)}"))
-        if type(node) is pyoxigraph.Triple:
-            return pyoxigraph.Triple(again(node.subject, number), node.predicate, again(node.object, number))
+    def keep(self, quads: Iterable[pyoxigraph.Quad], number: int) -> Iterator[pyoxigraph.Quad]:
+        """Take the quads of the file with this number."""
+        from pyoxigraph import DefaultGraph, NamedNode, Quad
+
+        self._blanks, self._file = {}, f"n{number}x"
+        iris, take = self._iris, self.triples.append
+        # Three calls less for each of a hundred thousand quads: what is an IRI, as most is, is dealt with here.
+        for quad in quads:
+            subject, predicate, value, graph = quad
+            name = predicate.value
+            name = iris.get(name) or self._share(name)
+            if type(subject) is NamedNode and type(value) is NamedNode:
+                source, target = subject.value, value.value
+                take((iris.get(source) or self._share(source), name, iris.get(target) or self._share(target)))
+                new_subject, new_value = subject, value
+            else:
+                (new_subject, plain_subject), (new_value, plain_value) = self._plain(subject), self._plain(value)
+                take((str(plain_subject), name, plain_value))
+            if type(graph) is not DefaultGraph:
+                quad = Quad(new_subject, predicate, new_value, self._graph(graph))
+            elif new_subject is not subject or new_value is not value:
+                quad = Quad(new_subject, predicate, new_value)
+            yield quad
+
+    def _graph(self, graph: Any) -> Any:
+        node, name = self._plain(graph)
+        if is_iri(name):
+            self.graphs.add(str(name))
         return node
 
-    def share(iri: str) -> str:
-        if len(iri) > longest:
+    def _plain(self, node: Any) -> tuple[Any, Term]:
+        """A node, named anew if it is blank, and its simplest form."""
+        kind = type(node).__name__
+        if kind == "NamedNode":
+            return node, self._share(node.value)
+        if kind == "BlankNode":
+            return self._blanks.get(node.value) or self._blank(node)
+        return (node, self._literal(node)) if kind == "Literal" else (self._triple(node), _TRIPLE_TERM)
+
+    def _blank(self, node: pyoxigraph.BlankNode) -> tuple[pyoxigraph.BlankNode, str]:
+        """A blank node that is met for the first time in its file."""
+        new = type(node)(f"{self._file}{len(self._blanks)}")
+        return self._blanks.setdefault(node.value, (new, BLANK + new.value))
+
+    def _triple(self, triple: pyoxigraph.Triple) -> pyoxigraph.Triple:
+        return type(triple)(self._plain(triple.subject)[0], triple.predicate, self._plain(triple.object)[0])
+
+    def _literal(self, node: pyoxigraph.Literal) -> Literal:
+        value, language = node.value, node.language or ""
+        if len(value) > limits.ONTOLOGY_TERM_CHARS:
             raise MemoryError(_TOO_LONG)
-        return shared.setdefault(iri, iri)
+        datatype = "" if language else node.datatype.value
+        datatype = "" if datatype == _PLAIN else self._share(datatype)
+        return Literal(value[: limits.ONTOLOGY_LITERAL_CHARS], language, datatype)
 
-    def plainly(node: Any) -> Term:
-        kind = type(node)
-        if kind is named:
-            iri = node.value
-            return shared.get(iri) or share(iri)
-        if kind is literal:
-            value, datatype = node.value, node.datatype.value
-            if len(value) > longest:
-                raise MemoryError(_TOO_LONG)
-            datatype = "" if datatype == plain or node.language else share(datatype)
-            return Literal(value[:described], node.language or "", datatype)
-        return BLANK + node.value if kind is blank else _TRIPLE_TERM
-
-    def keep(quad: pyoxigraph.Quad, number: int) -> pyoxigraph.Quad:
-        subject, predicate, value, graph = quad
-        if type(subject) is blank or type(value) not in (named, literal) or type(graph) is blank:
-            subject, value, graph = again(subject, number), again(value, number), again(graph, number)
-            quad = pyoxigraph.Quad(subject, predicate, value, graph)
-        if graph != default and type(graph) is named:
-            graphs.add(graph.value)
-        triples.append((str(plainly(subject)), str(plainly(predicate)), plainly(value)))
-        return quad
-
-    return keep
+    def _share(self, iri: str) -> str:
+        """The one copy of an IRI that is kept."""
+        if len(iri) > limits.ONTOLOGY_TERM_CHARS:
+            raise MemoryError(_TOO_LONG)
+        return self._iris.setdefault(iri, iri)
 
 
 def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
