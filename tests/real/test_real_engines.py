@@ -212,7 +212,7 @@ def test_a_real_server_gives_the_stored_answer_over_http(task: Task, ontologies:
     assert_equal(answer, task)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "task",
     [pytest.param(task, id=task["id"], marks=[pytest.mark.slow] * (task["id"] in SLOW)) for task in tasks()],
