@@ -21,6 +21,10 @@ class Ended(Exception):
     """The process closed its output, or takes no more input: it is gone."""
 
 
+class Fallen(Exception):
+    """The process is there, but what runs in it has said that it can't go on."""
+
+
 class TooLong(Exception):
     """A line is longer than a message may be."""
 
@@ -36,8 +40,10 @@ class Pipes(NamedTuple):
 class Channel:
     """Both directions of a conversation. For one thread at a time; it closes no descriptor."""
 
-    def __init__(self, pipes: Pipes) -> None:
+    def __init__(self, pipes: Pipes, last_words: bytes) -> None:
+        """`last_words`: what the process writes to its standard error when nothing more will come of it."""
         self._pipes = pipes
+        self._last_words = last_words
         self._received = bytearray()
         self._searched = 0
         self._complaints = b""
@@ -53,9 +59,12 @@ class Channel:
         return self._complaints.decode(errors="replace").strip()
 
     def send(self, line: bytes, deadline: float) -> None:
-        """Write a line. `deadline` is on the clock of `time.monotonic`. Raises `OutOfTime`, `Ended`.
+        """Write a line. `deadline` is on the clock of `time.monotonic`.
 
         What the process says meanwhile is taken in: it may be waiting to be heard before it listens.
+
+        Raises:
+            OutOfTime, Ended, Fallen, TooLong: there is no going on.
         """
         rest = memoryview(line + b"\n")
         self._poll.register(self._pipes.input, select.POLLOUT)
@@ -67,13 +76,13 @@ class Channel:
             self._poll.unregister(self._pipes.input)
 
     def receive(self, deadline: float) -> bytes:
-        """The next line. Raises `OutOfTime`, `Ended`, `TooLong`."""
+        """The next line. Raises `OutOfTime`, `Ended`, `Fallen`, `TooLong`."""
         while (line := self._line()) is None:
             self._ready(deadline)
         return line
 
     def waiting(self) -> Iterator[bytes]:
-        """The lines that have come without being asked for. Raises `Ended`, `TooLong`."""
+        """The lines that have come without being asked for. Raises `Ended`, `Fallen`, `TooLong`."""
         now = time.monotonic()
         while True:
             line = self._line()
@@ -127,13 +136,16 @@ class Channel:
 
     def _hear_complaints(self) -> None:
         piece = _read(self._pipes.error)
-        if piece:
-            self._keep(piece)
-        else:
+        if not piece:
             self._poll.unregister(self._pipes.error)
+        elif self._keep(piece):
+            raise Fallen
 
-    def _keep(self, piece: bytes) -> None:
-        self._complaints = (self._complaints + piece)[-limits.SANDBOX_COMPLAINT_BYTES :]
+    def _keep(self, piece: bytes) -> bool:
+        """Keep the end; whether the last words are among it."""
+        complaints = self._complaints + piece
+        self._complaints = complaints[-limits.SANDBOX_COMPLAINT_BYTES :]
+        return self._last_words in complaints
 
     def _write(self, rest: memoryview) -> int:
         try:

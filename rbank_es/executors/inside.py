@@ -15,11 +15,14 @@ import inspect
 import io
 import json
 import math
+import os
+import signal
 import sys
 import traceback
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 MOST_BITS = 14_000
 """Integers beyond this have no decimal text in Python."""
@@ -94,6 +97,18 @@ class Printed(io.TextIOBase):
         return "".join(self._head) + (gap(left_out) if left_out else "") + tail
 
 
+def settle() -> None:
+    """Have Deno open the sockets that it takes for signals: once the session is confined it can't, and would die."""
+    import js  # type: ignore[import-not-found]
+
+    js.eval("{ const f = () => {}; Deno.addSignalListener('SIGWINCH', f); Deno.removeSignalListener('SIGWINCH', f) }")
+
+
+def no_way_out(*_: object) -> NoReturn:
+    """What ends a process elsewhere ends a step here."""
+    raise SystemExit
+
+
 def gap(chars: int) -> str:
     """What stands where something was left out."""
     return f"\n... {chars:,} characters left out ...\n"
@@ -117,13 +132,13 @@ def whole(text: str) -> str:
 def shown(value: Any) -> str:
     """The text of any value, also of one that refuses to have one."""
     try:
-        return repr(value)
+        return str(plain(value)) if type(value) is int else repr(value)
     except BaseException as error:
         return f"<{type(value).__name__}: its text can't be made ({type(error).__name__})>"
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON knows it. What JSON doesn't know becomes its text; sets are sorted, so that order is no chance."""
+    """The value as JSON knows it. What JSON doesn't know becomes its text; sets are sorted: their order is chance."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -140,8 +155,9 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 def plain_container(value: Any, depth: int) -> Any:
     """The same for what holds other values, or is known to nobody."""
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        value = value._asdict()
+    named = getattr(value, "_asdict", None)
+    if isinstance(value, tuple) and named is not None:
+        value = named()
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -220,6 +236,8 @@ class Workspace:
         # Named so that `if __name__ == "__main__"` runs, and that dataclasses and pickle find their home.
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
+        # These would end Python and leave dspy's runner waiting for it.
+        os._exit = os.abort = os.kill = signal.raise_signal = no_way_out  # type: ignore[assignment]
         self._names = module.__dict__
 
     # ---------------------------------------------------------------- what may be called
@@ -336,16 +354,18 @@ class Workspace:
         if isinstance(error, MemoryError):
             self._reserve = None
             message = "MemoryError: the memory of the sandbox is used up; delete what you don't need, hold less at once"
+        elif isinstance(error, SystemExit):
+            message = "SystemExit: nothing ends this way; call SUBMIT to hand in a result"
         else:
             message = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
-        places = "".join(f"\n  {place}" for place in self._places(error))
+        places = "".join(f"\n  {place}" for place in dict.fromkeys(self._places(error)))
         error.__traceback__ = None
         return {"kind": "error", "message": whole(cut(message, self._limits["error_chars"]) + places)}
 
     def _places(self, error: BaseException) -> list[str]:
         """Where in the agent's own code it happened, the innermost place last."""
-        frames = [frame for frame in traceback.walk_tb(error.__traceback__) if self._is_step(frame)]
-        return [self._place(frame.f_code, line) for frame, line in frames[-MOST_FRAMES:]]
+        frames = (frame for frame in traceback.walk_tb(error.__traceback__) if self._is_step(frame))
+        return [self._place(frame.f_code, line) for frame, line in deque(frames, MOST_FRAMES)]
 
     def _is_step(self, frame: tuple[types.FrameType, int]) -> bool:
         return frame[0].f_code.co_filename in self._sources
