@@ -145,6 +145,12 @@ def test_how_many_values_were_listed_is_not_told() -> None:
     assert procedure(few) == procedure(many)
 
 
+def test_each_literal_has_a_place_of_its_own() -> None:
+    same, different = 'ASK { ?x sea:hasName "a", "a", 3 }', 'ASK { ?x sea:hasName "a", "b", 3 }'
+    assert procedure(same) == procedure(different)
+    assert "sea:hasName «text», «text 2», «number»" in procedure(same).content
+
+
 def test_an_instance_keeps_one_name_wherever_it_stands() -> None:
     item = procedure("ASK { { isle:a sea:callsAt ?x } UNION { ?x sea:callsAt isle:a } ?x sea:callsAt isle:b }")
     assert item.content.count("«thing»") == 2 and item.content.count("«calls at»") == 1

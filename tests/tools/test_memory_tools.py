@@ -343,6 +343,14 @@ def test_the_rest_of_a_large_import_is_behind_a_handle(bank: Bank, box: Toolbox)
     assert (shown + rest) == item.content[: len(shown) + 1000]
 
 
+def test_of_too_many_tags_only_some_are_shown_so_that_the_content_is(bank: Bank, box: Toolbox) -> None:
+    item = Item.make("Lamps", "Count them.", tags=tuple(f"tag {number}" for number in range(900)))
+    remember(bank, item)
+    [shown] = box.call("mem_get", {"ids": item.id})["items"]
+    assert shown["content"] == "Count them." and shown["truncated"] is True
+    assert shown["tags"] == list(item.tags[: limits.ITEM_TAGS])
+
+
 def test_a_small_item_beside_a_large_one_stays_whole(bank: Bank, box: Toolbox) -> None:
     small, large = Item.make("Small", "Few words."), Item.make("Large", LONG * 5)
     remember(bank, small, large)
