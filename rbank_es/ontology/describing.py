@@ -66,7 +66,8 @@ class _Description:
         self._shapes.add_to(self._constraints)
         self._parents = _parents(statements, names.SUBCLASS)
         self._mentions = statements.mentions()
-        self._instances, self._values = self._count_individuals()
+        self._instances = self._levels.count(self._levels.individuals)
+        self._values = self._levels.count(self._levels.values)
 
     def schema(self, graphs: Collection[str]) -> Schema:
         """Everything together."""
@@ -133,12 +134,6 @@ class _Description:
         told = {subject for subject, value in marked if isinstance(value, Literal) and value.value in ("true", "1")}
         return told | self._levels.of_type([_OWL + "DeprecatedClass", _OWL + "DeprecatedProperty"])
 
-    def _count_individuals(self) -> tuple[Counter[str], Counter[str]]:
-        """Instances and values of the vocabulary, by class."""
-        levels = self._levels
-        instances = Counter(cls for node in levels.individuals for cls in levels.classes_of(node))
-        return instances, Counter(cls for node in levels.values for cls in levels.classes_of(node))
-
     def _classes(self, properties: Iterable[PropertyInfo]) -> tuple[ClassInfo, ...]:
         degrees = Counter(cls for found in properties for cls in _ends(found.domains, found.ranges))
         related = {
@@ -178,12 +173,14 @@ class _Description:
         known |= {name for pair in self._statements.named_links(names.SUBPROPERTY) for name in pair} | inverses.keys()
         known = {iri for iri in known if len(iri) <= limits.ONTOLOGY_IRI_CHARS}
         return tuple(
-            self._property(iri, types.get(iri, set()), parents.get(iri, ()), inverses.get(iri, ()), iri in declared)
+            self._property(
+                iri, types.get(iri, frozenset()), parents.get(iri, ()), inverses.get(iri, ()), iri in declared
+            )
             for iri in sorted(known)
         )
 
     def _property(
-        self, iri: str, types: set[str], parents: Iterable[str], inverses: Iterable[str], declared: bool
+        self, iri: str, types: frozenset[str], parents: Iterable[str], inverses: Iterable[str], declared: bool
     ) -> PropertyInfo:
         pairs = self._statements.by_predicate.get(iri, ())
         return PropertyInfo(
@@ -266,7 +263,7 @@ def _disjoint(statements: Statements) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(pair for pair in pairs if pair[0] != pair[1])[: limits.DISJOINT_PAIRS])
 
 
-def _kind(iri: str, types: set[str]) -> Kind:
+def _kind(iri: str, types: frozenset[str]) -> Kind:
     """What a property is declared to be. Annotation only if it is nothing else; contradictions are no kind."""
     if iri in names.ANNOTATIONS:
         return "annotation"

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from rbank_es.ontology import names
 from rbank_es.ontology.statements import Statements
@@ -34,20 +34,21 @@ _BETWEEN_TERMS = names.within(names.RDFS, "subClassOf subPropertyOf domain range
 """Predicates whose ends are of the schema, unless they have a type of data."""
 
 
+Types = frozenset[str]
+
+
 class Levels:
     """The parts of a set of statements: schema, values of the vocabulary, instances."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
-        self.types: dict[str, set[str]] = defaultdict(set)
-        """The named types of each subject."""
-        for subject, type_ in statements.links(names.TYPE):
-            if is_iri(type_):
-                self.types[subject].add(type_)
+        self._groups = _by_types(statements)
+        self.types: dict[str, Types] = {node: types for types, nodes in self._groups.items() for node in nodes}
+        """The named types of each subject that has one."""
         self.schema = self._schema()
         self.value_classes = self._value_classes()
         self.values = self._values()
-        self.individuals = {node for node in self.types if node not in self.schema and node not in self.values}
+        self.individuals = self.types.keys() - self.schema - self.values
 
     def is_instance(self, subject: str) -> bool:
         """Whether a subject belongs to the data."""
@@ -56,17 +57,25 @@ class Levels:
     def of_type(self, types: Iterable[str]) -> set[str]:
         """The IRIs that have one of these types."""
         wanted = set(types)
-        return {node for node, found in self.types.items() if is_iri(node) and not wanted.isdisjoint(found)}
+        return {node for found, nodes in self._groups.items() if wanted & found for node in nodes if is_iri(node)}
 
-    def classes_of(self, individual: str) -> list[str]:
+    def classes_of(self, individual: str) -> Types:
         """The types of an individual that are classes of data."""
-        return [type_ for type_ in self.types.get(individual, ()) if type_ not in names.DATA_TYPES]
+        types = self.types.get(individual, Types())
+        return types if types.isdisjoint(names.DATA_TYPES) else types - names.DATA_TYPES
+
+    def count(self, individuals: Set[str]) -> Counter[str]:
+        """How many of these individuals are of each class of data."""
+        counts: Counter[str] = Counter()
+        for types, nodes in self._groups.items():
+            counts.update(dict.fromkeys(types - names.DATA_TYPES, len(nodes & individuals)))
+        return counts
 
     def _schema(self) -> set[str]:
         """Everything of the schema."""
-        named = {node for node, types in self.types.items() if any(map(names.is_formal, types))}
+        named = {node for types, nodes in self._groups.items() if any(map(names.is_formal, types)) for node in nodes}
         named.update(self._statements.by_predicate)
-        named.update(type_ for types in self.types.values() for type_ in types)
+        named.update(type_ for types in self._groups for type_ in types)
         for predicate in _HEADERS:
             named.update(header for _, header in self._statements.links(predicate))
         named.update(node for node in self._used_formally() if names.DATA_TYPES.issuperset(self.types.get(node, ())))
@@ -97,18 +106,29 @@ class Levels:
         for predicate, pairs in self._statements.by_predicate.items():
             if predicate != names.TYPE:
                 named.update(value for subject, value in pairs if type(value) is str and subject in self.schema)
-        all_of: Counter[str] = Counter()
-        named_of: Counter[str] = Counter()
-        for node in self.types.keys() - self.schema:
-            all_of.update(self.types[node])
-            if node in named:
-                named_of.update(self.types[node])
-        return {cls for cls, count in named_of.items() if 2 * count >= all_of[cls] and cls not in names.DATA_TYPES}
+        individuals = self.types.keys() - self.schema
+        all_of, named_of = self.count(individuals), self.count(individuals & named)
+        return {cls for cls, count in named_of.items() if count and 2 * count >= all_of[cls]}
 
     def _values(self) -> set[str]:
         """Individuals all of whose classes are classes of values."""
-        candidates = ((node, self.classes_of(node)) for node in self.types.keys() - self.schema)
-        return {node for node, classes in candidates if classes and self.value_classes.issuperset(classes)}
+        found: set[str] = set()
+        for types, nodes in self._groups.items():
+            if self.value_classes.issuperset(types - names.DATA_TYPES) and not names.DATA_TYPES.issuperset(types):
+                found |= nodes
+        return found - self.schema
+
+
+def _by_types(statements: Statements) -> dict[Types, set[str]]:
+    """Subjects by their named types."""
+    types: dict[str, list[str]] = defaultdict(list)
+    for subject, type_ in statements.links(names.TYPE):
+        if is_iri(type_):
+            types[subject].append(type_)
+    groups: dict[Types, set[str]] = defaultdict(set)
+    for subject, found in types.items():
+        groups[frozenset(found)].add(subject)
+    return groups
 
 
 def _reached(roots: Iterable[str], below: dict[str, list[str]]) -> set[str]:
