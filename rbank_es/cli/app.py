@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "ontology": ("ontology:ontology", "What is in an ontology, and the card of it."),
         "context": ("context:context", "What an agent would be told, layer by layer; writes nothing."),
         "tools": ("tools:tools", "The tools an agent may call, and what they return."),
+        "doctor": ("doctor:doctor", "Whether the sandbox for an agent's code runs here; how to fix it."),
     },
     "Rebuild and check": {
         "replay": ("replay:replay", "Fold the log to a point in time; print what the bank was then."),

@@ -35,6 +35,7 @@ REFUSED = ("env", "ffi", "import", "net", "run", "sys", "write")
 KEPT_ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH", "NPM_CONFIG_REGISTRY")
 """What the process of a session gets of this one's environment: it must find the same parts as `warm` did."""
 
+_MOVE = "set RBANK_CACHE to a directory that can be written"
 _HERE = Path(__file__).parent
 _STORAGE = "location_data"
 _PROBE_S = 10.0
@@ -121,23 +122,22 @@ def find() -> Deno:
     """What the sandbox runs on here. Neither imports dspy nor starts Deno.
 
     Raises:
-        SandboxUnavailable: dspy or Deno is not installed, or dspy is of another release.
+        SandboxUnavailable: dspy or Deno is not installed, dspy is of another release, or there is no place for a cache.
     """
-    executable = find_executable()
-    if executable is None:
-        raise SandboxUnavailable("no_deno", "Deno is not installed", INSTALL)
-    return Deno(executable, find_runner(), cache_directory() / "deno")
+    return Deno(find_executable(), find_runner(), find_cache())
 
 
-def find_executable() -> Path | None:
-    """Deno's binary: the one that is installed as a Python package, else the one on the PATH."""
+def find_executable() -> Path:
+    """Deno's binary: that of the Python package, else that on the PATH. Raises `SandboxUnavailable` (no_deno)."""
     if find_spec("deno") is not None:
         from deno import find_deno_bin
 
         with suppress(FileNotFoundError):
             return Path(find_deno_bin())
     found = shutil.which("deno")
-    return Path(found) if found else None
+    if not found:
+        raise SandboxUnavailable("no_deno", "Deno is not installed", INSTALL)
+    return Path(found)
 
 
 def find_runner() -> Path:
@@ -150,6 +150,14 @@ def find_runner() -> Path:
         wanted = f"dspy>={_dotted(DSPY_LEAST)},<{_dotted(DSPY_BELOW)}"
         raise SandboxUnavailable("wrong_dspy", f"dspy {release} is not {wanted}", f"pip install '{wanted}'")
     return Path(spec.submodule_search_locations[0], "primitives", "runner.js")
+
+
+def find_cache() -> Path:
+    """Where the cache is. Raises `SandboxUnavailable` (no_cache) where it would not outlive this process."""
+    place, named = cache_directory(), os.environ.get("RBANK_CACHE")
+    if place != Path(named) if named else place.name != "rbank-es":
+        raise SandboxUnavailable("no_cache", f"can't write to {named or 'the cache directory of this user'}", _MOVE)
+    return place / "deno"
 
 
 def dspy_release() -> str:

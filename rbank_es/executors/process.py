@@ -65,6 +65,11 @@ class SandboxProcess:
         """Kill it, and wait until it is gone. May be called again."""
         self._end()
 
+    def stop(self) -> None:
+        """Have it killed, from any thread; whoever talks to it learns that it is gone, and must end it."""
+        with contextlib.suppress(OSError):
+            self._lifeline.shutdown(socket.SHUT_RDWR)
+
     def disown(self) -> None:
         """In a forked child: let go of everything; it belongs to the process that started it."""
         if self._end.detach():

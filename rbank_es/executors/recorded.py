@@ -27,8 +27,8 @@ class RecordedInterpreter:
     """Plays the steps of one run, in order, to whoever knows dspy's interpreters.
 
     Each step must have the code that was recorded. Its calls are made again, in order, through the given tools; what
-    they return is not looked at, for it is they that record it. Then the step comes out as it did. dspy's sub-agents are
-    refused, as by the sandbox; a run that had them can't be played.
+    they return is not looked at, for it is they that record it. Then the step comes out as it did. dspy's sub-agents
+    are refused, as by the sandbox; a run that had them can't be played.
     """
 
     execution_instructions = EXECUTION_INSTRUCTIONS

@@ -43,7 +43,7 @@ class StepFailed(CodeExecutionError):
 
 
 class SessionLost(CodeExecutionError):
-    """A step cost the session with all variables; the next step begins a new one. `restart` says why, save in replays."""
+    """A step cost the session with all variables; the next step begins another. `restart` says why, save in replays."""
 
     def __init__(self, message: str, restart: Restart | None = None) -> None:
         self.restart = restart
@@ -143,9 +143,14 @@ class Sandbox(dspy.PythonInterpreter):
 
     @with_callbacks
     def shutdown(self) -> None:
-        """End the session for good. May be called again, and from another thread, which ends a running step."""
+        """End the session for good; a step that runs in another thread ends with it. May be called again."""
         self._is_shut_down = True
-        self._drop()
+        session = self._session
+        if self._in_use.acquire(blocking=False):
+            self._drop()
+            self._in_use.release()
+        elif session is not None:
+            session.stop()
 
     @property
     def session(self) -> Session | None:
@@ -174,6 +179,8 @@ class Sandbox(dspy.PythonInterpreter):
             outcome = session.run(code, variables, answer, self.settings.step_time_s)
         except Lost as lost:
             self._drop()
+            if self._is_shut_down:
+                raise CodeInterpreterError("this sandbox was shut down amid a step") from lost
             raise self._loss(code, lost, calls, time.perf_counter() - began - tools_s, tools_s) from lost
         except BaseException:
             self._drop()
@@ -208,8 +215,9 @@ class Sandbox(dspy.PythonInterpreter):
         """Count a loss, and tell of it."""
         seconds = f" (the limit is {self.settings.step_time_s:g} s)" if lost.code == "timeout" else ""
         reason = f"{lost.message}{seconds}. All variables are gone"
-        self._is_shut_down = exhausted = self.restarts >= self.settings.restarts
+        exhausted = self.restarts >= self.settings.restarts
         if exhausted:
+            self._is_shut_down = True
             message = f"{reason}; the session was restarted {self.restarts} times already, which is all that a run gets"
         else:
             message = f"{reason}; the session was restarted, and the next step begins anew: define again what you need"

@@ -94,6 +94,10 @@ class Session:
         """Kill its process, and wait until it is gone. May be called again."""
         self._process.end()
 
+    def stop(self) -> None:
+        """The same from another thread, while a step runs, which then raises `Lost`."""
+        self._process.stop()
+
     def register(self, tools: Iterable[dict[str, Any]], outputs: list[str] | None) -> None:
         """Make functions callable by name, and SUBMIT take these fields. Does nothing if they are known already.
 
