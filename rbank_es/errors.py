@@ -29,6 +29,8 @@ RBankError                       exit code of the command line
 │   ├── ErasureUnfinished        2   (a LogUnavailable) the same amid an erasure; the next writer completes it
 │   └── LogBusy                  4   another writer holds the log for too long
 ├── QueryFailed                  2   a query that was run and gave no answer: time, memory, the endpoint (code, hint)
+├── LmFailed                     2   a language model gave no answer that can be used (code, hint)
+├── JudgeFailed                  2   a judge came to no verdict, so that nothing is learnt (judge)
 ├── SandboxUnavailable           2   the sandbox for an agent's code can't run here (code, fix)
 ├── ProjectionError              3   a read model can't be built or read
 │   └── ProjectionUnavailable    2   the system refused: read-only, disk full, I/O error
@@ -289,6 +291,27 @@ class QueryFailed(RBankError):
     def __init__(self, code: str, message: str, hint: str) -> None:
         self.code, self.message, self.hint = code, message, hint
         super().__init__(f"{message}. {hint}")
+
+
+class LmFailed(RBankError):
+    """A language model gave no answer that can be used.
+
+    `code` is stable, for programs: unknown_model, missing_key, wrong_key, unreachable, timeout, rate_limited,
+    no_credit, refused, context_too_long, server_error, bad_response, response_too_long, request_too_long, interrupted,
+    unexpected; and, of calls that must not be gone on from, script_mismatch, replay_miss, not_recorded.
+    """
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        self.code, self.message, self.hint = code, message, hint
+        super().__init__(f"{message}. {hint}")
+
+
+class JudgeFailed(RBankError):
+    """A judge came to no verdict: nothing is recorded of the run's success, and nothing is learnt from it."""
+
+    def __init__(self, judge: str, reason: str) -> None:
+        self.judge, self.reason = judge, reason
+        super().__init__(f"the judge {judge} came to no verdict: {reason}")
 
 
 class SandboxUnavailable(RBankError):

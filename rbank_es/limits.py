@@ -294,3 +294,45 @@ SANDBOX_RESTARTS = 3
 
 SANDBOX_POOL = 16
 """Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB."""
+
+LM_RETRIES = 2
+LM_WAIT_S = 30.0
+"""How often a call of a model that was turned away is tried again, and the longest wait that a provider may ask for."""
+
+LM_TIME_S = 300.0
+LM_CONNECT_S = 10.0
+"""How long a model may take for one answer, of which to accept the connection: some think for minutes."""
+
+LM_REQUEST_BYTES = 4 * MIB
+"""One request to a model as JSON: with its escapes it fits into a text line, beside the answer into a group."""
+
+LM_RESPONSE_BYTES = 16 * MIB
+LM_RESPONSE_CHARS = 1_000_000
+"""What is read of one answer, with all that a provider puts around it, and what is kept of it: its words."""
+
+LM_SCRIPT_BYTES = 4 * MIB
+"""One file of scripted turns."""
+
+DIFFERENCE_EXAMPLES = 3
+"""Rows or columns that are shown of one way in which two answers differ."""
+
+JUDGE_REASON_CHARS = 2_000
+"""What a judgment says of its reasons."""
+
+JUDGE_ANSWER_CHARS = 8_000
+JUDGE_QUERY_CHARS = 8_000
+"""What a judging model is shown of an answer, and of the query that it rests on."""
+
+JUDGE_PRINCIPLES = 5
+JUDGE_CASES = 3
+JUDGE_MEMORY_CHARS = 3_000
+"""Principles and past cases that a judging model is given, and the characters of each kind at most."""
+
+JUDGE_TRIES = 3
+"""Replies of a judging model that are read, each told why the one before couldn't be, before it is given up."""
+
+JUDGE_TERMS = 200
+"""Terms of a query or an answer that are looked up in the data, in one query."""
+
+JUDGE_CASES_BYTES = 16 * MIB
+"""A file of labelled cases."""
