@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -35,25 +34,16 @@ Describe = Callable[[str], tuple[Schema, Prefixes]]
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
-    place = os.environ.get("RBANK_REAL_DATA")
-    if not place:
-        reason = "RBANK_REAL_DATA names no folder with ontologies"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    return Path(place) / "ontologies"
-
-
-@pytest.fixture(scope="module")
-def load(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ontology]:
+def load(ontologies: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ontology]:
     cache = tmp_path_factory.mktemp("cache")
-    return lambda name: load_ontology(*(folder / file for file in FILES[name]), id=name, cache=cache)
+    return lambda name: load_ontology(*(ontologies / file for file in FILES[name]), id=name, cache=cache)
 
 
 @pytest.fixture(scope="module")
-def describe(folder: Path, load: Callable[[str], Ontology]) -> Describe:
+def describe(ontologies: Path, load: Callable[[str], Ontology]) -> Describe:
     def described(name: str) -> tuple[Schema, Prefixes]:
         if name == ENDPOINT:
-            schema = load_void(folder / "void_uniprot.ttl")
+            schema = load_void(ontologies / "void_uniprot.ttl")
             return schema, Prefixes(schema.prefixes)
         ontology = load(name)
         return ontology.schema, ontology.prefixes

@@ -39,12 +39,6 @@ def missing(reason: str) -> Any:
     return pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
-@pytest.fixture(scope="module")
-def data() -> Path:
-    place = os.environ.get("RBANK_REAL_DATA")
-    return Path(place or missing("RBANK_REAL_DATA names no folder with ontologies and tasks"))
-
-
 def tasks() -> list[Task]:
     """Read while collecting; without the data there is one task, which says so."""
     place = Path(os.environ.get("RBANK_REAL_DATA", "/nowhere")) / "tasks" / "ontology_tasks.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,15 +19,6 @@ from rbank_es.state import active
 pytestmark = pytest.mark.real
 
 RUNS, FINISHED, FAILED, TOOL_CALLS, STEPS, PACKS, ITEMS = 13, 12, 1, 103, 85, 3, 22
-
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    place = os.environ.get("RBANK_REAL_DATA")
-    if not place:
-        reason = "RBANK_REAL_DATA names no folder with recorded runs and memories"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    return Path(place)
 
 
 @pytest.fixture(scope="module")

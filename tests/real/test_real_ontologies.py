@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -45,26 +44,17 @@ PROV, UP = WELL_KNOWN["prov"], WELL_KNOWN["up"]
 BRICK = WELL_KNOWN["brick"]
 
 
-@pytest.fixture(scope="module")
-def data() -> Path:
-    place = os.environ.get("RBANK_REAL_DATA")
-    if not place:
-        reason = "RBANK_REAL_DATA names no folder with ontologies"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    return Path(place) / "ontologies"
-
-
 Load = Callable[[str], Ontology]
 
 
 @pytest.fixture(scope="module")
-def load(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
+def load(ontologies: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
     """Loads each set once."""
     place = tmp_path_factory.mktemp("cache")
 
     @cache
     def load_set(name: str) -> Ontology:
-        return load_ontology(*(data / file for file in SETS[name]), cache=place)
+        return load_ontology(*(ontologies / file for file in SETS[name]), cache=place)
 
     return load_set
 
@@ -87,7 +77,7 @@ def test_every_ontology_loads_and_its_graph_holds_every_triple(name: str, load: 
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_what_rdflib_parses_is_described_the_same(name: str, load: Load, data: Path) -> None:
+def test_what_rdflib_parses_is_described_the_same(name: str, load: Load, ontologies: Path) -> None:
     """The whole schema, from graphs that share nothing with ours."""
     triples, declared = [], []
     for file in load(name).files:
@@ -116,10 +106,10 @@ def test_every_name_leads_back_and_every_term_is_known(name: str, load: Load) ->
     assert all(vocabulary.knows_property(found.iri) for found in ontology.schema.properties)
 
 
-def test_the_second_time_all_come_from_the_cache(load: Load, data: Path) -> None:
+def test_the_second_time_all_come_from_the_cache(load: Load, ontologies: Path) -> None:
     for name, files in SETS.items():
         first = load(name)
-        again = load_ontology(*(data / file for file in files), cache=first.quads.parents[2])
+        again = load_ontology(*(ontologies / file for file in files), cache=first.quads.parents[2])
         assert (again.cached, again.schema) == (True, first.schema)
 
 
@@ -219,8 +209,8 @@ def test_names_that_people_get_wrong_lead_to_the_right_brick_classes(load: Load)
     assert vocabulary.nearest(BRICK + "has_point", "property")[0] == BRICK + "hasPoint"
 
 
-def test_the_void_description_gives_the_schema_of_the_endpoint(data: Path) -> None:
-    schema = load_void(data / "void_uniprot.ttl")
+def test_the_void_description_gives_the_schema_of_the_endpoint(ontologies: Path) -> None:
+    schema = load_void(ontologies / "void_uniprot.ttl")
     assert (len(schema.classes), len(schema.properties), len(schema.graphs)) == (173, 335, 21)
     assert schema.title == "UniProt"
     assert schema.prefixes["up"] == UP

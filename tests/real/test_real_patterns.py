@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,12 +23,8 @@ QUERIES = 49
 
 
 @pytest.fixture(scope="module")
-def queries() -> list[str]:
-    place = os.environ.get("RBANK_REAL_DATA")
-    if not place:
-        reason = "RBANK_REAL_DATA names no folder with tasks"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    files = sorted((Path(place) / "tasks").glob("*.json"))
+def queries(data: Path) -> list[str]:
+    files = sorted((data / "tasks").glob("*.json"))
     return sorted({text for path in files for text in texts_of(json.loads(path.read_text())) if is_query(text)})
 
 

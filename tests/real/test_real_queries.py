@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,15 +23,6 @@ pytestmark = pytest.mark.real
 
 SUITES = ("uniprot_subset_tasks", "judge_eval_tasks", "ontology_tasks")
 QUERIES, ONTOLOGY_TASKS = 58, 29
-
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    place = os.environ.get("RBANK_REAL_DATA")
-    if not place:
-        reason = "RBANK_REAL_DATA names no folder with tasks and ontologies"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    return Path(place)
 
 
 @cache

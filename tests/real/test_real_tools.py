@@ -19,7 +19,11 @@ from rbank_es.sparql.source import Source, open_source
 from tests.tools.desks import bank_at
 from tests.tools.library import Desktop
 
-pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:Dataset.default_context:DeprecationWarning")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.usefixtures("data"),
+    pytest.mark.filterwarnings("ignore:Dataset.default_context:DeprecationWarning"),
+]
 
 PLACE = os.environ.get("RBANK_REAL_DATA")
 TASKS: list[dict[str, Any]] = (
@@ -27,14 +31,6 @@ TASKS: list[dict[str, Any]] = (
 )
 SLOW_TO_DOUBT = {"brick-L3-1"}
 SETS = {task["dataset"]: tuple(task["files"]) for task in TASKS}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def data() -> Path:
-    if not PLACE:
-        reason = "RBANK_REAL_DATA names no folder with ontologies and tasks"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    return Path(PLACE)
 
 
 @pytest.fixture(scope="module")

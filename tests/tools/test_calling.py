@@ -18,13 +18,7 @@ from rbank_es.events import NoteLogged, ToolCalled
 from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.encoding import size
 from rbank_es.tools.reply import Reply, ToolError
-from tests.tools.desks import RUN, bank_at, calls, desk_for, toolbox_for, types
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Any:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
+from tests.tools.desks import RUN, calls, desk_for, toolbox_for, types
 
 
 def raising(error: BaseException) -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.sparql.source import Source
 from rbank_es.tools.empty_results import DEFAULT, hint_for
-from tests.tools.desks import bank_at
 from tests.tools.library import TURTLE, Desktop, open_library
 from tests.tools.test_sparql_tools import endpoint_over
 
@@ -28,12 +26,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     opened = open_library(tmp_path_factory.mktemp("library"), TURTLE + MORE)
     yield opened
     opened.close()
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
 
 
 @pytest.mark.parametrize(

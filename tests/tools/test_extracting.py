@@ -17,7 +17,7 @@ from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.encoding import size
 from rbank_es.tools.extracting import Evidence, Extractor, QueryPattern
 from rbank_es.tools.toolbox import Toolbox, build_tools
-from tests.tools.desks import RUN, bank_at
+from tests.tools.desks import RUN
 from tests.tools.memories import remember
 
 SEA = "https://sea.example/ns#"
@@ -327,12 +327,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     opened = open_source(ontology=load_ontology(LIGHTS, cache=tmp_path_factory.mktemp("cache")))
     yield opened
     opened.close()
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
 
 
 @pytest.fixture

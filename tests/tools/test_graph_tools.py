@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,27 +11,9 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.sparql.source import Source
 from rbank_es.tools.desk import ToolPolicy
-from tests.tools.desks import bank_at, types
-from tests.tools.library import THINGS, Desktop, open_library
+from tests.tools.desks import types
+from tests.tools.library import THINGS, Desktop
 from tests.tools.test_sparql_tools import endpoint_over
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    opened = open_library(tmp_path_factory.mktemp("library"))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
-
-
-@pytest.fixture
-def tools(bank: Bank, source: Source) -> Desktop:
-    return Desktop(bank, source)
 
 
 def test_the_statistics_are_those_of_the_schema(tools: Desktop, source: Source) -> None:

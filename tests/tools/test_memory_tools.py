@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,14 +29,8 @@ from rbank_es.policies import RetrievalPolicy
 from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.encoding import size
 from rbank_es.tools.toolbox import Toolbox, build_tools
-from tests.tools.desks import RUN, bank_at, types
+from tests.tools.desks import RUN, types
 from tests.tools.memories import LONG, lamps, remember
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,11 @@ from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.schema_answers import tables_of
-from tests.tools.desks import bank_at, calls, types
+from tests.tools.desks import calls, types
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library
 
 BOOKS = "SELECT ?book ?title WHERE { ?book a lib:Book ; lib:title ?title } ORDER BY ?title"
 EVERYTHING = "SELECT * WHERE { ?s ?p ?o }"
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    opened = open_library(tmp_path_factory.mktemp("library"))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
-
-
-@pytest.fixture
-def tools(bank: Bank, source: Source) -> Desktop:
-    return Desktop(bank, source)
 
 
 def endpoint_over(source: Source, schema: Schema | None = None) -> Source:
