@@ -8,7 +8,7 @@ Without a bank, payloads are held in memory, and a key is good as long as the st
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,15 @@ Handle = str | Mapping[str, Any] | Ref
 
 
 class Store:
-    """Payloads by key and by alias (`results_0`), for one run."""
+    """Payloads by key and by alias (`results_0`), for one run.
 
-    def __init__(self, bank: Bank | None = None, run: str = "") -> None:
+    `new_id` makes the keys of a store over a bank; the log's own ids, unless given. Who runs a recorded run again gives
+    the recorded ones, for they stand in its prompts.
+    """
+
+    def __init__(self, bank: Bank | None = None, run: str = "", new_id: Callable[[], str] | None = None) -> None:
         self._bank = bank
+        self._new_id = new_id or (bank.log.new_id if bank is not None else None)
         self._run = run
         self._held: dict[str, str] = {}
         self._held_chars = 0
@@ -48,7 +53,7 @@ class Store:
             if size_bytes > limits.PAYLOAD_BYTES:
                 raise LimitExceeded("bytes of a payload", size_bytes, limits.PAYLOAD_BYTES, "ask for less")
         alias = f"{dtype}_{len(self._aliases)}"
-        key = alias if self._bank is None else self._bank.log.new_id()
+        key = alias if self._new_id is None else self._new_id()
         self._hold(key, content)
         return self._name(Ref(key, dtype, len(content), content[: limits.REF_PREVIEW_CHARS]), alias)
 

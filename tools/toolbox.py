@@ -136,11 +136,12 @@ def build_tools(
     policy: ToolPolicy | None = None,
     extractor: Extractor | None = None,
     clock: Clock = time.perf_counter,
+    new_id: Callable[[], str] | None = None,
 ) -> Toolbox:
     """The tools of one run: over a local ontology, an endpoint, a source that is open already, or memory alone.
 
     `void` is a file that describes the endpoint; `clock` measures how long calls take, in seconds. Every call writes
-    its events to `bank` under `run`. Raises `BadOntology` and `BadInput` for what can't be a source.
+    its events to `bank` under `run`. `new_id` makes the keys of handles; the log's own ids, unless given. Raises `BadOntology` and `BadInput` for what can't be a source.
     """
     from rbank_es.tools.extracting import QueryPattern
 
@@ -148,7 +149,7 @@ def build_tools(
         raise BadInput("give one of ontology, endpoint and source, not several")
     opened = source or _opened(ontology, endpoint, void)
     chosen = policy or ToolPolicy()
-    desk = Desk(bank, run, Store(bank, run), extractor or QueryPattern(), opened, chosen)
+    desk = Desk(bank, run, Store(bank, run, new_id), extractor or QueryPattern(), opened, chosen)
     return Toolbox(desk, dict(_raw_tools(desk)), _python_tools(desk), clock)
 
 

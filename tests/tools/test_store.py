@@ -130,3 +130,10 @@ def test_a_file_can_stand_behind_a_handle(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(UnknownHandle, match="load it again"):
         store.get(ref)
+
+
+def test_keys_can_be_given_by_whoever_runs_a_run_again(tmp_path: Path) -> None:
+    recorded = ["01a1fd48-cf02-7483-9f52-ef606b3b5d90", "01a1fd48-cf02-7483-9f52-ef606b3b5d91"]
+    with bank_at(tmp_path / "bank") as bank:
+        store = Store(bank, RUN, iter(recorded).__next__)
+        assert [store.put(text, "text").key for text in ("a", "b")] == recorded
