@@ -141,7 +141,8 @@ def build_tools(
     """The tools of one run: over a local ontology, an endpoint, a source that is open already, or memory alone.
 
     `void` is a file that describes the endpoint; `clock` measures how long calls take, in seconds. Every call writes
-    its events to `bank` under `run`. `new_id` makes the keys of handles; the log's own ids, unless given. Raises `BadOntology` and `BadInput` for what can't be a source.
+    its events to `bank` under `run`. `new_id` makes the keys of handles; the log's own ids, unless given.
+    Raises `BadOntology` and `BadInput` for what can't be a source.
     """
     from rbank_es.tools.extracting import QueryPattern
 
