@@ -255,6 +255,20 @@ CONTEXT_LEAN_L3_CHARS = 200
 CONTEXT_FILE_BYTES = 4 * MIB
 """A guide or a file of constraints that is given to a context."""
 
+RUN_ITERATIONS = 12
+RUN_SUBCALLS = 25
+"""Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""
+
+STEP_OUTPUT_CHARS = 10_000
+"""What an agent is shown again of each earlier step's output, head and tail (source: dspy.RLM)."""
+
+HISTORY_ENTRIES = 4
+HISTORY_LINE_CHARS = 200
+"""Latest steps that the scratchpad shows whole, and what it shows of each step before: one line."""
+
+REPLY_SHOWN_CHARS = 1_000
+"""What an agent is shown of a reply of its own that could not be read."""
+
 STEP_TIME_S = 60.0
 """How long the code of one step may run; what the tools it calls take is not counted."""
 

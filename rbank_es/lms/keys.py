@@ -1,0 +1,53 @@
+"""Keys: where they come from, and that they stay out of everything recorded."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+from rbank_es.events.codec import encode_json
+
+SCRUBBED = "[key]"
+"""What is recorded in the place of a key."""
+
+KEY_CHARS = 6
+"""Shorter values are nobody's key, and would be found in any text."""
+
+_WORDS = frozenset(
+    ("key", "keys", "apikey", "token", "secret", "secrets", "password", "passwd", "passphrase", "authorization")
+    + ("auth", "bearer", "credential", "credentials", "header", "headers", "cookie", "cookies")
+)
+_KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AKIA|AIza)[-_A-Za-z0-9]{16,}|\bbearer\s+\S{8,}", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z]{1,11}|[0-9.]{1,11}")
+
+
+def names_a_key(name: str) -> bool:
+    """Whether the name of a variable or argument says that its value is a key: OPENAI_API_KEY, extra_headers."""
+    return any(word in _WORDS for word in re.split(r"[^a-z0-9]+", name.lower()))
+
+
+def is_key(text: str) -> bool:
+    """Whether a text is, or holds, what looks like a key: `sk-…`, `Bearer …`, or the value of a variable for one."""
+    return bool(_KEY.search(text)) or any(secret in text for secret in secrets())
+
+
+def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The values of the environment's variables that are named as keys are, longest first.
+
+    Values of fewer than `KEY_CHARS` characters, bare words and bare numbers are left out: they are placeholders.
+    """
+    values = {
+        value.strip()
+        for name, value in (os.environ if environment is None else environment).items()
+        if names_a_key(name) and len(value.strip()) >= KEY_CHARS and not _WORD.fullmatch(value.strip())
+    }
+    return tuple(sorted(values, key=lambda value: (-len(value), value)))
+
+
+def scrub(text: str, hidden: Iterable[str]) -> str:
+    """The text with `SCRUBBED` in the place of each hidden value, as it is and as JSON writes it."""
+    for value in hidden:
+        for form in {value, encode_json(value)[1:-1].decode()}:
+            text = text.replace(form, SCRUBBED)
+    return text
