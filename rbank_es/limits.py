@@ -350,3 +350,9 @@ JUDGE_TERMS = 200
 
 JUDGE_CASES_BYTES = 16 * MIB
 """A file of labelled cases."""
+
+TASKS = 10_000
+TASKS_BYTES = 16 * MIB
+TASK_CHARS = 10_000
+TASK_ID_CHARS = 100
+"""A file of tasks, the question of one, and its id, which becomes part of the ids of its runs."""
