@@ -109,6 +109,11 @@ def no_way_out(*_: object) -> NoReturn:
     raise SystemExit
 
 
+def no_processes(command: object) -> NoReturn:
+    """As `subprocess` does here."""
+    raise OSError(f"there are no processes here; {shown(command)} was not run")
+
+
 def gap(chars: int) -> str:
     """What stands where something was left out."""
     return f"\n... {chars:,} characters left out ...\n"
@@ -236,8 +241,9 @@ class Workspace:
         # Named so that `if __name__ == "__main__"` runs, and that dataclasses and pickle find their home.
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
-        # These would end Python and leave dspy's runner waiting for it.
+        # These would bring Python down, and leave dspy's runner waiting for it.
         os._exit = os.abort = os.kill = signal.raise_signal = no_way_out  # type: ignore[assignment]
+        os.system = no_processes
         self._names = module.__dict__
 
     # ---------------------------------------------------------------- what may be called

@@ -58,7 +58,7 @@ class SandboxPool:
         """The same, told of its steps and restarts: see `Sandbox`."""
         from rbank_es.executors.sandbox import Sandbox
 
-        return Sandbox(settings=self.settings, on_step=on_step, on_restart=on_restart, take_session=self._take)
+        return Sandbox(settings=self.settings, on_step=on_step, on_restart=on_restart, take_session=self.take)
 
     def wait(self) -> None:
         """Wait until all sessions are ready. Raises `CannotStart` if one isn't."""
@@ -89,7 +89,7 @@ class SandboxPool:
         threading.Thread(target=_fill, args=(spare, self._starters, self.settings), daemon=True).start()
         return spare
 
-    def _take(self, settings: SandboxSettings) -> Session:
+    def take(self, settings: SandboxSettings) -> Session:
         """The session that was begun first, waited for if it isn't ready; a new one if that died meanwhile."""
         spare = self._next()
         if spare is not None:

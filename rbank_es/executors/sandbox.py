@@ -37,6 +37,10 @@ TakeSession = Callable[[SandboxSettings], Session]
 class CannotStart(SandboxUnavailable, CodeInterpreterError):
     """`SandboxUnavailable`, also for those who expect dspy's error of a host that is not set up."""
 
+    def __init__(self, error: SandboxUnavailable) -> None:
+        super().__init__(error.code, error.reason, error.fix)
+        self.code = error.code  # dspy's errors have a code of their own
+
 
 class StepFailed(CodeExecutionError):
     """The code of a step raised. The message is what it printed, the error, and where in the code it happened."""
@@ -59,7 +63,7 @@ def start_session(settings: SandboxSettings) -> Session:
     try:
         return Session(deno.find(), memory_bytes=settings.memory_bytes)
     except SandboxUnavailable as error:
-        raise CannotStart(error.code, error.reason, error.fix) from error
+        raise CannotStart(error) from error
 
 
 class Sandbox(dspy.PythonInterpreter):

@@ -39,7 +39,7 @@ _INSIDE_LIMITS = {
 }
 _OUTCOME = msgspec.json.Decoder(Outcome)
 _LAST_WORDS = b"Pyodide has suffered a fatal error"
-_FALLEN = "the step brought Python itself down, as a recursion does that is too deep"
+_FALLEN = "the step brought Python itself down, by too deep a recursion or a call that can't be made here"
 _FORGED = "the step sent a message to the host that no tool made"
 
 

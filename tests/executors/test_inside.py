@@ -1,0 +1,209 @@
+"""What runs inside the sandbox, run outside: values as plain data, output that is bounded, errors that say where."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from collections import namedtuple
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es.executors import inside
+
+LIMITS = {
+    "argument_chars": 1_000,
+    "error_chars": 500,
+    "output_chars": 1_000,
+    "printed_chars": 100_000,
+    "submit_chars": 1_000,
+}
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(st.integers() | st.text() | st.none(), inner)
+        | st.tuples(inner, inner)
+        | st.frozensets(st.integers() | st.text())
+    ),
+)
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise KeyError("no text")
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: object
+
+
+Pair = namedtuple("Pair", "left right")
+
+
+@pytest.fixture
+def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[inside.Workspace]:
+    """A workspace in this process; what it changes is put back."""
+    for module, name in ((inside.os, "_exit"), (inside.os, "abort"), (inside.os, "kill"), (inside.os, "system")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(inside.signal, "raise_signal", inside.signal.raise_signal)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    made = inside.Workspace(lambda name, arguments: "", LIMITS)
+    made.register(json.dumps({"tools": [], "outputs": ["answer"]}))
+    yield made
+
+
+def step(workspace: inside.Workspace, code: str, number: int = 1, **variables: str) -> dict[str, Any]:
+    request = json.dumps({"step": number, "code": code, "variables": variables})
+    outcome = json.loads(asyncio.run(workspace.answer(request)))
+    assert isinstance(outcome, dict)
+    return outcome
+
+
+@given(values)
+def test_any_value_becomes_plain_json(value: Any) -> None:
+    text = json.dumps(inside.plain(value), allow_nan=False)
+    text.encode()
+    assert json.loads(text) == inside.plain(value)
+
+
+@given(values)
+def test_plain_data_stays_as_it_is(value: Any) -> None:
+    once = inside.plain(value)
+    assert inside.plain(once) == once
+
+
+KNOWN: dict[str, tuple[Any, Any]] = {
+    "set": ({3, 1, 2}, [1, 2, 3]),
+    "nan": (float("nan"), "nan"),
+    "infinity": (float("-inf"), "-inf"),
+    "bytes": (b"x\xff", "x\\xff"),
+    "large integer": (2**70, 2**70),
+    "huge integer": (2**100_000, "<integer of 100,001 bits>"),
+    "dataclass": (Point(1, {2}), {"x": 1, "y": [2]}),
+    "named tuple": (Pair(1, 2), {"left": 1, "right": 2}),
+    "keys": ({1: "a", None: "b", (1, 2): "c"}, {"1": "a", "None": "b", "(1, 2)": "c"}),
+    "object": (Unspeakable(), "<Unspeakable: its text can't be made (KeyError)>"),
+    "surrogates": ("\ud83c\udf0a \ud800", "🌊 \ufffd"),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_json_does_not_know_becomes_text_or_the_nearest_plain_value(name: str) -> None:
+    value, expected = KNOWN[name]
+    assert inside.plain(value) == expected
+
+
+def test_a_value_that_holds_itself_ends_somewhere() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    assert "nested too deep" in json.dumps(inside.plain(loop))
+
+
+@given(st.lists(st.text(max_size=300), max_size=60))
+def test_output_keeps_its_head_and_its_tail_and_counts_all(pieces: list[str]) -> None:
+    printed = inside.Printed(kept_chars=100, most_chars=10**9)
+    for piece in pieces:
+        printed.write(piece)
+    everything, kept = "".join(pieces), printed.kept()
+    assert printed.chars == len(everything)
+    if len(everything) <= 100:
+        assert kept == everything
+    else:
+        left_out = len(everything) - 100
+        assert kept == everything[:50] + (inside.gap(left_out) if left_out else "") + everything[-50:]
+
+
+def test_printing_without_end_is_refused() -> None:
+    printed = inside.Printed(kept_chars=100, most_chars=1_000)
+    with pytest.raises(inside.PrintedTooMuch):
+        for _ in range(100):
+            print("x" * 100, file=printed)
+    assert len(printed.kept()) < 200
+
+
+def test_a_long_value_is_cut_in_its_middle(workspace: inside.Workspace) -> None:
+    outcome = step(workspace, "'a' * 600 + 'b' * 600")
+    assert outcome["value"] == "a" * 500 + inside.gap(200) + "b" * 500
+    assert outcome["value_chars"] == 1_200
+
+
+def test_an_error_names_the_places_in_the_agents_own_code(workspace: inside.Workspace) -> None:
+    step(workspace, "def half(x):\n    return 1 / x", 1)
+    outcome = step(workspace, "import json\nprint('so far')\nhalf(0)", 2)
+    assert outcome["kind"] == "error" and outcome["stdout"] == "so far\n"
+    assert outcome["message"].splitlines() == [
+        "ZeroDivisionError: division by zero",
+        "  step 2, line 3: half(0)",
+        "  step 1, line 2, in half: return 1 / x",
+    ]
+
+
+def test_an_error_within_the_standard_library_is_told_by_the_line_that_led_there(workspace: inside.Workspace) -> None:
+    outcome = step(workspace, "import json\njson.loads('{')")
+    assert outcome["message"].splitlines()[1:] == ["  step 1, line 2: json.loads('{')"]
+
+
+def test_an_error_that_can_not_say_what_it_is_is_told_all_the_same(workspace: inside.Workspace) -> None:
+    code = "class Odd(Exception):\n    def __str__(self): raise ValueError\n    __repr__ = __str__\nraise Odd"
+    assert step(workspace, code)["message"].startswith("Odd: <Odd: its text can't be made (ValueError)>")
+
+
+def test_code_that_can_not_be_parsed_is_told_with_its_line(workspace: inside.Workspace) -> None:
+    outcome = step(workspace, "x = 1\ny = (2")
+    assert outcome["kind"] == "syntax"
+    assert outcome["message"].splitlines() == ["SyntaxError: '(' was never closed", "  step 1, line 2: y = (2"]
+
+
+@pytest.mark.parametrize(
+    "code", ["exit()", "import sys; sys.exit(1)", "import os; os._exit(1)", "import os; os.abort()"]
+)
+def test_a_step_can_not_end_python(workspace: inside.Workspace, code: str) -> None:
+    assert step(workspace, code)["message"].startswith("SystemExit: nothing ends this way; call SUBMIT")
+
+
+def test_variables_are_measured_without_functions_modules_and_private_names(workspace: inside.Workspace) -> None:
+    outcome = step(
+        workspace, "import json\ndef f(): pass\nclass C: pass\n_hidden = 1\na = 'four'\nb = [1, 22]\nc = 'x'"
+    )
+    assert outcome["variable_types"] == {"str": 2, "list": 1}
+    assert outcome["variables_n"] == 3 and outcome["variables_chars"] == len("four") + len("122") + len("x")
+
+
+def test_the_size_of_a_huge_variable_is_not_counted_to_the_end() -> None:
+    assert inside.size_chars([["x" * 10] * 1_000] * 100_000) <= 10 * inside.MOST_COUNTED
+
+
+def test_the_last_expression_is_the_value_also_after_a_future_import(workspace: inside.Workspace) -> None:
+    outcome = step(workspace, "from __future__ import annotations\nimport asyncio\nawait asyncio.sleep(0)\n'done'")
+    assert outcome["value"] == "done"
+
+
+def test_given_variables_are_set_before_the_code_runs(workspace: inside.Workspace) -> None:
+    assert step(workspace, "x, y", x="float('inf')", y="{'a': None}")["value"] == "(inf, {'a': None})"
+
+
+def test_a_submission_that_is_too_long_is_refused_and_told(workspace: inside.Workspace) -> None:
+    outcome = step(workspace, "SUBMIT('x' * 2000)")
+    assert outcome["kind"] == "error" and "1,000 are taken" in outcome["message"]
+
+
+def test_only_a_bare_except_stops_a_submission(workspace: inside.Workspace) -> None:
+    outcome = step(workspace, "try:\n    SUBMIT(answer=1)\nexcept Exception:\n    pass")
+    assert outcome["kind"] == "final" and json.loads(outcome["final"]) == {"answer": 1}
+
+
+def test_tasks_do_not_outlive_their_step(workspace: inside.Workspace) -> None:
+    code = "import asyncio\nseen = []\nasync def go_on():\n    while True:\n        await asyncio.sleep(0)\n"
+    outcome = step(
+        workspace, code + "task = asyncio.ensure_future(go_on())\nawait asyncio.sleep(0)\nlen(asyncio.all_tasks())"
+    )
+    assert outcome["value"] == "2"  # asyncio.run would wait for ever if the second were not cancelled

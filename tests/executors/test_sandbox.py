@@ -1,0 +1,545 @@
+"""The sandbox as dspy and the executors use it: values, tools, submissions, errors, sessions, the pool."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, SandboxUnavailable
+from rbank_es.executors import deno
+from rbank_es.executors.session import Session
+from rbank_es.executors.steps import RecordedCall, StepReport
+from tests.executors import sandboxes
+
+sandboxes.require_dspy()
+import dspy  # noqa: E402
+from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput  # noqa: E402
+
+from rbank_es.executors.sandbox import CannotStart, Sandbox, StepFailed, start_session  # noqa: E402
+from rbank_es.executors.settings import SUB_AGENT_TOOL  # noqa: E402
+
+pytestmark = pytest.mark.xdist_group("sandbox")
+
+AWKWARD = {
+    "none": None,
+    "nested": [None, {"10": 1, "2": True, "a": None}],
+    "integers": [2**53 + 1, -(2**70), 0],
+    "floats": [1.0, -0.0, 5e-324],
+    "texts": ["", "\x00", "\u2028", "🌊", "'\"\\"],
+    "__proto__": {"x": 1},
+    "constructor": "x",
+}
+
+
+def lookup(query: str, k: int = 6, *, domain: str | None = None) -> dict[str, Any]:
+    """Find things."""
+    return {"query": query, "k": k, "domain": domain}
+
+
+def echo(value: Any) -> Any:
+    """What it is given."""
+    return value
+
+
+def fail(reason: str) -> None:
+    """Raise."""
+    raise ValueError(reason)
+
+
+class Row(msgspec.Struct):
+    name: str
+    n: int
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """One session for all tests that leave it usable."""
+    tools: dict[str, Callable[..., Any]] = {"lookup": lookup, "echo": echo, "fail": fail}
+    made = sandboxes.sandbox(tools=tools)
+    yield made
+    assert made.restarts == 0
+    made.shutdown()
+
+
+@pytest.fixture
+def run(sandbox: Sandbox) -> Iterator[Callable[..., Any]]:
+    """Run a step in that session, whose settings are put back afterwards."""
+    yield sandbox.execute
+    sandbox.output_fields = None
+
+
+def value_of(run: Callable[..., Any], code: str) -> Any:
+    return ast.literal_eval(run(code))
+
+
+# -------------------------------------------------------------------- the interpreter that dspy knows
+
+
+def test_it_is_an_interpreter_to_dspy(sandbox: Sandbox) -> None:
+    assert isinstance(sandbox, dspy.CodeInterpreter) and isinstance(sandbox, dspy.PythonInterpreter)
+    assert "no network" in Sandbox.execution_instructions
+
+
+def test_what_was_printed_stands_before_the_value(run: Callable[..., Any]) -> None:
+    assert run("print('a'); 5") == "a\n5"
+    assert run("print('a', end=''); 'b'") == "a\nb"
+    assert run("print('a')") == "a\n"
+    assert run("x = 1") is None
+
+
+def test_warnings_and_standard_error_are_shown_in_order(run: Callable[..., Any]) -> None:
+    assert run("import sys\nprint('a'); print('b', file=sys.stderr); print('c')") == "a\nb\nc\n"
+
+
+def test_variables_last_from_step_to_step_and_given_ones_are_set_anew(run: Callable[..., Any]) -> None:
+    run("kept = given + ['x']\ngiven.append('lost')", {"given": ["a"]})
+    assert value_of(run, "kept") == ["a", "x"]
+    assert ast.literal_eval(run("given", {"given": [None, 1.0, 2**70, float("inf")]}).replace("inf", "1e999"))
+
+
+@pytest.mark.parametrize("name", ["a b", "class", "", "x;y"])
+def test_names_that_are_none_can_not_be_given(run: Callable[..., Any], name: str) -> None:
+    with pytest.raises(CodeInterpreterError, match="can't name a variable"):
+        run("1", {name: 1})
+
+
+def test_variables_too_large_are_refused_before_they_are_sent(run: Callable[..., Any]) -> None:
+    with pytest.raises(CodeInterpreterError, match="pass handles"):
+        run("1", {"x": "y" * limits.SANDBOX_MESSAGE_BYTES})
+    assert run("1") == "1"
+
+
+def test_names_that_agents_like_disturb_nothing(run: Callable[..., Any]) -> None:
+    """dspy's runner and its wrappers of tools use these names; here they belong to the agent."""
+    run("json = io = sys = old_stdout = 'mine'\nlast_exception_args = 1")
+    assert value_of(run, "[json, io, sys, echo(1)]") == ["mine", "mine", "mine", 1]
+    run("del json, io, sys, old_stdout, last_exception_args")
+
+
+def test_code_of_a_main_program_runs(run: Callable[..., Any]) -> None:
+    assert run("if __name__ == '__main__':\n    print('here')") == "here\n"
+
+
+def test_await_is_allowed_at_the_top(run: Callable[..., Any]) -> None:
+    assert run("import asyncio\nawait asyncio.sleep(0.001)\n'slept'") == "slept"
+
+
+def test_output_has_a_bounded_size(run: Callable[..., Any]) -> None:
+    shown = run("print('a' * 10**6)\n'b' * 10**6")
+    assert len(shown) < 2 * limits.SANDBOX_OUTPUT_CHARS + 200
+    assert shown.count("characters left out") == 2
+
+
+# -------------------------------------------------------------------- tools
+
+
+def test_results_of_tools_arrive_as_they_were(run: Callable[..., Any], sandbox: Sandbox) -> None:
+    sandbox.tools["awkward"] = lambda: AWKWARD
+    assert run("print(ascii(awkward()))") == ascii(AWKWARD) + "\n"
+    assert list(value_of(run, "awkward()")["nested"][1]) == ["10", "2", "a"]
+
+
+def test_arguments_of_tools_arrive_as_they_were(run: Callable[..., Any], sandbox: Sandbox) -> None:
+    seen: list[Any] = []
+    sandbox.tools["take"] = lambda value: seen.append(value)
+    run(f"take({AWKWARD!r})")
+    assert ascii(seen) == ascii([AWKWARD])
+
+
+@pytest.mark.parametrize(
+    ("given", "arrives"),
+    [("{3, 1}", [1, 3]), ("(1, 2)", [1, 2]), ("float('nan')", "nan"), ("b'x'", "x"), ("{1: 2}", {"1": 2})],
+)
+def test_arguments_that_json_does_not_know_arrive_as_the_nearest(
+    run: Callable[..., Any], given: str, arrives: Any
+) -> None:
+    assert value_of(run, f"repr(echo({given}))") == arrives
+
+
+def test_structs_and_models_arrive_by_their_fields(run: Callable[..., Any], sandbox: Sandbox) -> None:
+    import pydantic
+
+    class Model(pydantic.BaseModel):
+        name: str
+
+    made = {"row": Row("a", 1), "model": Model(name="b"), "set": {1}, "path": Path("/x"), "nan": float("nan")}
+    sandbox.tools["made"] = lambda: made
+    assert run("x = made()\nx['row'], x['model'], x['set'], x['path'], x['nan'] != x['nan']") == (
+        "({'name': 'a', 'n': 1}, {'name': 'b'}, [1], '/x', True)"
+    )
+
+
+def test_tools_are_called_by_position_and_name_and_keep_their_defaults(run: Callable[..., Any]) -> None:
+    assert value_of(run, "lookup('x')") == {"query": "x", "k": 6, "domain": None}
+    assert value_of(run, "lookup('x', 2, domain='d')") == {"query": "x", "k": 2, "domain": "d"}
+
+
+def test_a_wrong_call_is_told_with_the_right_one(run: Callable[..., Any]) -> None:
+    error = sandboxes.raised(lambda: run("lookup()"))
+    assert "lookup(): missing a required argument: 'query'; call it as lookup(query, k=6, *, domain=None)" in str(error)
+
+
+def test_help_shows_the_manual_of_a_tool(run: Callable[..., Any]) -> None:
+    assert "lookup(query, k=6, *, domain=None)\n    Find things." in run("help(lookup)")
+
+
+def test_an_error_of_a_tool_is_an_exception_that_the_agent_can_catch(run: Callable[..., Any]) -> None:
+    assert run("try:\n    fail('no')\nexcept RuntimeError as error:\n    print(error)") == "ValueError: no\n"
+
+
+def test_what_a_tool_raises_to_stop_all_goes_through_and_ends_the_session() -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    target = sandboxes.sandbox(tools={"stop": stop})
+    with pytest.raises(KeyboardInterrupt):
+        target.execute("stop()")
+    assert target.session is None
+    target.shutdown()
+
+
+def test_tools_may_come_go_and_change_between_steps(run: Callable[..., Any], sandbox: Sandbox) -> None:
+    sandbox.tools["later"] = lambda: "first"
+    assert run("later()") == "first"
+    sandbox.tools["later"] = lambda: "second"
+    assert run("later()") == "second"
+    del sandbox.tools["later"]
+    with pytest.raises(StepFailed, match="NameError: name 'later' is not defined"):
+        run("later()")
+
+
+def test_a_tool_can_not_run_a_step(run: Callable[..., Any], sandbox: Sandbox) -> None:
+    sandbox.tools["nested"] = lambda: sandbox.execute("1")
+    with pytest.raises(StepFailed, match="takes one at a time, and none from a tool"):
+        run("nested()")
+
+
+def test_arguments_and_results_too_large_are_refused_and_the_session_goes_on(
+    run: Callable[..., Any], sandbox: Sandbox
+) -> None:
+    sandbox.tools["huge"] = lambda: "x" * limits.SANDBOX_MESSAGE_BYTES
+    with pytest.raises(StepFailed, match=r"echo\(\): the arguments have 2,000,0\d\d characters"):
+        run("echo('x' * 2_000_000)")
+    with pytest.raises(StepFailed, match=r"huge\(\) gave 16,777,2\d\d characters as JSON"):
+        run("huge()")
+    sandbox.tools["large"] = lambda: "🌊" * 200_000
+    assert run("len(large())") == "200000"
+
+
+# -------------------------------------------------------------------- submissions and errors
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ("SUBMIT('a', 'b')", {"answer": "a", "sparql": "b"}),
+        ("SUBMIT(sparql='b', answer={'x': [None, 1.0]})", {"answer": {"x": [None, 1.0]}, "sparql": "b"}),
+        ("SUBMIT({1, 2}, float('nan'))", {"answer": [1, 2], "sparql": "nan"}),
+        ("SUBMIT(b'x', 2**70)", {"answer": "x", "sparql": 2**70}),
+        ("SUBMIT(object, print)", {"answer": "<class 'object'>", "sparql": "<built-in function print>"}),
+    ],
+)
+def test_whatever_is_submitted_arrives(
+    run: Callable[..., Any], sandbox: Sandbox, code: str, fields: dict[str, Any]
+) -> None:
+    sandbox.output_fields = [{"name": "answer", "type": "str"}, {"name": "sparql"}]
+    assert run(f"print('before')\n{code}") == FinalOutput(fields)
+
+
+def test_a_submission_with_wrong_fields_is_an_error_that_names_them(run: Callable[..., Any], sandbox: Sandbox) -> None:
+    sandbox.output_fields = [{"name": "answer"}]
+    with pytest.raises(StepFailed, match=r"missing a required argument: 'answer'; call it as SUBMIT\(answer\)"):
+        run("SUBMIT(reply=1)")
+
+
+def test_without_fields_there_is_one(run: Callable[..., Any]) -> None:
+    assert run("SUBMIT(1)") == FinalOutput({"output": 1})
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("handle = {'key': 'x'}\nhandle[:3]", "KeyError: slice(None, 3, None)"),
+        ("{}[b'x']", "KeyError: b'x'"),
+        ("raise ValueError({1}, object)", "ValueError: ({1}, <class 'object'>)"),
+        ("class E(Exception): pass\nraise E(E)", "E: <class '__main__.E'>"),
+        ("b'\\xff'.decode()", "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("def r(): r()\nr()", "RecursionError: maximum recursion depth exceeded"),
+        ("import numpy", "ModuleNotFoundError: No module named 'numpy'"),
+        ("input()", "EOFError"),
+        ("import threading; threading.Thread(target=print).start()", "RuntimeError: can't start new thread"),
+        ("import os; os.system('ls')", "OSError: there are no processes here; 'ls' was not run"),
+    ],
+)
+def test_an_exception_is_an_error_of_its_step_and_no_more(run: Callable[..., Any], code: str, message: str) -> None:
+    """Among them those whose arguments no JSON can hold, which end the session of dspy's own interpreter."""
+    error = sandboxes.raised(lambda: run(f"print('before')\n{code}"))
+    assert isinstance(error, CodeExecutionError) and str(error).startswith(f"before\n{message}"), error
+    assert "\n  step " in str(error) and f": {code.splitlines()[-1]}" in str(error)
+    assert run("1 + 1") == "2"
+
+
+@pytest.mark.parametrize(
+    ("code", "value"), [("2**70", str(2**70)), ("{1, 2}", "{1, 2}"), ("{'a': None}", "{'a': None}")]
+)
+def test_any_last_value_is_shown(run: Callable[..., Any], code: str, value: str) -> None:
+    assert run(code) == value
+
+
+def test_code_that_can_not_be_parsed_is_a_syntax_error_with_its_line(run: Callable[..., Any]) -> None:
+    with pytest.raises(SyntaxError, match=r"invalid syntax\n  step \d+, line 2: for in x"):
+        run("x = 1\nfor in x: pass")
+
+
+# -------------------------------------------------------------------- sessions
+
+
+def test_a_session_may_be_started_in_one_thread_and_used_in_others() -> None:
+    target, seen = sandboxes.sandbox(), []
+    threads = [threading.Thread(target=target.start)]
+    threads += [threading.Thread(target=lambda: seen.append(target.execute("1"))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert seen == ["1", "1"] and target.restarts == 0
+    target.shutdown()
+
+
+def test_two_threads_can_not_run_steps_at_a_time(run: Callable[..., Any], sandbox: Sandbox) -> None:
+    refused: list[BaseException] = []
+
+    def busy() -> None:
+        thread = threading.Thread(target=lambda: refused.append(sandboxes.raised(lambda: sandbox.execute("1"))))
+        thread.start()
+        thread.join()
+
+    sandbox.tools["busy"] = busy
+    run("busy()")
+    assert "takes one at a time" in str(refused[0])
+
+
+def test_what_was_shut_down_takes_no_more_steps() -> None:
+    target = sandboxes.sandbox()
+    target.shutdown()
+    target.shutdown()
+    with pytest.raises(CodeInterpreterError, match="was shut down; make a new one"):
+        target.execute("1")
+
+
+def test_shutting_down_from_elsewhere_ends_a_running_step() -> None:
+    target = sandboxes.sandbox()
+    target.start()
+    ended = threading.Timer(0.2, target.shutdown)
+    ended.start()
+    with pytest.raises(CodeInterpreterError, match="was shut down amid a step"):
+        target.execute("while True: pass")
+    ended.join()
+    assert target.session is None
+
+
+def test_each_step_is_reported_with_what_it_did() -> None:
+    reports: list[StepReport] = []
+    target = sandboxes.sandbox(tools={"echo": echo}, on_step=reports.append)
+    target.execute("print('abc'); x = [1, 'two']\necho(value=[1.0, None])")
+    sandboxes.raised(lambda: target.execute("1/0"))
+    sandboxes.raised(lambda: target.execute("("))
+    target.execute("SUBMIT('done')")
+    target.shutdown()
+    first, *_, last = reports
+    assert first.step.calls == (RecordedCall(tool="echo", arguments='{"value": [1.0, null]}'),)
+    assert first.step.output == "abc\n[1.0, None]" and first.stdout_chars == 4
+    assert (first.variables_n, first.variable_types, first.variables_chars) == (1, {"list": 1}, 4)
+    assert [report.step.kind for report in reports] == ["output", "error", "syntax", "final"]
+    assert json.loads(last.step.output) == {"output": "done"}
+    assert all(report.duration_s > 0 for report in reports) and first.tools_s > 0
+
+
+def test_a_report_that_can_not_be_written_stops_the_run() -> None:
+    def full(report: StepReport) -> None:
+        raise OSError("disk full")
+
+    target = sandboxes.sandbox(on_step=full)
+    with pytest.raises(OSError, match="disk full"):
+        target.execute("1")
+    assert target.session is None
+    target.shutdown()
+
+
+def test_dspys_callbacks_hear_of_steps_and_calls(sandbox: Sandbox) -> None:
+    from dspy.utils.callback import BaseCallback
+
+    heard: list[tuple[str, Any]] = []
+
+    class Listener(BaseCallback):
+        def on_interpreter_execute_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+            heard.append(("code", inputs["code"]))
+
+        def on_interpreter_tool_call_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+            heard.append((inputs["tool_name"], inputs["kwargs"]))
+
+    with dspy.context(callbacks=[Listener()]):
+        sandbox.execute("echo(1)")
+    assert heard == [("code", "echo(1)"), ("echo", {"value": 1})]
+
+
+# -------------------------------------------------------------------- dspy.RLM
+
+
+def rlm(answers: list[dict[str, str]], **given: Any) -> Any:
+    """What dspy.RLM makes of a question with these answers of a model, one after the other."""
+    made = dspy.RLM("question -> answer", max_iters=len(answers), **given)
+    with dspy.context(lm=dspy.utils.DummyLM(answers)):
+        return made(question="What is it?")
+
+
+def test_a_whole_run_of_dspys_rlm_with_tools_and_without_sub_agents(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    answers = [
+        {"reasoning": "look", "code": "found = lookup(question)\nfound['query'][:3]"},
+        {"reasoning": "slip", "code": "found[:3]"},
+        {"reasoning": "end", "code": "SUBMIT(answer=found['query'])"},
+    ]
+    seen = rlm(answers, tools=[lookup], interpreter_factory=sandboxes.pool())
+    assert seen.answer == "What is it?"
+    outputs = [step["output"] for step in seen.trajectory]
+    assert outputs[0] == "Wha" and "KeyError: slice(None, 3, None)" in outputs[1]
+    assert "sub-agents are switched off" in caplog.text
+
+
+def test_sub_agents_are_refused_unless_allowed() -> None:
+    from dspy.primitives import facade
+
+    assert facade.CONSTRUCT_TOOL == SUB_AGENT_TOOL
+    target = sandboxes.sandbox(tools={SUB_AGENT_TOOL: echo})
+    with pytest.raises(CodeExecutionError, match="sub-agents are switched off"):
+        target.execute("1")
+    allowed = sandboxes.sandbox(sub_agents=True)
+    facade.FacadeInvocation([], sandboxes.pool(), None).install(allowed)
+    assert "_DspyPending" in allowed.execute("dspy.Predict('a -> b')")
+    allowed.shutdown()
+
+
+# -------------------------------------------------------------------- the pool
+
+
+def test_a_pool_hands_out_each_session_once_and_starts_another(sandbox: Sandbox) -> None:
+    pool = sandboxes.pool()
+    pool.wait()
+    first, second = pool(), pool()
+    first.start()
+    second.start()
+    assert first.session and second.session and first.session.pid != second.session.pid
+    for taken in (first, second):
+        taken.shutdown()
+        assert taken.session is None
+
+
+def test_a_session_that_died_in_the_pool_is_passed_by() -> None:
+    pool = sandboxes.pool()
+    pool.wait()
+    os.kill(pool._spares[0].result().pid, 9)
+    time.sleep(0.3)
+    target = pool()
+    assert target.execute("1") == "1" and target.restarts == 0
+    target.shutdown()
+
+
+def test_a_pool_that_is_closed_leaves_no_process_behind() -> None:
+    from rbank_es.executors.pool import SandboxPool
+
+    sandboxes.runtime()
+    with SandboxPool(1) as pool:
+        pool.wait()
+        pid = pool._spares[0].result().pid
+        assert not sandboxes.is_gone(pid)
+    assert sandboxes.is_gone(pid)
+
+
+@pytest.mark.parametrize("size", [0, limits.SANDBOX_POOL + 1])
+def test_a_pool_has_a_bounded_size(size: int) -> None:
+    from rbank_es.executors.pool import SandboxPool
+
+    with pytest.raises(BadInput, match="a pool keeps 1 to 16"):
+        SandboxPool(size)
+
+
+# -------------------------------------------------------------------- what it runs on
+
+
+def test_a_session_starts_without_a_network() -> None:
+    """In a network namespace of its own where the system allows that; in any case Deno is told to use its cache."""
+    assert {"--cached-only", "--no-remote"} <= set(sandboxes.runtime().command())
+    script = (
+        "from rbank_es.executors import deno, session\n"
+        "s = session.Session(deno.find())\n"
+        "print(s.run('40 + 2', {}, None, 60).value)\n"
+        "s.end()"
+    )
+    alone = ["unshare", "--map-root-user", "--net"]
+    can = subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
+    command = [*(alone if can else []), sys.executable, "-c", script]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout == "42\n"
+
+
+def test_an_empty_cache_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandboxes.runtime()
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path))
+    with pytest.raises(CannotStart, match="is not filled; run once, with a network: rbank-es doctor --warm") as caught:
+        Sandbox(take_session=start_session).execute("1")
+    assert caught.value.code == "cold" and isinstance(caught.value, SandboxUnavailable)
+
+
+def test_a_cache_that_can_not_be_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandboxes.runtime()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "file" / "below"))
+    with pytest.raises(SandboxUnavailable, match="set RBANK_CACHE to a directory that can be written"):
+        deno.find()
+
+
+def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deno, "find_spec", lambda name: None)
+    monkeypatch.setattr(deno.shutil, "which", lambda name: None)
+    with pytest.raises(SandboxUnavailable, match=r"Deno is not installed; .*pip install 'rbank-es\[agent\]'"):
+        deno.find_executable()
+    with pytest.raises(SandboxUnavailable, match=r"dspy is not installed; .*pip install 'rbank-es\[agent\]'"):
+        deno.find_runner()
+
+
+@pytest.mark.parametrize("release", ["3.4.0", "3.5.0", "4.0", "2.6.27"])
+def test_another_release_of_dspy_is_refused(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    monkeypatch.setattr(deno, "dspy_release", lambda: release)
+    with pytest.raises(SandboxUnavailable, match=r"is not dspy>=3\.4\.1,<3\.5\.0"):
+        deno.find_runner()
+
+
+@pytest.mark.parametrize("says", ["echo deno 1.46.3", "echo deno 3.0.0", "echo something", "exit 1"])
+def test_another_release_of_deno_is_refused(tmp_path: Path, says: str) -> None:
+    binary = tmp_path / "deno"
+    binary.write_text(f"#!/bin/sh\n{says}\n")
+    binary.chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match=r"is not >=2\.5\.0,<3\.0\.0; pip install") as caught:
+        deno.check_release(binary)
+    assert caught.value.code == "wrong_deno"
+
+
+def test_a_deno_that_does_not_start_is_told(tmp_path: Path) -> None:
+    binary = tmp_path / "deno"
+    binary.write_text("#!/bin/sh\ncase $1 in --version) echo deno 2.9.8;; *) echo no way >&2; exit 1;; esac\n")
+    binary.chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match=r"the sandbox does not start \(no way\)"):
+        Session(sandboxes.runtime()._replace(executable=binary))
