@@ -1,0 +1,161 @@
+"""Tasks: questions with an id, and, where somebody knows it, what a right answer is.
+
+A file of tasks is a JSON list, a JSON object with a list under `tasks`, or JSON Lines. Each task is an object:
+
+    id            told apart by it; each only once in a file
+    question      or `query`: what the agent is asked, in words
+    ontology      or `dataset`: id of the ontology it is about; that of the whole file unless given
+    gold_sparql   or `expected_sparql`: a query whose result is right
+    answer        what is right: a text, or rows as the shipped tasks have them
+    level         how hard it is, from 1
+
+Other fields are passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput
+
+_ALIASES = {
+    "id": ("id",),
+    "question": ("question", "query"),
+    "ontology": ("ontology", "dataset"),
+    "gold_sparql": ("gold_sparql", "expected_sparql"),
+    "answer": ("answer",),
+    "level": ("level",),
+}
+"""Names under which files have a field; the first that is there counts."""
+
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One question. Raises `BadInput` for one that can't be asked.
+
+    `answer` is a text, or a list of rows, each a list of values: numbers, texts, or lists of a kind and its parts.
+    """
+
+    id: str
+    question: str
+    ontology: str | None = None
+    gold_sparql: str | None = None
+    answer: str | list[Any] | None = None
+    level: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id.strip() or len(self.id) > limits.TASK_ID_CHARS or not self.id.isprintable():
+            raise BadInput(
+                f"{self.id[:80]!r} can't be the id of a task: give 1 to {limits.TASK_ID_CHARS} printable characters"
+            )
+        if not self.question.strip():
+            raise BadInput(f"task {self.id}: the question is empty")
+        if len(self.question) > limits.TASK_CHARS:
+            raise BadInput(
+                f"task {self.id}: the question has {len(self.question):,} characters; {limits.TASK_CHARS:,} are taken"
+            )
+
+    @classmethod
+    def asking(cls, question: str) -> Task:
+        """The task of a question that has no id: it is named by its words."""
+        digest = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        return cls(id=f"task-{digest}", question=question)
+
+    @property
+    def slug(self) -> str:
+        """The id as a part of other ids: letters, digits, dots and dashes."""
+        return _UNFIT.sub("-", self.id).strip("-.")[: limits.TASK_ID_CHARS] or "task"
+
+
+def load_tasks(path: str | Path) -> tuple[Task, ...]:
+    """The tasks of a file, in its order. Raises `BadInput`, which names the place of what is wrong."""
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            data = file.read(limits.TASKS_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{place}: the tasks can't be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > limits.TASKS_BYTES:
+        raise BadInput(f"{place}: a file of tasks has at most {limits.TASKS_BYTES:,} bytes; split it")
+    return parse_tasks(data, str(place))
+
+
+def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:
+    """The tasks in the content of a file; `name` is what messages call it. Raises `BadInput`."""
+    tasks: dict[str, Task] = {}
+    for where, fields in _objects(data.removeprefix(b"\xef\xbb\xbf"), name):
+        task = _task(fields, where)
+        if task.id in tasks:
+            raise BadInput(f"{where}: the id {task.id!r} is there twice")
+        tasks[task.id] = task
+    if not tasks:
+        raise BadInput(f"{name}: there is no task in it")
+    if len(tasks) > limits.TASKS:
+        raise BadInput(f"{name}: {len(tasks):,} tasks; a file has at most {limits.TASKS:,}")
+    return tuple(tasks.values())
+
+
+def _objects(data: bytes, name: str) -> Iterator[tuple[str, Any]]:
+    """What should be tasks, each with the words for its place."""
+    try:
+        whole: Any = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        yield from _lines(data, name, error)
+        return
+    if isinstance(whole, dict) and "tasks" not in whole:
+        yield f"{name}, line 1", whole
+        return
+    listed = whole.get("tasks") if isinstance(whole, dict) else whole
+    if not isinstance(listed, list):
+        raise BadInput(f"{name}: expected a list of tasks, an object with a list under 'tasks', or JSON Lines")
+    shared = {"ontology": whole["ontology"]} if isinstance(whole, dict) and "ontology" in whole else {}
+    for number, fields in enumerate(listed, 1):
+        yield f"{name}, task {number}", shared | fields if isinstance(fields, dict) else fields
+
+
+def _lines(data: bytes, name: str, whole: Exception) -> Iterator[tuple[str, Any]]:
+    """The tasks of JSON Lines; where already the first line is none, it is the whole that is broken."""
+    lines = [(number, text) for number, text in enumerate(data.splitlines(), 1) if text.strip()]
+    for position, (number, text) in enumerate(lines):
+        try:
+            fields: Any = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            reason = error if position else whole
+            raise BadInput(f"{name}, line {number}: this is neither JSON nor JSON Lines: {reason}") from None
+        yield f"{name}, line {number}", fields
+
+
+def _task(fields: Any, where: str) -> Task:
+    if not isinstance(fields, dict):
+        raise BadInput(f"{where}: a task is an object with an id and a question, not {type(fields).__name__}")
+    given = dict(_named(fields))
+    if isinstance(given.get("id"), int) and not isinstance(given["id"], bool):
+        given["id"] = str(given["id"])
+    for name in ("id", "question"):
+        if name not in given:
+            raise BadInput(f"{where}: the task has no {name}")
+    try:
+        return msgspec.convert(given, Task)
+    except msgspec.ValidationError as error:
+        reason = str(error).replace("$.", "")
+        raise BadInput(f"{where}: {reason}") from None
+
+
+def _named(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, aliases in _ALIASES.items():
+        found = next((fields[alias] for alias in aliases if fields.get(alias) is not None), None)
+        if found is not None:
+            yield name, found
+
+
+def about(tasks: Iterable[Task], ontology: str) -> tuple[Task, ...]:
+    """The tasks that are about an ontology, or don't say about which."""
+    return tuple(task for task in tasks if task.ontology in (None, ontology))
