@@ -76,7 +76,7 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The model's name as it is recorded; of a script the file's bare name, not its place."""
-        return self.model if self.script is None else SCRIPT + self.script.stem
+        return self.model if self.script is None else SCRIPT + self.script.name.removesuffix(".toml")
 
     @property
     def timeout_s(self) -> float:

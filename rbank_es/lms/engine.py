@@ -6,6 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled
-from rbank_es.events.base import Setting, Settings
+from rbank_es.events.base import Settings
 from rbank_es.events.run import Role
 from rbank_es.lms.failures import TurnedAway, failed, for_dspy, wait_s
 from rbank_es.lms.ledger import Ledger
@@ -68,7 +69,8 @@ class RecordingEngine:
     ) -> None:
         """An engine that asks `model`, called `name` in the record, and records in `ledger`."""
         self._model, self._ledger = model, ledger
-        self._role, self._name = role, name
+        self._role: Role = role
+        self._name = name
         self._parameters = dict(parameters or {})
         self._sleep, self._clock = sleep, clock
 
@@ -102,9 +104,9 @@ class RecordingEngine:
             role=self._role,
             model=self._name,
             step=step,
-            parameters={**self._parameters, **_settings(data.get("config", {}))},
+            parameters={**self._parameters, **_temperature(data)},
             request_key=key_of(text),
-            request=text,
+            request=text if len(text.encode()) <= limits.LM_REQUEST_BYTES else None,
         )
         return Question(request, self._role, step, key_of(text), text), blank
 
@@ -135,7 +137,8 @@ class RecordingEngine:
             return self._failed(self._timed(blank, began), defect)
         except BaseException:
             stopped = failed("interrupted", "the call was interrupted")
-            self._ledger.record(self._failed(self._timed(blank, began), stopped).event)
+            with suppress(LmFailed):  # that it was interrupted says more
+                self._ledger.record(self._failed(self._timed(blank, began), stopped).event)
             raise
 
     def _timed(self, blank: LmCalled, began: float) -> LmCalled:
@@ -143,6 +146,10 @@ class RecordingEngine:
 
     def _answered(self, blank: LmCalled, answer: Answer) -> _Outcome:
         text = self._ledger.scrubbed(canonical(response_data(answer.response)))
+        if len(text) > limits.LM_RESPONSE_CHARS:
+            most = limits.LM_RESPONSE_CHARS
+            too_long = failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
+            return self._failed(blank, too_long)
         usage = answer.response.usage
         event = msgspec.structs.replace(
             blank,
@@ -150,13 +157,8 @@ class RecordingEngine:
             tokens_out=_count(usage.output_tokens),
             tokens_cached=_count(usage.cache_read_tokens),
             cost_usd=_cost(answer.cost_usd),
+            response=text,
         )
-        if len(text) > limits.LM_RESPONSE_CHARS:
-            most = limits.LM_RESPONSE_CHARS
-            return self._failed(
-                event, failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
-            )
-        event = msgspec.structs.replace(event, response=text)
         data = msgspec.json.decode(text)
         response = response_of(data)
         if not answer_text(data).strip() and not response.tool_calls:
@@ -177,15 +179,10 @@ def _raising(failure: LmFailed) -> Try:
     return attempt
 
 
-def _settings(config: dict[str, Any]) -> Settings:
-    """Of a request's parameters those that are plain values; the others stand in the request alone."""
-    found: Settings = {}
-    for name, value in config.items():
-        try:
-            found[name] = msgspec.convert(value, Setting)
-        except msgspec.ValidationError:
-            continue
-    return found
+def _temperature(data: dict[str, Any]) -> Settings:
+    """The temperature that a request really has: callers may set it call by call."""
+    temperature = data.get("config", {}).get("temperature")
+    return {} if temperature is None else {"temperature": temperature}
 
 
 def _count(tokens: int | None) -> int | None:

@@ -56,7 +56,7 @@ def wait_s(tries: int, asked_s: float | None) -> float | None:
     return None if tries > limits.LM_RETRIES or pause_s > limits.LM_WAIT_S else max(0.0, pause_s)
 
 
-def raised_by_lm15(error: Exception, key_variable: str) -> LmFailed | TurnedAway:
+def raised_by_engine(error: Exception, key_variable: str) -> LmFailed | TurnedAway:
     """What an error of dspy's engines means; `key_variable` is where the key comes from, for the message."""
     from dspy import lm15
 

@@ -11,10 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from rbank_es.errors import LmFailed
 from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.failures import TurnedAway, failed, raised_by_lm15
-from rbank_es.lms.model import Answer, Question, Try
+from rbank_es.lms.failures import failed
+from rbank_es.lms.model import Answer, Question, Try, complete_once
 from rbank_es.lms.providers import address_of, client_of, require_key, route_of
 from rbank_es.lms.serialising import load_dspy
 
@@ -44,17 +43,8 @@ class LiveModel:
         self._client.close()
 
     def _once(self, request: Request) -> Answer:
-        response = within(self._choice.timeout_s, lambda: self._complete(request))
+        response = within(self._choice.timeout_s, lambda: complete_once(self._client, request, self._variable))
         return Answer(response, self._cost(request, response))
-
-    def _complete(self, request: Request) -> Response:
-        try:
-            response: Response = self._client.complete(request)
-        except (LmFailed, TurnedAway):
-            raise
-        except Exception as error:
-            raise raised_by_lm15(error, self._variable) from error
-        return response
 
     def _cost(self, request: Request, response: Response) -> float | None:
         if self._route is None or address_of(self._choice):

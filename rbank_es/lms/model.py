@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from rbank_es.errors import LmFailed
 from rbank_es.events.run import Role
+from rbank_es.lms.failures import TurnedAway, raised_by_engine
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -52,6 +54,16 @@ class Engine(Protocol):
         ...
 
 
+def complete_once(engine: Engine, request: Request, key_variable: str) -> Response:
+    """What an engine answers; its errors as `LmFailed` or `TurnedAway`. `key_variable` is where its key comes from."""
+    try:
+        return engine.complete(request)
+    except (LmFailed, TurnedAway):
+        raise
+    except Exception as error:
+        raise raised_by_engine(error, key_variable) from error
+
+
 class EngineModel:
     """Any engine as a model, for those that bring one of their own."""
 
@@ -60,7 +72,7 @@ class EngineModel:
 
     def asked(self, question: Question) -> Try:
         """Each try asks the engine once."""
-        return lambda: Answer(self._engine.complete(question.request))
+        return lambda: Answer(complete_once(self._engine, question.request, "the environment"))
 
     def close(self) -> None:
         """The engine is whose it was."""

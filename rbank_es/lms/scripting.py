@@ -211,7 +211,7 @@ class ScriptedModel:
 
     def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
         step = f", step {question.step}" if question.step is not None else ""
-        shown = " ".join(words[-SHOWN_CHARS:].split())
+        shown = " ".join(words[-SHOWN_CHARS:].split()).rstrip(".")
         where = f"task {self._task!r}, {question.role}{step}"
         return failed("script_mismatch", f"{where}: {difference}; the request ends: …{shown}")
 

@@ -70,8 +70,9 @@ def prompt_text(data: dict[str, Any]) -> str:
 
 
 def answer_text(data: dict[str, Any]) -> str:
-    """The words of a response."""
-    return "".join(_texts(data.get("message", {}).get("parts", [])))
+    """The words of a response that dspy hands on: neither what the model thought, nor why it refused."""
+    parts = data.get("message", {}).get("parts", [])
+    return "".join(_texts([part for part in parts if part.get("type") in ("text", "data")]))
 
 
 def _texts(value: Any) -> list[str]:
