@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.errors import BankExists, LogUnavailable
+from rbank_es.errors import BadInput, BankExists, LogUnavailable
 from rbank_es.events.base import Event, Ref
-from rbank_es.log import derived, erasing, lines, system, verifying
+from rbank_es.log import copying, derived, erasing, lines, system, verifying
 from rbank_es.log.heads import Heads
 from rbank_es.log.protocol import ANY, Appended, Erasing, Erasure, Expected, Head, Verification
 from rbank_es.log.reader import Reader, opened
@@ -89,6 +89,23 @@ class FileLog:
         except OSError as error:
             raise LogUnavailable(str(directory), "read", error) from error
         return cls(directory, first.bank, **options)
+
+    def copy(self, into: Path, upto: int, **options: Any) -> FileLog:
+        """The log as it was at a position, in another directory: the same bank id, ids, times, texts and heads.
+
+        Texts erased since are missing from it; if the event that says so is beyond the position, it doesn't `verify`.
+        `options` go to the copy. Raises `BadInput` where something is there already, `LogCorruption`,
+        `LogUnavailable`.
+        """
+        with self._reading():
+            if into.exists() and any(into.iterdir()):
+                raise BadInput(f"{into} is not empty; choose another directory")
+        try:
+            (into / derived.FOLDER).mkdir(parents=True, exist_ok=True)
+            copying.copy_segments(self.directory, into, upto, lines.seed_of(self._bank_id))
+        except OSError as error:
+            raise LogUnavailable(str(into), "make a copy in", error) from error
+        return FileLog.open(into, **options)
 
     @property
     def bank_id(self) -> str:

@@ -1,0 +1,95 @@
+"""Copies of logs: the same up to a position, whatever the position, and a log of their own from there on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, LogCorruption
+from rbank_es.events import Event, NoteLogged, RunStarted
+from rbank_es.events.codec import TYPES
+from rbank_es.log import Erasing, FileLog
+
+GROUPS = (1, 3, 2, 5, 1, 4)
+
+
+def note(number: int) -> Event:
+    """A note; every third with a text that is stored apart, and some of those the same."""
+    words = f"{number % 6} " + "long " * 600 if number % 3 == 0 else f"short {number}"
+    return NoteLogged(note=f'"{words}"') if number % 2 else RunStarted(run=f"run-{number}", task=words)
+
+
+@pytest.fixture(params=[limits.SEGMENT_BYTES, 9_000], ids=["one segment", "many segments"])
+def log(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileLog:
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", request.param)
+    log = FileLog.create(tmp_path / "bank")
+    number = 0
+    for size in GROUPS:
+        log.append([note(number + index) for index in range(size)])
+        number += size
+    return log
+
+
+def events_of(log: FileLog, upto: int | None = None) -> list[Event]:
+    """All events with their texts, without what counts the rest of their group."""
+    return [event for event in log.read(upto=upto, resolve=TYPES)]
+
+
+def without_counts(log: FileLog, upto: int | None = None) -> list[dict[str, object]]:
+    names = [(event, event.__struct_fields__) for event in events_of(log, upto)]
+    return [{name: getattr(event, name) for name in fields if name not in ("more", "crc")} for event, fields in names]
+
+
+def test_a_copy_is_the_log_as_it_was_at_every_position(log: FileLog, tmp_path: Path) -> None:
+    for position in range(log.position() + 1):
+        with log.copy(tmp_path / f"copy-{position}", position) as copy:
+            assert copy.bank_id == log.bank_id
+            assert copy.position() == position
+            assert without_counts(copy) == without_counts(log, position)
+            assert copy.head() == log.head(position)
+            assert copy.verify().head == log.head(position)
+
+
+def test_a_copy_goes_on_by_itself_and_leaves_the_log_alone(log: FileLog, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in log.directory.glob("*.jsonl")}
+    for position in range(log.position() + 1):
+        with log.copy(tmp_path / f"copy-{position}", position) as copy:
+            copy.append([note(100), note(102)])
+            assert copy.verify().head.seq == position + 2
+            assert without_counts(copy, position) == without_counts(log, position)
+    assert {path.name: path.read_bytes() for path in log.directory.glob("*.jsonl")} == before
+
+
+def test_erasing_in_the_log_leaves_its_copies_as_they_are(log: FileLog, tmp_path: Path) -> None:
+    with log.copy(tmp_path / "copy", log.position()) as copy:
+        before = events_of(copy)
+        log.erase(Erasing(events=frozenset({1, 4})))
+        assert events_of(copy) == before
+        assert copy.verify().erased == 0
+
+
+def test_a_copy_has_no_more_of_what_was_erased_than_the_log_has(log: FileLog, tmp_path: Path) -> None:
+    before = log.position()
+    log.erase(Erasing(events=frozenset({1, 4})))
+    with log.copy(tmp_path / "copy", before) as copy:
+        assert without_counts(copy) == without_counts(log, before)
+        assert copy.head() == log.head(before)
+    with log.copy(tmp_path / "whole", log.position()) as copy:
+        assert copy.verify().head == log.head()
+
+
+def test_nothing_is_copied_to_where_something_is(log: FileLog, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("mine")
+    with pytest.raises(BadInput, match="is not empty"):
+        log.copy(tmp_path / "there", 3)
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["mine.txt"]
+
+
+def test_a_damaged_line_in_the_way_is_said(log: FileLog, tmp_path: Path) -> None:
+    path = max(log.directory.glob("*.jsonl"))
+    path.write_bytes(path.read_bytes().replace(b'"seq":16', b'"seq":xx'))
+    with pytest.raises(LogCorruption):
+        log.copy(tmp_path / "copy", 16)
