@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -94,29 +94,41 @@ class ReplayModel:
 
         nearest = max(left, key=likeness)
         before, now = (msgspec.json.decode(text) for text in (str(nearest.request), question.json))
-        difference = first_difference(before, now) or "nothing but its order"
+        difference = departure(before, now) or "nothing but its order"
         return failed("replay_miss", f"{where}: no such request was recorded; it departs in {difference}")
 
 
-def first_difference(before: Any, now: Any, path: str = "") -> str | None:
-    """Where two values of plain data first differ, and how, in words; None if they don't.
+class Departure(NamedTuple):
+    """Where two values of plain data part for the first time, and what stands there in each, shortened."""
 
-    >>> first_difference({"a": ["one", "two"]}, {"a": ["one", "too"]})
+    path: str
+    recorded: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: recorded {self.recorded}, now {self.now}"
+
+
+def departure(before: Any, now: Any, path: str = "") -> Departure | None:
+    """Where two values of plain data first differ; None if they don't.
+
+    >>> str(departure({"a": ["one", "two"]}, {"a": ["one", "too"]}))
     "a[1], character 1: recorded 'two', now 'too'"
     """
     if isinstance(before, dict) and isinstance(now, dict):
         names = sorted(before.keys() | now.keys())
         pairs = ((before.get(name), now.get(name), f"{path}.{name}" if path else name) for name in names)
-        return next(filter(None, (first_difference(*pair) for pair in pairs)), None)
+        return next(filter(None, (departure(*pair) for pair in pairs)), None)
     if isinstance(before, list) and isinstance(now, list):
         both = zip(before, now, strict=False)
-        found = (first_difference(*pair, f"{path}[{at}]") for at, pair in enumerate(both))
-        lengths = None if len(before) == len(now) else f"{path}: recorded {len(before)} of them, now {len(now)}"
+        found = (departure(*pair, f"{path}[{at}]") for at, pair in enumerate(both))
+        lengths = Departure(path, f"{len(before)} of them", str(len(now))) if len(before) != len(now) else None
         return next(filter(None, found), lengths)
     if isinstance(before, str) and isinstance(now, str) and before != now:
         at = _shared(before, now)
-        return f"{path}, character {at}: recorded {_around(before, at)!r}, now {_around(now, at)!r}"
-    return None if before == now else f"{path}: recorded {_shown(before)}, now {_shown(now)}"
+        place = f"{path}, character {at}".removeprefix(", ")
+        return Departure(place, repr(_around(before, at)), repr(_around(now, at)))
+    return None if before == now else Departure(path, _shown(before), _shown(now))
 
 
 def _check(event: LmCalled) -> None:
