@@ -31,6 +31,7 @@ RBankError                       exit code of the command line
 ├── QueryFailed                  2   a query that was run and gave no answer: time, memory, the endpoint (code, hint)
 ├── LmFailed                     2   a language model gave no answer that can be used (code, hint)
 ├── JudgeFailed                  2   a judge came to no verdict, so that nothing is learnt (judge)
+├── LoopStopped                  2   a run failed of what the next ones would fail of too (run, code)
 ├── SandboxUnavailable           2   the sandbox for an agent's code can't run here (code, fix)
 ├── ProjectionError              3   a read model can't be built or read
 │   └── ProjectionUnavailable    2   the system refused: read-only, disk full, I/O error
@@ -312,6 +313,17 @@ class JudgeFailed(RBankError):
     def __init__(self, judge: str, reason: str) -> None:
         self.judge, self.reason = judge, reason
         super().__init__(f"the judge {judge} came to no verdict: {reason}")
+
+
+class LoopStopped(RBankError):
+    """A run failed of what all others would fail of as well, so none was begun. The run is closed, its steps are kept.
+
+    `code` is that of the run: a code of `LmFailed` or `SandboxUnavailable`, not_recorded, or unexpected.
+    """
+
+    def __init__(self, run: str, code: str, message: str) -> None:
+        self.run, self.code, self.message = run, code, message
+        super().__init__(f"run {run} failed ({code}): {message}. The same command goes on from here")
 
 
 class SandboxUnavailable(RBankError):

@@ -255,6 +255,9 @@ CONTEXT_LEAN_L3_CHARS = 200
 CONTEXT_FILE_BYTES = 4 * MIB
 """A guide or a file of constraints that is given to a context."""
 
+ROLLOUTS = 16
+"""Runs of one task side by side: each has a sandbox of its own."""
+
 RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
 """Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""

@@ -1,0 +1,163 @@
+"""What a bank already has of which task: how far each run got, under which settings, and what was learnt of it.
+
+A task under given settings has a key. The ids of its runs begin with it, so that a later process finds them:
+
+    lights-L1-1-3f2a9c1b-1        the task's id, the key, the attempt
+    lights-L1-1-3f2a9c1b-1.r0     the same of rollout 0
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es.events import (
+    Event,
+    JudgmentOverruled,
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    type_of,
+)
+from rbank_es.loop.tasks import Task
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+INTERRUPTED = "interrupted"
+"""The error code of a run that something outside of it ended."""
+
+KEY_CHARS = 8
+
+_TYPES = frozenset(
+    type_of(cls)
+    for cls in (
+        RunStarted, RunFinished, RunJudged, JudgmentOverruled, LmCalled, MemoriesExtracted, MemoriesConsolidated,
+    )
+)  # fmt: skip
+
+
+def task_key(task: Task, config_digest: str, source: str) -> str:
+    """What tells a task under given settings from every other: the first hex digits of a SHA-256.
+
+    `source` names what is asked, down to its content: the digest of an ontology, or the URL of an endpoint.
+    """
+    facts = [task.id, task.question, task.gold_sparql, task.answer, config_digest, source]
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:KEY_CHARS]
+
+
+def group_id(task: Task, key: str, attempt: int) -> str:
+    """Id of an attempt at a task: of its run, or what its rollouts share."""
+    return f"{task.slug}-{key}-{attempt}"
+
+
+class Ran(msgspec.Struct, kw_only=True):
+    """How far one run got, with positions in the log; None where it didn't."""
+
+    run: str
+    started_seq: int
+    config_digest: str | None = None
+    group: str | None = None
+    index: int | None = None
+    finished: RunFinished | None = None
+    judged: RunJudged | JudgmentOverruled | None = None
+    scored: RunJudged | JudgmentOverruled | None = None
+    extractions: list[str] = []
+    """Ids of the extractions from it, alone or with others, in order."""
+    lm_calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was ended from outside, so that it says nothing about the agent."""
+        return self.finished is not None and self.finished.error_code == INTERRUPTED
+
+
+class Extracted(msgspec.Struct, kw_only=True):
+    """One extraction, and what was decided about it."""
+
+    event: MemoriesExtracted
+    decided: MemoriesConsolidated | None = None
+
+
+class History:
+    """The runs of a bank, as far as it was read. Facts only: texts stay in the log."""
+
+    def __init__(self, bank: Bank) -> None:
+        self.runs: dict[str, Ran] = {}
+        self.extractions: dict[str, Extracted] = {}
+        self.position = 0
+        self._bank = bank
+
+    def catch_up(self) -> History:
+        """Read what was appended since, and give this very history."""
+        upto = self._bank.position
+        for event in self._bank.log.read(after=self.position, upto=upto, types=_TYPES):
+            self._take(event)
+        self.position = upto
+        return self
+
+    def runs_of(self, task: Task, key: str) -> list[Ran]:
+        """The runs of a task under its key, in the order in which they began."""
+        prefix = f"{task.slug}-{key}-"
+        return [ran for ran in self.runs.values() if ran.run.startswith(prefix)]
+
+    def unfinished(self, runs: Iterable[Ran]) -> list[Ran]:
+        """Those that began and were never ended."""
+        return [ran for ran in runs if ran.finished is None]
+
+    def undecided(self) -> list[Extracted]:
+        """Extractions with candidates about which nothing was decided."""
+        return [each for each in self.extractions.values() if each.decided is None and each.event.heads]
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._started(event)
+        elif isinstance(event, MemoriesExtracted):
+            self.extractions[event.id] = Extracted(event=event)
+            for run in event.runs:
+                if run in self.runs:
+                    self.runs[run].extractions.append(event.id)
+        elif isinstance(event, MemoriesConsolidated):
+            if event.extraction in self.extractions:
+                self.extractions[event.extraction].decided = event
+        else:
+            ran = self.runs.get(getattr(event, "run", None) or "")
+            if ran is not None:
+                _note(ran, event)
+
+    def _started(self, event: RunStarted) -> None:
+        self.runs.setdefault(
+            event.run,
+            Ran(
+                run=event.run,
+                started_seq=event.seq,
+                config_digest=event.config_digest,
+                group=event.rollout_group,
+                index=event.rollout_index,
+            ),
+        )
+
+
+def _note(ran: Ran, event: Any) -> None:
+    if isinstance(event, RunFinished):
+        ran.finished = event
+    elif isinstance(event, RunJudged | JudgmentOverruled):
+        if event.purpose == "learning":
+            ran.judged = event
+        else:
+            ran.scored = event
+    elif isinstance(event, LmCalled):
+        ran.lm_calls += 1
+        ran.tokens_in += event.tokens_in or 0
+        ran.tokens_out += event.tokens_out or 0
+        if event.cost_usd is not None:
+            ran.cost_usd = (ran.cost_usd or 0.0) + event.cost_usd

@@ -1,0 +1,119 @@
+"""Every choice of a loop in one value. Its digest is recorded with each run: equal digests, equal choices."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.context.base import Mode
+from rbank_es.context.build import LAYERS, Preset
+from rbank_es.errors import BadInput
+from rbank_es.events.run import Role
+from rbank_es.lms.choices import LmChoice
+
+ExecutorName = Literal["rlm", "react", "scratchpad"]
+Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
+ExtractFrom = Literal["best", "contrastive"]
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the tasks of a loop are run and what is learnt. Raises `BadInput` for what can't be.
+
+    Args:
+        lm: the agent's model. The others take its place in the roles of sub-calls, judging and extracting.
+        layers, preset, budgets, mode, domain, observed, task_slice: of the context; see `build_context`.
+        constraints, guide: texts for L1 (TOML) and L3 (Markdown); without a guide, the bank's latest.
+        payloads: `naive` hands out whole payloads, as the control of experiments on leakage.
+        iterations, subcalls: steps of a run, and calls that its code may make of a model.
+        step_time_s: seconds that the code of one step may take.
+        unsafe_local: whether code runs without a sandbox.
+        judge: whether runs are judged, which calls the judge's model unless a check decides.
+        supervised: whether an expected answer also judges for learning; else it only scores.
+        extract: whether something is learnt of runs that were judged.
+        extract_from: of several rollouts, learn from the best one alone, or from comparing all.
+        rollouts: runs of each task.
+        temperature: of the agent, where its rollouts should differ; the choice's own unless given.
+        perturbation: how the question of rollouts after the first is put, to make them differ.
+    """
+
+    lm: LmChoice
+    sub_lm: LmChoice | None = None
+    judge_lm: LmChoice | None = None
+    extractor_lm: LmChoice | None = None
+    executor: ExecutorName = "rlm"
+    layers: tuple[str, ...] = ("L0", "L2")
+    preset: Preset = "full"
+    budgets: dict[str, int] = {}
+    mode: Mode = "auto"
+    domain: str | None = None
+    observed: bool = False
+    task_slice: bool = False
+    constraints: str | None = None
+    guide: str | None = None
+    payloads: Literal["handles", "naive"] = "handles"
+    iterations: int = limits.RUN_ITERATIONS
+    subcalls: int = limits.RUN_SUBCALLS
+    step_time_s: float = limits.STEP_TIME_S
+    unsafe_local: bool = False
+    judge: bool = True
+    supervised: bool = False
+    extract: bool = True
+    extract_from: ExtractFrom = "contrastive"
+    rollouts: int = 1
+    temperature: float | None = None
+    perturbation: Perturbation = "none"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rollouts <= limits.ROLLOUTS:
+            raise BadInput(f"{self.rollouts} rollouts: give 1 to {limits.ROLLOUTS}")
+        if self.extract and not self.judge:
+            raise BadInput("nothing is learnt of runs that nobody judged: leave judging on, or turn extracting off")
+        unknown = sorted(set(self.layers) - set(LAYERS))
+        if unknown:
+            raise BadInput(f"no layer is called {unknown[0]!r}; there are: {', '.join(LAYERS)}")
+
+    @property
+    def choices(self) -> Mapping[Role, LmChoice]:
+        """The models by role, those that were chosen."""
+        given: dict[Role, LmChoice | None] = {
+            "agent": self.lm,
+            "sub": self.sub_lm,
+            "judge": self.judge_lm,
+            "extractor": self.extractor_lm,
+        }
+        return {role: choice for role, choice in given.items() if choice is not None}
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a script stands in for any of the models."""
+        return any(choice.scripted for choice in self.choices.values())
+
+    def facts(self) -> dict[str, Any]:
+        """The settings as plain data: models by the names under which they are recorded, texts by their SHA-256."""
+        facts: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        for name in ("lm", "sub_lm", "judge_lm", "extractor_lm"):
+            facts[name] = _model(facts[name])
+        for name in ("constraints", "guide"):
+            facts[name] = _digest(facts[name].encode()) if facts[name] is not None else None
+        return facts
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `facts` as canonical JSON, in hex."""
+        return _digest(_ENCODER.encode(self.facts()))
+
+
+def _model(choice: LmChoice | None) -> dict[str, Any] | None:
+    if choice is None:
+        return None
+    return {"model": choice.name, "api_base": choice.api_base, "arguments": choice.arguments}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
