@@ -290,7 +290,7 @@ def test_toml_and_json_say_the_same() -> None:
         ("k ==", "neither TOML nor a JSON object"),
         ("{}" * 2, "neither TOML nor a JSON object"),
         ("[retreival]", "did you mean 'retrieval'"),
-        ('[judging]\nname = "lm"', "there are: consolidation, forgetting, retrieval"),
+        (X),
         ("retrieval = 3", "must be a table of name, version and settings, not int"),
         ("[retrieval]\nname = 3", "name must be a string, not int"),
         ('[retrieval]\nname = "bm26"', "did you mean 'bm25'"),
@@ -325,5 +325,5 @@ def test_a_record_of_another_policy_is_refused() -> None:
     for wrong in (Append().choice, PolicyChoice(kind="retrieval", name="bm25", version=2)):
         with pytest.raises(BadPolicy, match="is not bm25-1"):
             RetrievalPolicy.of(wrong)
-    with pytest.raises(BadPolicy, match="no policies of kind 'judging'"):
-        policy_of(PolicyChoice(kind="judging", name="lm", version=1))
+    with pytest.raises(BadPolicy, match="no policies of kind 'selection'"):
+        policy_of(PolicyChoice(kind="selection", name="best", version=1))

@@ -3,6 +3,7 @@
 retrieval      bm25
 consolidation  append  dedup
 forgetting     never  bounded
+judging        checks  lm
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from rbank_es.events import PolicyChoice
 from rbank_es.policies.base import Policy
 from rbank_es.policies.consolidation import Append, Dedup, consolidate
 from rbank_es.policies.forgetting import Bounded, Never, to_forget
+from rbank_es.policies.judging import CheckJudging, LmJudging
 from rbank_es.policies.retrieval import RetrievalPolicy, match_expression, query_words
 
 __all__ = [
     "Append",
     "Bounded",
+    "CheckJudging",
     "Dedup",
+    "LmJudging",
     "Never",
     "Policy",
     "RetrievalPolicy",
@@ -38,7 +42,10 @@ __all__ = [
 DEFAULTS: dict[str, Policy] = {"retrieval": RetrievalPolicy(), "consolidation": Dedup(), "forgetting": Never()}
 """The policy of each kind that a new bank starts with."""
 
-_POLICIES: tuple[type[Policy], ...] = (RetrievalPolicy, Append, Dedup, Never, Bounded)
+UNRECORDED: dict[str, Policy] = {"judging": CheckJudging()}
+"""What holds of each kind that a new bank records no policy of, because runs may choose it one by one."""
+
+_POLICIES: tuple[type[Policy], ...] = (RetrievalPolicy, Append, Dedup, Never, Bounded, CheckJudging, LmJudging)
 
 
 def default_policies() -> tuple[PolicyChoice, ...]:
@@ -55,7 +62,8 @@ def load_policies(text: str) -> tuple[PolicyChoice, ...]:
     """The policies that a file describes, in TOML, or in JSON if it begins with a brace; with every setting.
 
     One table per kind: its `name`, its `version` (default: the only one), and any settings beside them. A kind that
-    is left out keeps its default. A table without a name sets up the default policy. Raises `BadPolicy`.
+    is left out keeps its default; of those in `UNRECORDED`, none is recorded. A table without a name sets up the
+    default policy. Raises `BadPolicy`.
 
         [retrieval]
         name = "bm25"
@@ -64,8 +72,13 @@ def load_policies(text: str) -> tuple[PolicyChoice, ...]:
     tables = _parse(text.lstrip("\ufeff"))
     for kind in tables:
         _check_kind(kind)
-    chosen = {kind: _chosen(kind, tables[kind]) if kind in tables else policy for kind, policy in DEFAULTS.items()}
-    return tuple(policy.choice for policy in chosen.values())
+    given = {kind: _chosen(kind, tables[kind]) for kind in _known() if kind in tables}
+    return tuple(policy.choice for policy in (DEFAULTS | given).values())
+
+
+def _known() -> dict[str, Policy]:
+    """Every kind that there are policies of, with what holds unless one is set."""
+    return DEFAULTS | UNRECORDED
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -82,7 +95,7 @@ def _parse(text: str) -> dict[str, Any]:
 def _chosen(kind: str, table: Any) -> Policy:
     if not isinstance(table, dict):
         raise BadPolicy(f"{kind} must be a table of name, version and settings, not {type(table).__name__}")
-    name, version = table.get("name", DEFAULTS[kind].name), table.get("version", 1)
+    name, version = table.get("name", _known()[kind].name), table.get("version", 1)
     if not isinstance(name, str):
         raise BadPolicy(f"{kind}: name must be a string, not {type(name).__name__}")
     settings = {key: value for key, value in table.items() if key not in ("name", "version")}
@@ -101,8 +114,8 @@ def _class_of(kind: str, name: str, version: object) -> type[Policy]:
 
 
 def _check_kind(kind: str) -> None:
-    if kind not in DEFAULTS:
-        raise BadPolicy(f"no policies of kind {kind!r} can be set{_hint(kind, DEFAULTS)}")
+    if kind not in _known():
+        raise BadPolicy(f"no policies of kind {kind!r} can be set{_hint(kind, _known())}")
 
 
 def _hint(word: str, known: dict[str, Any]) -> str:
