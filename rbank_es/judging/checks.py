@@ -12,7 +12,7 @@ from rbank_es.judging.grounding import Grounding, ground
 from rbank_es.judging.outcome import RunOutcome
 from rbank_es.judging.values import shown
 from rbank_es.judging.verdict import Finding, Verdict
-from rbank_es.judging.wording import asks_for_all, asks_for_count
+from rbank_es.judging.wording import asks_for_all, asks_for_count, plain
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.sparql.answers import Answer, Cell
 from rbank_es.sparql.walking import is_grouped
@@ -152,8 +152,8 @@ def _cut(outcome: RunOutcome, evidence: Evidence, answer: Answer) -> Iterator[Fi
 
 def _names_a_value(text: str, answer: Answer) -> bool:
     """Whether an answer has any value of a result in it, however it is written."""
-    plain = _plain(text)
-    return any(_plain(name) in plain for row in answer.rows for cell in row if cell for name in _names_of(cell))
+    words = plain(text)
+    return any(plain(name) in words for row in answer.rows for cell in row if cell for name in _names_of(cell))
 
 
 def _names_of(cell: Cell) -> tuple[str, ...]:
@@ -173,11 +173,6 @@ def _moderately(text: str) -> tuple[str, ...]:
     except ValueError:
         return ()
     return (f"{number:.1f}", f"{number:.2f}", f"{number:g}", f"{number:.0f}")
-
-
-def _plain(text: str) -> str:
-    """A text without what people write differently: case, blanks, the commas of thousands, punctuation of names."""
-    return re.sub(r"[\W_]+", "", re.sub(r"(?<=\d)\.(?=\d)", "dot", text.casefold()))
 
 
 # ---------------------------------------------------------------- what the query says

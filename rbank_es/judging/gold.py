@@ -4,7 +4,7 @@ a policy says `supervised`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +18,7 @@ from rbank_es.judging.outcome import RunOutcome
 from rbank_es.judging.queries import read_query
 from rbank_es.judging.structure import differences_of_queries
 from rbank_es.judging.verdict import Finding, Verdict
+from rbank_es.judging.wording import plain
 from rbank_es.ontology.names import XSD
 from rbank_es.sparql.answers import Answer, Cell
 
@@ -29,10 +30,11 @@ JUDGE, VERSION = "gold", "1"
 
 
 class Gold(msgspec.Struct, frozen=True, kw_only=True):
-    """What is right: a query, an answer, or both, of which the answer counts."""
+    """What is right: rows, else the rows that a query finds, else words that the answer must have."""
 
     sparql: str = ""
     answer: Answer | None = None
+    words: str = ""
 
     @property
     def ordered(self) -> bool:
@@ -43,43 +45,50 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
             return False
 
 
-def gold_of(task: Mapping[str, Any]) -> Gold | None:
-    """What a task says to be right: `gold_sparql`, and `answer` as rows of `["iri", text]`, `["num", number]`,
-    `["lit", text, language]`, `["bnode"]` or null; None where it says neither. Raises `BadInput` for other forms.
+def gold_of(sparql: str | None, answer: str | Sequence[Any] | None) -> Gold | None:
+    """What a task says to be right; None where it says nothing.
+
+    `answer` is a text, or a list of rows; a row is a list of values: a number, a text (an IRI where it begins like
+    one), true or false, null, or `["iri", text]`, `["num", number]`, `["lit", text, language]`, `["bnode"]`.
+    Raises `BadInput` for other rows.
     """
-    sparql, rows = task.get("gold_sparql") or "", task.get("answer")
-    if not isinstance(sparql, str) or not (rows is None or isinstance(rows, str | Sequence)):
-        raise BadInput("gold_sparql must be a text, and answer a list of rows")
-    answer = _stored(rows) if rows is not None and not isinstance(rows, str) else None
-    return Gold(sparql=sparql, answer=answer) if sparql or answer is not None else None
+    words = answer.strip() if isinstance(answer, str) else ""
+    rows = None if answer is None or isinstance(answer, str) else _stored(answer)
+    return Gold(sparql=sparql or "", answer=rows, words=words) if sparql or rows is not None or words else None
 
 
 def _stored(rows: Sequence[Any]) -> Answer:
-    width = max((len(row) for row in rows if isinstance(row, Sequence)), default=0)
     try:
         cells = tuple(tuple(map(_cell, row)) for row in rows)
-    except (IndexError, KeyError, TypeError, ValueError):
-        raise BadInput(
-            'a row of the answer is none: write [["iri", "http://…"], ["num", 2], ["lit", "words", "en"]]'
-        ) from None
-    if any(len(row) != width for row in cells):
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError):
+        example = '[["iri", "http://…"], 2, ["lit", "words", "en"]]'
+        raise BadInput(f"a row of the answer is none: write {example}") from None
+    widths = {len(row) for row in cells}
+    if len(widths) > 1:
         raise BadInput("rows of the answer have different numbers of values")
+    width = widths.pop() if widths else 0
     return Answer(form="select", variables=tuple(f"column{at + 1}" for at in range(width)), rows=cells)
 
 
 def _cell(value: Any) -> Cell | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return Cell("literal", str(value).lower(), "", XSD_BOOLEAN)
-    kind, *rest = value
-    if kind == "num":
-        return Cell(
-            "literal", repr(float(rest[0])) if isinstance(rest[0], float) else str(int(rest[0])), "", XSD + "double"
-        )
-    if kind == "lit":
-        return Cell("literal", str(rest[0]), str(rest[1]) if len(rest) > 1 else "")
-    return {"iri": lambda: Cell("iri", str(rest[0])), "bnode": lambda: Cell("bnode", "b")}[kind]()
+    match value:
+        case None:
+            return None
+        case bool():
+            return Cell("literal", str(value).lower(), "", XSD_BOOLEAN)
+        case int() | float():
+            return Cell("literal", str(value), "", XSD + "double")
+        case str():
+            return Cell("iri" if value.startswith(("http://", "https://")) else "literal", value)
+        case ["iri", str(text)]:
+            return Cell("iri", text)
+        case ["num", int() | float() as number]:
+            return Cell("literal", str(number), "", XSD + "double")
+        case ["lit", str(text), *rest]:
+            return Cell("literal", text, str(rest[0]) if rest else "")
+        case ["bnode", *_]:
+            return Cell("bnode", "b")
+    raise ValueError("no value")
 
 
 # ---------------------------------------------------------------- judging by it
@@ -99,6 +108,8 @@ def judge_by_gold(
     findings = [each for each in check(outcome, grounding=False)[0] if each.code in _HOPELESS and each.fails]
     if findings:
         return _verdict(False, findings[0].message, purpose, findings=tuple(findings))
+    if not gold.sparql and gold.answer is None:
+        return _by_words(outcome, gold, purpose)
     if source is None or not outcome.sparql.strip():
         return _by_structure(outcome, gold, purpose)
     expected = _expected(gold, source)
@@ -153,6 +164,13 @@ def _by_results(comparison: Comparison, expected: Answer, purpose: Purpose) -> V
     beside = ", in more columns" if comparison.differences else ""
     reason = f"its result is the right one: {found}{beside}"
     return _verdict(True, reason, purpose, differences=comparison.differences)
+
+
+def _by_words(outcome: RunOutcome, gold: Gold, purpose: Purpose) -> Verdict:
+    """Whether the answer has the right words, whatever else it has; case, blanks and punctuation don't count."""
+    if plain(gold.words) and plain(gold.words) in plain(outcome.answer):
+        return _verdict(True, "its answer has the right words", purpose)
+    return _verdict(False, f"its answer has not the right words: {gold.words[:200]}", purpose)
 
 
 def _by_structure(outcome: RunOutcome, gold: Gold, purpose: Purpose) -> Verdict:

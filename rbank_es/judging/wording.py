@@ -108,3 +108,8 @@ def asks_for_count(task: str) -> bool:
 def asks_for_names(task: str) -> bool:
     """Whether a task wants what things are called, or what is written about them."""
     return bool(_NAMING & set(words_of(task)))
+
+
+def plain(text: str) -> str:
+    """A text without what people write differently: case, blanks, punctuation, the commas of thousands."""
+    return re.sub(r"[\W_]+", "", re.sub(r"(?<=\d)\.(?=\d)", "dot", text.casefold()))
