@@ -18,7 +18,9 @@ from rbank_es.items import Item, Source
 from rbank_es.policies import (
     Append,
     Bounded,
+    CheckJudging,
     Dedup,
+    LmJudging,
     Never,
     RetrievalPolicy,
     consolidate,
@@ -290,7 +292,7 @@ def test_toml_and_json_say_the_same() -> None:
         ("k ==", "neither TOML nor a JSON object"),
         ("{}" * 2, "neither TOML nor a JSON object"),
         ("[retreival]", "did you mean 'retrieval'"),
-        (X),
+        ('[selection]\nname = "lm"', "there are: consolidation, forgetting, judging, retrieval"),
         ("retrieval = 3", "must be a table of name, version and settings, not int"),
         ("[retrieval]\nname = 3", "name must be a string, not int"),
         ('[retrieval]\nname = "bm26"', "did you mean 'bm25'"),
@@ -327,3 +329,22 @@ def test_a_record_of_another_policy_is_refused() -> None:
             RetrievalPolicy.of(wrong)
     with pytest.raises(BadPolicy, match="no policies of kind 'selection'"):
         policy_of(PolicyChoice(kind="selection", name="best", version=1))
+
+
+# ---------------------------------------------------------------- judging
+
+
+def test_a_new_bank_records_no_judging_policy_and_a_file_may_set_one() -> None:
+    """Runs may choose how they are judged; a file that names the kind alone means the checks."""
+    assert "judging" not in {choice.kind for choice in default_policies()}
+    [*_, chosen] = load_policies('[judging]\nname = "lm"\nsupervised = true\ncases = 1')
+    assert (chosen.name, chosen.version) == ("lm", 1)
+    assert policy_of(chosen) == LmJudging(supervised=True, cases=1)
+    [*_, plain] = load_policies("[judging]\ngrounding = false")
+    assert policy_of(plain) == CheckJudging(grounding=False)
+
+
+@pytest.mark.parametrize("wrong", ["cases = -1", 'supervised = "yes"', "cases = 1_000", "temperature = 1"])
+def test_a_judging_policy_with_wrong_settings_is_refused(wrong: str) -> None:
+    with pytest.raises(BadPolicy, match="judging policy lm"):
+        load_policies(f'[judging]\nname = "lm"\n{wrong}')
