@@ -1,0 +1,204 @@
+"""Rollouts: several runs of one task side by side, the best of them, and how much they differ.
+
+pass@1      the share of the rollouts that succeeded: what one run would have given, on average
+pass@k      whether any succeeded
+best of n   whether the selected one did: success first, then the fewest iterations, then the lowest index
+diversity   how much the submitted queries differ, 0 to 1: the mean of 1 - difflib's ratio over all pairs; of the
+            answers, where not all submitted a query; none of fewer than two
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.log import ANY, Appended, Expected
+from rbank_es.loop.settings import Perturbation
+
+if TYPE_CHECKING:
+    from rbank_es.events import Event
+
+PUT: dict[Perturbation, tuple[str, ...]] = {
+    "none": ("{question}",),
+    "prefix": (
+        "{question}",
+        "Another attempt at the same question; take another way than the obvious one. {question}",
+        "One more attempt at the same question; check every term before you use it. {question}",
+    ),
+    "rephrase": (
+        "{question}",
+        "Find out from the data what is asked here: {question}",
+        "Somebody wants to know the following. Give what the graph says about it, and nothing else: {question}",
+    ),
+    "thinking": (
+        "{question}",
+        "{question}\nBefore each step, think about what could be wrong with the one before.",
+        "{question}\nBefore the first step, think of two ways to the answer; take the one that is easier to check.",
+    ),
+}
+"""How the question is put, by perturbation and rollout; with more rollouts, in turn. The first is the task's own."""
+
+DIVERSITY_CHARS = 4_000
+"""What is compared of each query or answer: the work grows with the square of it."""
+
+JOIN_WAIT_S = 0.2
+"""How often the waiting thread looks up, so that it can be interrupted."""
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several runs of a task. `success` is the verdict for learning, `scored` that for scoring."""
+
+    index: int
+    run: str
+    outcome: str
+    success: bool | None = None
+    scored: bool | None = None
+    iterations: int = 0
+    answer: str = ""
+    sparql: str = ""
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """What several rollouts of one task come to: see the top of this module. None is what can't be told."""
+
+    rollouts: int
+    best: str
+    pass_at_1: float | None = None
+    pass_at_k: bool | None = None
+    best_of_n: bool | None = None
+    scored_pass_at_1: float | None = None
+    scored_pass_at_k: bool | None = None
+    scored_best_of_n: bool | None = None
+    diversity: float | None = None
+    diversity_of: Literal["sparql", "answer"] | None = None
+
+
+def best_of(rollouts: Iterable[Rollout]) -> Rollout:
+    """The best of some rollouts: success first, then an own submission, the fewest iterations, the lowest index."""
+    return min(rollouts, key=lambda one: (not one.success, one.outcome != "submitted", one.iterations, one.index))
+
+
+def spread_of(rollouts: Sequence[Rollout]) -> Spread:
+    """What the rollouts of one task come to. Raises ValueError for none."""
+    best = best_of(rollouts)
+    judged = [one.success for one in rollouts if one.success is not None]
+    scored = [one.scored for one in rollouts if one.scored is not None]
+    diversity, of = diversity_of(rollouts)
+    return Spread(
+        rollouts=len(rollouts),
+        best=best.run,
+        pass_at_1=_share(judged),
+        pass_at_k=any(judged) if judged else None,
+        best_of_n=best.success,
+        scored_pass_at_1=_share(scored),
+        scored_pass_at_k=any(scored) if scored else None,
+        scored_best_of_n=best.scored,
+        diversity=diversity,
+        diversity_of=of,
+    )
+
+
+def _share(verdicts: Sequence[bool]) -> float | None:
+    return sum(verdicts) / len(verdicts) if verdicts else None
+
+
+def diversity_of(rollouts: Sequence[Rollout]) -> tuple[float | None, Literal["sparql", "answer"] | None]:
+    """How much rollouts differ, 0 (all alike) to 1, and what was compared; None of fewer than two.
+
+    White space doesn't count.
+    """
+    if len(rollouts) < 2:
+        return None, None
+    of: Literal["sparql", "answer"] = "sparql" if all(one.sparql.strip() for one in rollouts) else "answer"
+    texts = [" ".join((one.sparql if of == "sparql" else one.answer).split()) for one in rollouts]
+    # The ratio of two texts depends on their order; that in which rollouts ended must not count.
+    pairs = [_difference(*pair) for pair in combinations(sorted(text[:DIVERSITY_CHARS] for text in texts), 2)]
+    return sum(pairs) / len(pairs), of
+
+
+def _difference(one: str, other: str) -> float:
+    return 1 - SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+def question_of(question: str, perturbation: Perturbation, index: int) -> str:
+    """How a question is put to the rollout with this index, from 0."""
+    forms = PUT[perturbation]
+    return forms[index % len(forms)].replace("{question}", question)
+
+
+# ---------------------------------------------------------------- side by side
+
+
+class Stopped(BaseException):
+    """The loop was interrupted: nothing more may be recorded by this thread."""
+
+
+class StoppableBank(Bank):
+    """A bank for a thread that has to end when it is told to: from then on, its appends raise `Stopped`."""
+
+    def __init__(self, bank: Bank) -> None:
+        super().__init__(bank.log, bank.name)
+        self._whole = bank
+        self._mutex = threading.Lock()
+        self._is_stopped = False
+
+    def append(self, events: Event | Mapping[str, Any] | Iterable[Any], *, expected: int | Expected = ANY) -> Appended:
+        """As `Bank.append`, until it is stopped."""
+        with self._mutex:
+            if self._is_stopped:
+                raise Stopped
+            return self._whole.append(events, expected=expected)
+
+    def stop(self) -> None:
+        """From when this returns, nothing is appended through it."""
+        with self._mutex:
+            self._is_stopped = True
+
+    def close(self) -> None:
+        """Let go of its own read models; the log is the bank's."""
+        if self._models is not None:
+            self._models.close()
+            self._models = None
+
+
+def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
+    """Do several works at once, each in a thread with the caller's context variables and a bank to record in.
+
+    Returns when all ended. Raises the error of the first, in their order, that raised one. An interruption of the
+    caller goes on up at once: from then on no work records anything, and each ends when it tries to.
+    """
+    banks = [StoppableBank(bank) for _ in works]
+    errors: list[BaseException | None] = [None] * len(works)
+
+    def work(at: int) -> None:
+        try:
+            works[at](banks[at])
+        except BaseException as error:
+            errors[at] = error
+        finally:
+            banks[at].close()
+
+    threads = [
+        threading.Thread(target=contextvars.copy_context().run, args=(work, at), daemon=True)
+        for at in range(len(works))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(JOIN_WAIT_S)
+    except BaseException:
+        for each in banks:
+            each.stop()
+        raise
+    failed = next((error for error in errors if error is not None), None)
+    if failed is not None:
+        raise failed

@@ -1,0 +1,156 @@
+"""Rollouts: which is the best, what they come to, how they differ, and threads that can be stopped."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es.bank import Bank
+from rbank_es.events import NoteLogged
+from rbank_es.loop.rollouts import (
+    Rollout,
+    StoppableBank,
+    Stopped,
+    best_of,
+    diversity_of,
+    question_of,
+    side_by_side,
+    spread_of,
+)
+
+
+def rollout(index: int, **facts: object) -> Rollout:
+    return Rollout(**{"index": index, "run": f"r{index}", "outcome": "submitted", **facts})  # type: ignore[arg-type]
+
+
+rollouts = st.lists(
+    st.builds(
+        Rollout,
+        index=st.integers(0, 15),
+        run=st.just("r"),
+        outcome=st.sampled_from(["submitted", "forced_at_limit", "failed"]),
+        success=st.sampled_from([True, False, None]),
+        scored=st.sampled_from([True, False, None]),
+        iterations=st.integers(0, 12),
+        answer=st.text(max_size=20),
+        sparql=st.text(max_size=20),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def test_the_best_is_a_success_then_the_shortest_then_the_first() -> None:
+    failed_fast = rollout(0, success=False, iterations=1)
+    slow, fast, also_fast = (rollout(n, success=True, iterations=i) for n, i in ((1, 5), (2, 3), (3, 3)))
+    assert best_of([failed_fast, slow, also_fast, fast]) == fast
+    assert best_of([failed_fast, rollout(4, outcome="forced_at_limit", success=False)]) == failed_fast
+
+
+@given(rollouts)
+def test_what_rollouts_come_to_agrees_with_itself(given: list[Rollout]) -> None:
+    spread = spread_of(given)
+    judged = [one for one in given if one.success is not None]
+    assert spread.pass_at_k == (any(one.success for one in judged) if judged else None)
+    if judged:
+        assert spread.pass_at_1 is not None and 0 <= spread.pass_at_1 <= 1
+        assert spread.pass_at_k is (spread.pass_at_1 > 0)
+        assert spread.best_of_n is True or not spread.pass_at_k
+    assert (spread.diversity is None) == (len(given) < 2)
+    if spread.diversity is not None:
+        assert 0 <= spread.diversity <= 1
+
+
+@given(rollouts, st.randoms())
+def test_the_order_in_which_rollouts_ended_does_not_count(given: list[Rollout], random: object) -> None:
+    told = [rollout.__copy__() for rollout in given]
+    random.shuffle(told)  # type: ignore[attr-defined]
+    one, other = diversity_of(given), diversity_of(told)
+    assert one[1] == other[1] and one[0] == pytest.approx(other[0])
+
+
+def test_diversity_is_that_of_the_queries_or_else_of_the_answers() -> None:
+    same = [rollout(0, sparql="ASK {  }", answer="x"), rollout(1, sparql="ASK { }", answer="y")]
+    assert diversity_of(same) == (0.0, "sparql")
+    assert diversity_of([*same, rollout(2, answer="z")])[1] == "answer"
+    assert diversity_of([rollout(0, answer="abc"), rollout(1, answer="xyz")]) == (1.0, "answer")
+    assert diversity_of(same[:1]) == (None, None)
+
+
+def test_the_first_rollout_gets_the_question_as_it_is_and_the_others_hold_it() -> None:
+    question = "Which {lights}?"
+    for way in ("none", "prefix", "rephrase", "thinking"):
+        put = [question_of(question, way, index) for index in range(4)]  # type: ignore[arg-type]
+        assert put[0] == question and all(question in each for each in put)
+        assert len(set(put[:3])) == (1 if way == "none" else 3)
+
+
+def test_works_run_at_once_with_the_callers_context(tmp_path: Path) -> None:
+    variable = contextvars.ContextVar("variable", default="")
+    variable.set("here")
+    barrier = threading.Barrier(3, timeout=10)
+
+    def work(bank: Bank) -> None:
+        barrier.wait()
+        bank.append(NoteLogged(note=f'{{"seen": "{variable.get()}"}}'))
+
+    with Bank.create(tmp_path / "bank") as bank:
+        side_by_side(bank, [work] * 3)
+        assert [event.note for event in bank.events(types={"note_logged"})] == ['{"seen": "here"}'] * 3  # type: ignore[attr-defined]
+
+
+def test_all_works_end_before_the_first_error_is_raised(tmp_path: Path) -> None:
+    ended: list[int] = []
+
+    def work(number: int) -> None:
+        time.sleep(0.05 * number)
+        ended.append(number)
+        if number < 2:
+            raise ValueError(str(number))
+
+    with Bank.create(tmp_path / "bank") as bank, pytest.raises(ValueError, match="^0$"):
+        side_by_side(bank, [lambda _, n=n: work(n) for n in range(3)])
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_what_is_stopped_records_nothing_more(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank") as bank:
+        stoppable = StoppableBank(bank)
+        stoppable.append(NoteLogged())
+        before = bank.position
+        stoppable.stop()
+        with pytest.raises(Stopped):
+            stoppable.append(NoteLogged())
+        stoppable.close()
+        assert bank.position == before and bank.append(NoteLogged()).last == before + 1
+
+
+def test_an_interruption_goes_on_at_once_and_silences_the_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, tried = threading.Event(), threading.Event()
+
+    def work(bank: Bank) -> None:
+        gate.wait(10)
+        try:
+            bank.append(NoteLogged())
+        finally:
+            tried.set()
+
+    def interrupted(self: threading.Thread, timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    with Bank.create(tmp_path / "bank") as bank:
+        before = bank.position
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(threading.Thread, "join", interrupted)
+            side_by_side(bank, [work])
+        gate.set()
+        assert tried.wait(10)
+        assert bank.position == before
