@@ -354,6 +354,26 @@ JUDGE_TERMS = 200
 JUDGE_CASES_BYTES = 16 * MIB
 """A file of labelled cases."""
 
+EXTRACTION_ITEMS = 3
+EXTRACTION_PROPOSALS = 10
+"""Items that are learnt from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
+arXiv:2509.25140), and of those that its agent proposed."""
+
+EXTRACTION_TRIES = 3
+"""Answers of an extracting model that are read, each told why the one before couldn't be, before it is given up."""
+
+EXTRACTION_TRAJECTORY_CHARS = 12_000
+EXTRACTION_ROLLOUTS_CHARS = 24_000
+EXTRACTION_TEXT_CHARS = 4_000
+"""What an extracting model is shown: of the steps of a run, of all rollouts of a task together, and of a task, an
+answer, a query or a reason."""
+
+EXTRACTION_REPAIR_CHARS = 10_000
+"""Malformed JSON that is mended: three items at their limits. Mending took 80 s for 40,000 characters of brackets."""
+
+CONSOLIDATION_TRIES = 20
+"""How often candidates are decided about anew because other writers were faster."""
+
 TASKS = 10_000
 TASKS_BYTES = 16 * MIB
 TASK_CHARS = 10_000

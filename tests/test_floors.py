@@ -30,6 +30,7 @@ FLOORS = {
     "rbank_es.policies": (2, "policies"),
     "rbank_es.projections": (2.5, "projections"),  # a search ranks by a pure policy
     "rbank_es.bank": (3, "bank"),
+    "rbank_es.consolidating": (3, "bank"),
     "rbank_es.places": (3, "bank"),
     "rbank_es.points": (3, "bank"),
     "rbank_es.retrievals": (3, "bank"),
@@ -40,7 +41,7 @@ FLOORS = {
     "rbank_es.lms": (4.5, "lms"),
     "rbank_es.context": (5, "context"),
     "rbank_es.executors": (5, "executors"),
-    "rbank_es.policies.extraction": (5, "policies that call an LM"),
+    "rbank_es.extraction": (5, "extraction"),
     "rbank_es.judging": (5, "judging"),
     "rbank_es.experiments": (6, "experiments"),
     "rbank_es.loop": (6, "loop"),

@@ -35,9 +35,10 @@ from rbank_es.events import (
 )
 from rbank_es.exporters import export
 from rbank_es.importers import Unit, import_paths, parse, plan
-from rbank_es.importers.base import derived_id, utc_time
+from rbank_es.importers.base import utc_time
 from rbank_es.importers.memory_text import parse_memories
 from rbank_es.items import make_id
+from rbank_es.log.names import derived_id
 from rbank_es.policies import Append, Dedup
 from rbank_es.state import State, active
 

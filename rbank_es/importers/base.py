@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -14,7 +13,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import Event
-from rbank_es.log.names import uuid8
 
 Form = Literal["items", "trajectory", "reasoningbank", "events"]
 
@@ -50,11 +48,6 @@ class Line(NamedTuple):
     number: int
     raw: bytes
     fields: dict[str, Any]
-
-
-def derived_id(source: bytes, *parts: str | int) -> str:
-    """A UUIDv8 (RFC 9562): the first 122 bits of SHA-256 over the source and the parts, in the layout of version 8."""
-    return uuid8(sha256(b"\0".join((source, *(str(part).encode() for part in parts)))).digest())
 
 
 def name_of(text: str, digest: bytes) -> str:

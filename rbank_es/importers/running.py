@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded, PositionConflict
+from rbank_es.consolidating import HasLog, Latest, optimistically
+from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import TYPES
 from rbank_es.importers.base import Form, Parsed, Unit, events_of
@@ -18,22 +18,13 @@ from rbank_es.importers.parsing import parse
 from rbank_es.importers.planning import plan
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.compose import same_content
-from rbank_es.state import BIRTHS, RELEVANT, State, fold
+from rbank_es.state import BIRTHS
 
 SUFFIXES = frozenset({".json", ".jsonl"})
 """What is taken from a directory; a file that is named itself may have any suffix."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes of all files."""
-
-
-class HasLog(Protocol):
-    """A bank, as far as importing and exporting need it."""
-
-    @property
-    def log(self) -> EventLog:
-        """The bank's log."""
-        ...
 
 
 class FileImport(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +118,7 @@ class _Importer:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._state = State()
+        self._latest = Latest(log)
 
     def add(self, parsed: Parsed) -> FileImport:
         report = FileImport(
@@ -137,29 +128,22 @@ class _Importer:
             groups_known=len(parsed.units),
             left_out=parsed.left_out,
         )
-        for left in reversed(range(limits.IMPORT_TRIES)):
-            position = self._log.position()
+
+        def attempt(position: int) -> FileImport:
+            nonlocal report
             new = _unknown(parsed, _known(self._log, parsed, position))
-            try:
-                for batch in _batches(self._planned(parsed, new, position)):
-                    appended = self._log.append(events_of(batch), expected=position)
-                    position = appended.last
-                    report = report if appended.duplicate else _counted(report, len(batch), appended)
-                return report
-            except (PositionConflict, DuplicateEvent):  # others were faster, perhaps with the same file: look again
-                if not left:
-                    raise
-        raise AssertionError("the last try returns or raises")
+            for batch in _batches(self._planned(parsed, new, position)):
+                appended = self._log.append(events_of(batch), expected=position)
+                position = appended.last
+                report = report if appended.duplicate else _counted(report, len(batch), appended)
+            return report
+
+        return optimistically(self._log, attempt, limits.IMPORT_TRIES)
 
     def _planned(self, parsed: Parsed, new: list[Unit], position: int) -> list[Unit]:
         if parsed.decided or not new:
             return new
-        self._catch_up(position)
-        return list(plan(self._state, new))
-
-    def _catch_up(self, position: int) -> None:
-        since = self._log.read(after=self._state.position, upto=position, types=RELEVANT, resolve=RELEVANT)
-        self._state = fold(since, self._state, position=position)
+        return list(plan(self._latest.at(position), new))
 
 
 def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:

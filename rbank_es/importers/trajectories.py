@@ -32,7 +32,6 @@ from rbank_es.importers.base import (
     Parsed,
     Unit,
     canonical,
-    derived_id,
     json_lines,
     name_of,
     recorded_time,
@@ -57,6 +56,7 @@ from rbank_es.importers.trajectory_form import (
     fields_of,
     previews_of,
 )
+from rbank_es.log.names import derived_id
 
 KEYS = frozenset({"timestamp", "event_type", "data"})
 KINDS = ("run_start", "tool_call", "tool_result", "iteration", "run_complete", "run_error")

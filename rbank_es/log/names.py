@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from hashlib import sha256
 
 from rbank_es.log.lines import SALT_CHARS
 
@@ -35,6 +36,11 @@ def uuid8(noise: bytes) -> str:
     """A UUIDv8 (RFC 9562, 5.8) whose free bits are the first 16 bytes of `noise`, a digest for instance."""
     bits = noise[:16].hex()
     return f"{bits[:8]}-{bits[8:12]}-8{bits[13:16]}-{'89ab'[noise[8] & 3]}{bits[17:20]}-{bits[20:32]}"
+
+
+def derived_id(source: bytes, *parts: str | int) -> str:
+    """A UUIDv8 (RFC 9562): the first 122 bits of SHA-256 over the source and the parts, in the layout of version 8."""
+    return uuid8(sha256(b"\0".join((source, *(str(part).encode() for part in parts)))).digest())
 
 
 def salts(noise: bytes) -> list[str]:
