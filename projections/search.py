@@ -40,13 +40,16 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class Filters(Struct, frozen=True, kw_only=True):
-    """What a hit must be, beside fitting the query."""
+    """What a hit must be, beside fitting the query. `judges_source` is one of those that only judges are given."""
 
     polarity: str | None = None
     domain: str | None = None
     role: str | None = None
+    judges_source: str | None = None
 
     def __post_init__(self) -> None:
+        if self.judges_source not in (None, *JUDGE_SOURCES):
+            raise BadSearch(f"{self.judges_source!r} is no source of judges: {', '.join(sorted(JUDGE_SOURCES))}")
         if self.polarity not in (None, *get_args(Polarity)):
             raise BadSearch(f"{self.polarity!r} is no polarity: give one of {', '.join(get_args(Polarity))}")
 
@@ -54,9 +57,9 @@ class Filters(Struct, frozen=True, kw_only=True):
         """A condition on `candidates c`, and its parameters."""
         wanted = {"polarity": self.polarity, "domain": self.domain, "role": self.role}
         given = {name: value for name, value in wanted.items() if value is not None}
-        judges = sorted(JUDGE_SOURCES)
-        terms = [f"c.src NOT IN ({', '.join('?' * len(judges))})", *(f"c.{name} = ?" for name in given)]
-        return " AND ".join(terms), [*judges, *given.values()]
+        judges = [self.judges_source] if self.judges_source else sorted(JUDGE_SOURCES)
+        known = f"c.src {'IN' if self.judges_source else 'NOT IN'} ({', '.join('?' * len(judges))})"
+        return " AND ".join([known, *(f"c.{name} = ?" for name in given)]), [*judges, *given.values()]
 
 
 _WEIGHTS = ", ".join("?" * len(FTS_COLUMNS))

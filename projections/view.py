@@ -125,6 +125,17 @@ class View:
         with self._reading():
             return self._searcher.search(query, k, filters, chosen)
 
+    def search_for_judge(self, query: str, k: int, source: str) -> list[Found]:
+        """The active items of a source that only judges are given (`principle`, `episode`), found as `search` does.
+
+        Agents get none of them, by no tool and in no context. Raises `BadSearch`, also for any other source.
+        """
+        if not k:
+            return []
+        chosen, filters = self.retrieval_policy(), Filters(judges_source=source)
+        with self._reading():
+            return self._searcher.search(query, k, filters, chosen)
+
     def retrieval_policy(self) -> RetrievalPolicy:
         """The retrieval policy in force; the default one where none was set. Raises `BadPolicy` for an unknown one."""
         from rbank_es.policies import RetrievalPolicy, policy_of
