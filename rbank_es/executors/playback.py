@@ -1,0 +1,98 @@
+"""What a rerun takes from a run's events: the outcomes of its code, and the keys of its handles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rbank_es.errors import BadInput
+from rbank_es.events import Event, LmCalled, RunFinished, StepTaken, ToolCalled
+from rbank_es.executors.steps import Kind, RecordedCall, RecordedStep
+from rbank_es.executors.submission import submitted_fields
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+_TYPES = frozenset({"tool_called", "lm_called", "step_taken", "run_finished"})
+
+
+def recorded_keys(bank: Bank, run: str) -> tuple[str, ...]:
+    """The keys of the handles that a run's tools gave out, in order: what `bank.log.new_id()` gave them."""
+    calls = bank.events(types={"tool_called"}, run=run)
+    return tuple(call.id for call in calls if isinstance(call, ToolCalled) and call.result is not None)
+
+
+def recorded_steps(bank: Bank, run: str) -> tuple[RecordedStep, ...]:
+    """The steps of a run in which code ran, for a `RecordedInterpreter`, with the calls of tools and the sub-calls made
+    in each. Steps that held no code are none of an interpreter. Loads dspy.
+
+    A step comes out with what the agent was shown of it: played again, its event is the same. Raises `BadInput` where
+    a text was erased, or arguments were too long to be kept.
+    """
+    events = list(bank.events(types=_TYPES, run=run, resolve=True))
+    ends = [event for event in events if isinstance(event, RunFinished)]
+    last = max((event.index for event in events if isinstance(event, StepTaken)), default=0)
+    end = ends[-1] if ends else None
+    made: list[RecordedStep] = []
+    calls: list[RecordedCall] = []
+    for event in events:
+        if isinstance(event, StepTaken):
+            if _ran(event):
+                made.append(_step(event, tuple(calls), _kind(end if event.index == last else None)))
+            calls = []
+        else:
+            calls += _calls(event)
+    return tuple(made)
+
+
+def _ran(step: StepTaken) -> bool:
+    """Whether the code of a step reached the interpreter."""
+    from rbank_es.executors.coding import code_of
+
+    try:
+        return bool(code_of(_text(step.code)).strip())
+    except SyntaxError:
+        return False
+
+
+def _kind(end: RunFinished | None) -> Kind:
+    if end is None:
+        return "output"
+    if end.outcome == "submitted":
+        return "final"
+    return "exhausted" if end.error_code == "sandbox_exhausted" else "output"
+
+
+def _step(step: StepTaken, calls: tuple[RecordedCall, ...], kind: Kind) -> RecordedStep:
+    output = _text(step.output)
+    if kind == "final":
+        output = submitted_fields(output) or "{}"
+    if kind == "exhausted":
+        output = output.removeprefix("[Error] ")
+    return RecordedStep(code=_text(step.code), kind=kind, output=output, calls=calls)
+
+
+def _calls(event: Event) -> list[RecordedCall]:
+    if isinstance(event, ToolCalled):
+        if "arguments" in event.previews:
+            raise BadInput(f"the arguments of {event.call} were too long to be kept, so its step can't be played")
+        return [RecordedCall(tool=event.tool, arguments=_text(event.arguments) or "{}")]
+    if isinstance(event, LmCalled) and event.role == "sub" and event.attempt in (None, 1):
+        return [RecordedCall(tool="llm_query", arguments=msgspec.json.encode({"prompt": _prompt(event)}).decode())]
+    return []
+
+
+def _prompt(call: LmCalled) -> str:
+    """The prompt of a sub-call: the words of its one message."""
+    request = msgspec.json.decode(_text(call.request))
+    parts = request["messages"][-1]["parts"]
+    return "".join(part.get("text", "") for part in parts)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadInput("a text of this run was erased, so it can't be played")
+    return value

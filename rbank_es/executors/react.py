@@ -1,0 +1,170 @@
+"""`react`: no code, one call of a tool a step. Importing this module loads dspy.
+
+It stands on dspy.ReAct, not on dspy.ReActV2, for what can be hardened. ReAct's prompt is one text, so that anything can
+be shown in it, a reply that could not be read too; its fields are three, of which the name of the tool becomes free
+text here, so that an unknown tool is an answer to the agent, not the end of the run. ReActV2 keeps its history as
+calls of tools that were well formed, has no place for others, and ends its loop at the first that is not; it sends two
+messages of the user in a row, which some servers refuse; and it can call several tools a step.
+
+What differs from dspy 3.4: the loop, which records each step and lets no reply end the run; tools are called as they
+are, and never show a traceback of the host; SUBMIT hands in the result, so that no second call has to extract it. That
+call is made at the limit only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import dspy
+
+from rbank_es import limits as lim
+from rbank_es.executors.asking import Unreadable, ask
+from rbank_es.executors.protocol import Fault, RunLimits, RunResult, Step
+from rbank_es.executors.recorder import Recorder, Shown
+from rbank_es.executors.running import Ending, conducted, forced
+from rbank_es.executors.subcalls import SubCalls
+from rbank_es.executors.submission import Refused, Submission
+from rbank_es.executors.wording import Task, extract_signature, manual_of, shortened, signature_of
+from rbank_es.tools.encoding import text_of
+
+if TYPE_CHECKING:
+    from rbank_es.lms.lms import Lms
+    from rbank_es.tools.toolbox import Toolbox
+
+SUBMIT = "SUBMIT"
+
+_INSTRUCTIONS = """{task}
+
+You work in steps. In each you think, then call one tool, and see what it answers. There is no Python here: where
+instructions speak of code or variables, call the tools one by one. Besides the tools below there are:
+- `llm_query(prompt)`, `llm_query_batched(prompts)` - ask a sub-model what takes reading; {subcalls} prompts in all
+- `SUBMIT(answer, sparql, evidence)` - hand in the result and end
+
+Tools:
+{manual}
+
+`next_tool_name` is the name alone; `next_tool_args` is a JSON object of its arguments by name, `{{}}` for none."""
+
+
+class React:
+    """The executor `react`."""
+
+    name = "react"
+
+    def __init__(self, *, temperature: float | None = None, rollout_id: int | None = None) -> None:
+        """See `executor_named`."""
+        self._temperature, self._rollout_id = temperature, rollout_id
+
+    def execute(
+        self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
+    ) -> RunResult:
+        """See `Executor`."""
+
+        def work() -> Ending:
+            agent = RecordedReAct(tools, recorder, SubCalls(lms.lm("sub"), limits.subcalls), limits)
+            ending: Ending = agent(context=text_of(context), question=text_of(task)).ending
+            return ending
+
+        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+
+
+class Turn(NamedTuple):
+    """What came of one call: the answer as JSON, what was submitted, what failed."""
+
+    output: str
+    submission: Submission | None = None
+    fault: Fault | None = None
+
+
+class RecordedReAct(dspy.ReAct):
+    """One run of dspy.ReAct. Its prediction has one field, `ending`."""
+
+    def __init__(self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits) -> None:
+        super().__init__(Task, tools=[], max_iters=limits.iterations)
+        self._recorder, self._output_chars = recorder, limits.output_chars
+        self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **subcalls.functions}
+        self.react = dspy.Predict(_signature(tools, limits))
+        self.extract = dspy.Predict(extract_signature("trajectory", "Your steps"))
+
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        """Take steps until one submits or there are no more."""
+        trajectory: dict[str, Any] = {}
+        for number in range(self.max_iters):
+            submission = self._step(number, trajectory, inputs)
+            if submission is not None:
+                return dspy.Prediction(ending=Ending("submitted", submission))
+        history = self._format_trajectory(trajectory)
+        return dspy.Prediction(ending=forced(self._recorder, self.extract, **inputs, trajectory=history))
+
+    def _step(self, number: int, trajectory: dict[str, Any], inputs: Mapping[str, Any]) -> Submission | None:
+        index = self._recorder.next_step()
+        action = self._call_with_potential_trajectory_truncation(self._ask, trajectory, **inputs)
+        if isinstance(action, Unreadable):
+            thought, name, arguments, code = action.reply, "", {}, ""
+            turn = Turn(f"[Error] {action.reason}", fault="unreadable")
+        else:
+            thought, name = str(action.next_thought), str(action.next_tool_name).strip().strip("`'\"")
+            arguments = _clean(action.next_tool_args)
+            code = _json({"tool": name, "args": arguments})
+            turn = self._called(name, arguments)
+        step = Step(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
+        self._recorder.step(step, Shown())
+        trajectory[f"thought_{number}"] = thought
+        trajectory[f"tool_name_{number}"] = name
+        trajectory[f"tool_args_{number}"] = arguments
+        trajectory[f"observation_{number}"] = shortened(turn.output, self._output_chars)
+        return turn.submission
+
+    def _ask(self, **inputs: Any) -> Any:
+        return ask(self.react, **inputs)
+
+    def _called(self, name: str, arguments: Mapping[str, Any]) -> Turn:
+        """Call a tool. Whatever comes of it is for the agent."""
+        if name.upper() == SUBMIT:
+            return _submitted(arguments)
+        function = self._functions.get(name)
+        if function is None:
+            there = ", ".join([*self._functions, SUBMIT])
+            return _failed("unknown_tool", f"no tool is called {name[:80]!r}", f"call one of: {there}", "unknown_tool")
+        try:
+            answer = function(**arguments)
+        except Exception as error:
+            words = f"{name}: {error}"[: lim.ERROR_CHARS]
+            return _failed("sub_call_failed", words, "give other arguments, or go on without it", "tool_failed")
+        failed = isinstance(answer, Mapping) and answer.get("ok") is False
+        return Turn(_json(answer), fault="tool_failed" if failed else None)
+
+
+def _submitted(arguments: Mapping[str, Any]) -> Turn:
+    try:
+        submission = Submission.of(arguments)
+    except Refused as refused:
+        return _failed("empty_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
+    return Turn(submission.output, submission)
+
+
+def _failed(code: str, message: str, hint: str, fault: Fault) -> Turn:
+    return Turn(_json({"ok": False, "error": {"code": code, "message": message, "hint": hint}}), fault=fault)
+
+
+def _clean(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that JSON and UTF-8 can hold."""
+    clean: dict[str, Any] = json.loads(_json(arguments))
+    return clean
+
+
+def _json(value: Any) -> str:
+    return text_of(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _signature(tools: Toolbox, limits: RunLimits) -> Any:
+    told = _INSTRUCTIONS.format(task=Task.instructions, subcalls=limits.subcalls, manual=manual_of(tools))
+    return (
+        signature_of(told)
+        .append("trajectory", dspy.InputField(desc="Your steps so far"), type_=str)
+        .append("next_thought", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)
+        .append("next_tool_name", dspy.OutputField(desc="Name of the tool to call"), type_=str)
+        .append("next_tool_args", dspy.OutputField(desc="Its arguments, a JSON object"), type_=dict[str, Any])
+    )

@@ -1,0 +1,155 @@
+"""`rlm`: dspy.RLM, each of its steps recorded as it happens. Importing this module loads dspy.
+
+What differs from dspy 3.4 (found in its source and by running it):
+
+- A step is one method here, `_execute_iteration`, for dspy's own lets a reply that can't be parsed end the run, and
+  records nothing of a run that ends so. Such a reply costs its iteration, and the agent is told why.
+- Sub-agents are never installed: their calls would be under none of the run's limits. Sub-calls are our own, so that
+  all executors count them alike.
+- Tools are called as they are. They check what they are given themselves, and record it also where it is wrong;
+  dspy's check comes before, and would leave no event.
+- The context is shown whole. dspy shows the first and last 500 characters of a variable, which cuts the instructions.
+- When the iterations are used up and the call for the answer fails too, the run ends as one that was forced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import dspy
+from dspy.predict.rlm import RLM
+from dspy.primitives.repl_types import REPLHistory, REPLVariable
+
+from rbank_es.executors.asking import Unreadable, ask
+from rbank_es.executors.coding import Ran, own_sandboxes, run_code, step_of
+from rbank_es.executors.protocol import Interpreters, RunLimits, RunResult
+from rbank_es.executors.recorder import Recorder, Shown
+from rbank_es.executors.running import Ending, conducted, forced
+from rbank_es.executors.subcalls import SubCalls
+from rbank_es.executors.wording import Task, manual_of
+from rbank_es.tools.encoding import text_of
+
+if TYPE_CHECKING:
+    from rbank_es.lms.lms import Lms
+    from rbank_es.tools.toolbox import Toolbox
+
+SHOWN_CHARS = 20_000
+"""What is shown of an input: contexts and questions, whole (the largest budgets give 4,000 characters)."""
+
+
+class Rlm:
+    """The executor `rlm`."""
+
+    name = "rlm"
+
+    def __init__(
+        self,
+        interpreters: Interpreters | None = None,
+        *,
+        temperature: float | None = None,
+        rollout_id: int | None = None,
+    ) -> None:
+        """See `executor_named`."""
+        self._interpreters = interpreters
+        self._temperature, self._rollout_id = temperature, rollout_id
+
+    def execute(
+        self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
+    ) -> RunResult:
+        """See `Executor`."""
+
+        def work() -> Ending:
+            subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
+            rlm = RecordedRLM(tools, recorder, subcalls, limits, self._interpreters or own_sandboxes(limits))
+            ending: Ending = rlm(context=text_of(context), question=text_of(task)).ending
+            return ending
+
+        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+
+
+class RecordedRLM(RLM):
+    """One run of dspy.RLM. Its prediction has one field, `ending`."""
+
+    def __init__(
+        self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits, interpreters: Interpreters
+    ) -> None:
+        self._manual = manual_of(tools)
+        self._recorder, self._subcalls = recorder, subcalls
+        self._signature_once: Any = None
+        super().__init__(
+            Task,
+            max_iters=limits.iterations,
+            max_llm_calls=limits.subcalls,
+            max_output_chars=limits.output_chars,
+            tools=list(tools.functions.values()),
+            interpreter_factory=interpreters,
+        )
+
+    # ---------------------------------------------------------------- tools
+
+    def _normalize_tools(self, tools: list[Callable[..., Any]] | None) -> dict[str, Any]:
+        return {function.__name__: function for function in tools or ()}
+
+    def _format_tool_docs(self, tools: dict[str, Any]) -> str:
+        return f"\nTools (use these for all data; they are functions, ready to be called):\n{self._manual}"
+
+    def _make_interpreter_tool(self, tool: Callable[..., Any]) -> Callable[..., Any]:
+        return tool
+
+    def _make_llm_tools(self, budget: object = None, max_workers: int = 8) -> dict[str, Callable[..., Any]]:
+        return self._subcalls.functions
+
+    def _setup_facade(self, repl: Any, budget: Any, interpreter_factory: Any) -> str:
+        return ""
+
+    # ---------------------------------------------------------------- prompts
+
+    def _build_variables(self, **inputs: Any) -> list[Any]:
+        fields = self.signature.input_fields
+        return [REPLVariable.from_value(name, value, fields[name], SHOWN_CHARS) for name, value in inputs.items()]
+
+    def _action_signature_for_current_factory(self, factory: Any, sub_agent_rules: str) -> Any:
+        if self._signature_once is None:
+            self._signature_once = super()._action_signature_for_current_factory(factory, sub_agent_rules)
+        return self._signature_once
+
+    # ---------------------------------------------------------------- steps
+
+    def _execute_iteration(
+        self,
+        repl: Any,
+        variables: list[Any],
+        history: Any,
+        iteration: int,
+        input_args: dict[str, Any],
+        output_field_names: list[str],
+        interpreter_factory: Any,
+        sub_agent_rules: str,
+    ) -> Any:
+        """Ask, run, record: the history with the step, or how the run ended."""
+        index = self._recorder.next_step()
+        infos = [variable.format() for variable in variables]
+        action = ask(
+            self.generate_action,
+            signature=self._action_signature_for_current_factory(interpreter_factory, sub_agent_rules),
+            variables_info=infos,
+            repl_history=history,
+            iteration=f"{iteration + 1}/{self.max_iters}",
+        )
+        if isinstance(action, Unreadable):
+            reasoning, code, ran = action.reply, "", Ran(f"[Error] {action.reason}", fault="unreadable")
+        else:
+            reasoning = str(action.reasoning)
+            code, ran = run_code(repl, str(action.code), input_args)
+        shown = Shown(types={"str": len(infos)}, chars=sum(map(len, infos)))
+        self._recorder.step(step_of(index, reasoning, code, ran), shown)
+        if ran.terminal is not None:
+            raise ran.terminal
+        if ran.submission is not None:
+            return dspy.Prediction(ending=Ending("submitted", ran.submission))
+        return history.append(reasoning=reasoning, code=code, output=ran.output)
+
+    def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
+        infos = [variable.format() for variable in variables]
+        return dspy.Prediction(ending=forced(self._recorder, self.extract, variables_info=infos, repl_history=history))

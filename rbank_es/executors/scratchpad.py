@@ -1,0 +1,152 @@
+"""`scratchpad`: a loop of our own over one dspy.Predict and an interpreter. Importing this module loads dspy.
+
+Variables last from step to step, and are what the agent works with: the inputs are put there once (again only where a
+session was lost with all its variables), so what it makes of them is not undone. The prompt holds the latest steps
+whole and each earlier one as a line, so its length does not grow with the square of the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from rbank_es import limits as lim
+from rbank_es.executors.asking import Unreadable, ask
+from rbank_es.executors.coding import Ran, opened, own_sandboxes, run_code, step_of
+from rbank_es.executors.protocol import Interpreters, RunLimits, RunResult, Step
+from rbank_es.executors.recorder import Recorder, Shown
+from rbank_es.executors.running import Ending, conducted, forced
+from rbank_es.executors.subcalls import SubCalls
+from rbank_es.executors.wording import Task, extract_signature, manual_of, shortened, signature_of
+from rbank_es.tools.encoding import text_of
+
+if TYPE_CHECKING:
+    from rbank_es.lms.lms import Lms
+    from rbank_es.tools.toolbox import Toolbox
+
+_INSTRUCTIONS = """{task}
+
+You work in steps. In each you write Python code; it runs, and you see what it printed and the value of its last
+expression. Keep what you find in variables: they last, while only your latest steps are shown to you whole.
+{execution}
+There are the variables `context` and `question`, and:
+- `llm_query(prompt)`, `llm_query_batched(prompts)` - ask a sub-model what takes reading; {subcalls} prompts in all
+- `SUBMIT(answer, sparql, evidence)` - hand in the result and end; do it only after you have seen your results
+
+Tools (use these for all data; they are functions, ready to be called):
+{manual}"""
+
+
+class Scratchpad:
+    """The executor `scratchpad`."""
+
+    name = "scratchpad"
+
+    def __init__(
+        self,
+        interpreters: Interpreters | None = None,
+        *,
+        temperature: float | None = None,
+        rollout_id: int | None = None,
+    ) -> None:
+        """See `executor_named`."""
+        self._interpreters = interpreters
+        self._temperature, self._rollout_id = temperature, rollout_id
+
+    def execute(
+        self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
+    ) -> RunResult:
+        """See `Executor`."""
+        inputs = {"context": text_of(context), "question": text_of(task)}
+
+        def work() -> Ending:
+            interpreters = self._interpreters or own_sandboxes(limits)
+            subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
+            predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
+            with opened(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
+                return _Pad(inputs, recorder, limits, interpreter, predict).filled()
+
+        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+
+
+class _Pad:
+    """One run."""
+
+    def __init__(
+        self, inputs: dict[str, str], recorder: Recorder, limits: RunLimits, interpreter: Any, predict: Any
+    ) -> None:
+        self._inputs, self._recorder, self._limits = inputs, recorder, limits
+        self._interpreter, self._predict = interpreter, predict
+        self._shown = Shown(types={"str": len(inputs)}, chars=sum(map(len, inputs.values())))
+        self._is_given = False
+
+    def filled(self) -> Ending:
+        """Take steps until one submits or there are no more."""
+        for number in range(1, self._limits.iterations + 1):
+            submitted = self._step(number)
+            if submitted is not None:
+                return submitted
+        extract = dspy.Predict(extract_signature("scratchpad", "Your steps"))
+        return forced(self._recorder, extract, **self._inputs, scratchpad=self._history())
+
+    def _step(self, number: int) -> Ending | None:
+        index = self._recorder.next_step()
+        iteration = f"{number}/{self._limits.iterations}"
+        action = ask(self._predict, **self._inputs, scratchpad=self._history(), iteration=iteration)
+        if isinstance(action, Unreadable):
+            reasoning, code, ran = action.reply, "", Ran(f"[Error] {action.reason}", fault="unreadable")
+        else:
+            reasoning = str(action.reasoning)
+            code, ran = self._run(str(action.code))
+        self._recorder.step(step_of(index, reasoning, code, ran), self._shown)
+        if ran.terminal is not None:
+            raise ran.terminal
+        return Ending("submitted", ran.submission) if ran.submission is not None else None
+
+    def _run(self, reply: str) -> tuple[str, Ran]:
+        code, ran = run_code(self._interpreter, reply, {} if self._is_given else self._inputs)
+        if ran.fault == "lost":
+            self._is_given = False
+        elif ran.fault not in ("no_code", "syntax"):
+            self._is_given = True
+        return code, ran
+
+    def _history(self) -> str:
+        return history_of(self._recorder.steps, self._limits)
+
+
+def history_of(steps: Sequence[Step], limits: RunLimits) -> str:
+    """The steps as a prompt shows them: the latest whole, each earlier one by a line."""
+    if not steps:
+        return "You have not taken a step yet."
+    whole_from = max(0, len(steps) - limits.history_entries)
+    lines = [_line(step) for step in steps[:whole_from]]
+    return "\n".join([*lines, *(_whole(step, limits.output_chars) for step in steps[whole_from:])])
+
+
+def _line(step: Step) -> str:
+    """A step as one line: how its code begins, and what came of it."""
+    half = lim.HISTORY_LINE_CHARS // 2
+    code, output = (" ".join(text.split())[:half] for text in (step.code or step.reasoning, step.output))
+    return f"Step {step.index} (shortened): {code} -> {output}"
+
+
+def _whole(step: Step, output_chars: int) -> str:
+    reasoning = f"Reasoning: {step.reasoning}\n" if step.reasoning else ""
+    code = f"```python\n{step.code}\n```\n" if step.code else ""
+    return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shortened(step.output, output_chars)}"
+
+
+def _signature(tools: Toolbox, limits: RunLimits, execution: str) -> Any:
+    told = _INSTRUCTIONS.format(
+        task=Task.instructions, execution=execution, subcalls=limits.subcalls, manual=manual_of(tools)
+    )
+    return (
+        signature_of(told)
+        .append("scratchpad", dspy.InputField(desc="Your steps so far"), type_=str)
+        .append("iteration", dspy.InputField(desc="Which step this is, of how many"), type_=str)
+        .append("reasoning", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)
+        .append("code", dspy.OutputField(desc="Python code to run: ```python\\n<code>\\n```"), type_=str)
+    )

@@ -1,0 +1,158 @@
+"""Runs for tests: a bank, a few tools, a model that says what the test says, an interpreter that starts fast."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+import msgspec
+from dspy.lm15 import Message, Request, Response, Usage
+
+from rbank_es.bank import Bank
+from rbank_es.context.base import base
+from rbank_es.context.build import Context
+from rbank_es.errors import LmFailed
+from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
+from rbank_es.executors.protocol import Executor, Interpreters, RunLimits, RunResult, executor_named
+from rbank_es.executors.recorder import Recorder
+from rbank_es.lms.choices import LmChoice
+from rbank_es.lms.lms import Lms
+from rbank_es.lms.scripting import rendered
+from rbank_es.tools.reply import Reply, ToolError
+from rbank_es.tools.toolbox import Toolbox
+from tests.tools.desks import RUN, bank_at, desk_for, toolbox_for
+
+TASK = "Which lights can be seen from the Marigold?"
+
+Said = str | LmFailed | Callable[[Request], str]
+"""What a model says: words, a failure, or what it makes of the request."""
+
+
+class Turns:
+    """A model of a test: its agent says one thing after the other, its sub-model answers every prompt."""
+
+    def __init__(self, said: Sequence[Said], sub: Callable[[str], str] = str.upper) -> None:
+        self.said = list(said)
+        self.sub = sub
+        self.requests: list[Request] = []
+        self.mutex = threading.Lock()
+
+    def model_for(self, role: str, choice: LmChoice) -> Any:
+        return _Answering(self._sub if role == "sub" else self._agent)
+
+    def _agent(self, request: Request) -> str:
+        self.requests.append(request)
+        assert self.said, "the model is asked more often than the test foresees"
+        said = self.said.pop(0)
+        if isinstance(said, LmFailed):
+            raise said
+        return said if isinstance(said, str) else said(request)
+
+    def _sub(self, request: Request) -> str:
+        return self.sub(request.messages[-1].text)
+
+    def prompt(self, number: int = -1) -> str:
+        """The words of a request of the agent."""
+        request = self.requests[number]
+        return f"{request.system}\n{''.join(message.text for message in request.messages)}"
+
+
+class _Answering:
+    def __init__(self, answer: Callable[[Request], str]) -> None:
+        self._answer = answer
+
+    def complete(self, request: Request) -> Response:
+        message = Message.assistant(self._answer(request))
+        usage = Usage(input_tokens=10, output_tokens=5)
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def code(text: str, reasoning: str = "I think.") -> str:
+    """A reply with a step of code."""
+    return rendered({"reasoning": reasoning, "code": f"```python\n{text}\n```"})
+
+
+def call(tool: str, arguments: Any = None, thought: str = "I think.") -> str:
+    """A reply with a call of a tool."""
+    return rendered({"next_thought": thought, "next_tool_name": tool, "next_tool_args": arguments or {}})
+
+
+def answer(text: str, sparql: str = "", evidence: Any = None) -> str:
+    """A reply with the final fields, as it is asked for in the end."""
+    return rendered({"reasoning": "So.", "answer": text, "sparql": sparql, "evidence": evidence or {}})
+
+
+def find(word: str, k: int = 6) -> Reply:
+    """Find lights by a word. Args: word: what to look for; k: how many. Example: find('rock')"""
+    return Reply({"found": f"{word} light", "k": k}, f"all about {word} " * 30, "text")
+
+
+def refuse(word: str = "") -> Reply:
+    """A tool that says no."""
+    raise ToolError("refused_here", f"{word} can't be", "ask otherwise")
+
+
+def broken_tool() -> Reply:
+    """A tool with a defect."""
+    raise ZeroDivisionError("a secret of the host: /root/x")
+
+
+class Setting:
+    """One run that is about to be made."""
+
+    def __init__(self, place: Path, said: Sequence[Said], **options: Any) -> None:
+        self.bank: Bank = options.pop("bank", None) or bank_at(place)
+        self.turns = said if isinstance(said, Turns) else Turns(said, **options)
+        self.tools: Toolbox = toolbox_for(
+            desk_for(self.bank), {"find": find, "refuse": refuse, "broken_tool": broken_tool}
+        )
+        self.lms = Lms(
+            self.bank,
+            RUN,
+            {"agent": LmChoice(model="test/turns")},
+            model_for=self.turns.model_for,
+            sleep=lambda _: None,
+        )
+        self.lms._by_role["sub"] = self.lms._made("sub", self.lms.choice("agent"), self.turns.model_for)
+        self.recorder = Recorder(self.bank, RUN, self.tools)
+        self.context = Context(mode="auto", layers=(base(),))
+
+    def begin(self) -> None:
+        self.bank.append([RunStarted(run=RUN, task=TASK, executor="test"), self.context.event(RUN)])
+
+    def run(self, executor: str | Executor, interpreters: Interpreters | None = None, **limits: Any) -> RunResult:
+        """Make it."""
+        self.begin()
+        made = executor_named(executor, interpreters=interpreters or local) if isinstance(executor, str) else executor
+        return made.execute(TASK, self.context.text, self.tools, self.recorder, self.lms, RunLimits(**limits))
+
+    # ---------------------------------------------------------------- what was recorded
+
+    @property
+    def events(self) -> list[Event]:
+        return list(self.bank.events(run=RUN, resolve=True))
+
+    @property
+    def types(self) -> list[str]:
+        return [str(event.__struct_config__.tag) for event in self.events]
+
+    @property
+    def steps(self) -> list[StepTaken]:
+        return [event for event in self.events if isinstance(event, StepTaken)]
+
+    @property
+    def end(self) -> RunFinished:
+        [end] = [event for event in self.events if isinstance(event, RunFinished)]
+        return end
+
+
+def local() -> Any:
+    """An interpreter that starts in a moment, for code that the test wrote itself."""
+    return dspy.LocalInterpreter(execution_timeout=20)
+
+
+def as_dict(value: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
