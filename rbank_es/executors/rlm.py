@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import dspy
-from dspy.predict.rlm import RLM
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
 from rbank_es.executors.asking import Unreadable, ask
@@ -68,7 +67,11 @@ class Rlm:
         return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
 
 
-class RecordedRLM(RLM):
+# dspy marks the class as experimental by a decorator that hides from type checkers that it is one.
+_RLM: Any = dspy.RLM
+
+
+class RecordedRLM(_RLM):
     """One run of dspy.RLM. Its prediction has one field, `ending`."""
 
     def __init__(
