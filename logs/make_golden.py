@@ -183,6 +183,7 @@ def tell_first_run(teller: Teller) -> None:
             config_digest="ef" * 32,
             scripted=True,
             task='Which boats lie in the inner basin?\nAnswer with their names ("Möwe", 🚢 …).',
+            settings='{"executor":"rlm","layers":["L0","L1","L2"]}',
             extra='{"seed":7}',
         ),
         ContextBuilt(

@@ -38,6 +38,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     scripted: Annotated[bool, Meta(description="True where a script stood in for the model.")] = False
     salt: Salt = ""
     task: Annotated[Text, Meta(description="The question, as given.")] = ""
+    settings: Annotated[Text | None, Meta(description="JSON of every choice with which it ran, models by name.")] = None
     extra: Extra = None
 
 

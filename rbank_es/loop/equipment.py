@@ -100,13 +100,13 @@ class Equipment:
         into = bank or self.bank
         return Lms(into, run, self.settings.choices, task=task.id, rollout=rollout, model_for=self._model_for)
 
-    def tools(self, run: str, *, bank: Bank | None = None) -> Toolbox:
-        """The tools of a run. They share the source, so they are not to be closed."""
+    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
+        """The tools of a run. They share the source, so they are not to be closed. `new_id`: see `build_tools`."""
         from rbank_es.tools.desk import ToolPolicy
         from rbank_es.tools.toolbox import build_tools
 
         policy = ToolPolicy(payloads=self.settings.payloads, mode=self.settings.mode)
-        return build_tools(bank or self.bank, run=run, source=self.source, policy=policy)
+        return build_tools(bank or self.bank, run=run, source=self.source, policy=policy, new_id=new_id)
 
     def executor(self, rollout: int = 0) -> Executor:
         """The executor that was chosen; rollouts after the first are told apart by their index."""

@@ -130,6 +130,7 @@ def _started(equipment: Equipment, task: Task, new: NewRun) -> RunStarted:
         config_digest=chosen.digest,
         scripted=chosen.scripted,
         task=task.question,
+        settings=chosen.recorded,
         **origin(),
     )
 

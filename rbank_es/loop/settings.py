@@ -104,6 +104,19 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return facts
 
     @property
+    def recorded(self) -> str:
+        """The settings as they are recorded with each run, texts whole: canonical JSON, without a key."""
+        return _ENCODER.encode({**self.facts(), "constraints": self.constraints, "guide": self.guide}).decode()
+
+    @classmethod
+    def from_recorded(cls, text: str) -> LoopSettings:
+        """The settings of a recorded run. Raises `BadInput` for those of another release, or of none."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise BadInput(f"the recorded settings can't be read: {error}") from None
+
+    @property
     def digest(self) -> str:
         """SHA-256 of `facts` as canonical JSON, in hex."""
         return _digest(_ENCODER.encode(self.facts()))
