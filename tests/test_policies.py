@@ -23,8 +23,11 @@ from rbank_es.policies import (
     LmJudging,
     Never,
     RetrievalPolicy,
+    SuccessFailure,
     consolidate,
+    content_jaccard,
     default_policies,
+    find_similar,
     load_policies,
     match_expression,
     policy_of,
@@ -292,7 +295,7 @@ def test_toml_and_json_say_the_same() -> None:
         ("k ==", "neither TOML nor a JSON object"),
         ("{}" * 2, "neither TOML nor a JSON object"),
         ("[retreival]", "did you mean 'retrieval'"),
-        ('[selection]\nname = "lm"', "there are: consolidation, forgetting, judging, retrieval"),
+        ('[ranking]\nname = "lm"', "there are: consolidation, extraction, forgetting, judging, retrieval"),
         ("retrieval = 3", "must be a table of name, version and settings, not int"),
         ("[retrieval]\nname = 3", "name must be a string, not int"),
         ('[retrieval]\nname = "bm26"', "did you mean 'bm25'"),
@@ -329,6 +332,50 @@ def test_a_record_of_another_policy_is_refused() -> None:
             RetrievalPolicy.of(wrong)
     with pytest.raises(BadPolicy, match="no policies of kind 'selection'"):
         policy_of(PolicyChoice(kind="selection", name="best", version=1))
+
+
+# ---------------------------------------------------------------- extraction
+
+
+def test_a_new_bank_records_no_extraction_policy_and_a_file_may_set_one() -> None:
+    """One kind of extraction, at the paper's temperature; from the best of rollouts, unless told otherwise."""
+    assert "extraction" not in {choice.kind for choice in default_policies()}
+    [*_, chosen] = load_policies('[extraction]\nextract_from = "contrastive"\nitems_max = 2')
+    assert (chosen.kind, chosen.name, chosen.version) == ("extraction", "success-failure", 1)
+    assert policy_of(chosen) == SuccessFailure(extract_from="contrastive", items_max=2)
+    assert (SuccessFailure().temperature, SuccessFailure().extract_from) == (1.0, "best")
+
+
+@pytest.mark.parametrize("wrong", ['extract_from = "all"', "items_max = 4", "items_max = 0", "temperature = 3", "k = 1"])
+def test_an_extraction_policy_with_wrong_settings_is_refused(wrong: str) -> None:
+    """More than three items, no items, no such source, too hot."""
+    with pytest.raises(BadPolicy, match="extraction policy success-failure"):
+        load_policies(f"[extraction]\n{wrong}")
+
+
+# ---------------------------------------------------------------- similarity
+
+
+def test_what_is_similar_is_found_as_dedup_finds_it() -> None:
+    """The first of the same source and polarity whose title and content are both near; others are not asked."""
+    old = [item("a", "Count with DISTINCT", "one two three four", "success")]
+    old.append(item("b", "Count with distinct!", "one two three four", "success"))
+    new = item("c", "Count with DISTINCT.", "One, two; THREE four", "success")
+    assert find_similar(new, old) == old[0]
+    assert find_similar(new, old[1:]) == old[1]
+    assert find_similar(item("c", new.title, new.content, "seed"), old) is None
+    assert find_similar(item("c", "Another title altogether", new.content, "success"), old) is None
+    assert find_similar(item("c", new.title, "one two", "success"), old) is None
+    assert find_similar(item("c", new.title, "one two", "success"), old, Dedup(content_min=(1, 2))) == old[0]
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "expected"),
+    [("a b c", "c b a", 1.0), ("A, b", "a c", 1 / 3), ("", "", 1.0), ("a", "", 0.0), ("a b c d", "a b c", 0.75)],
+)
+def test_contents_are_as_similar_as_their_sets_of_words(new: str, old: str, expected: float) -> None:
+    """Jaccard: common words by all words."""
+    assert content_jaccard(new, old) == pytest.approx(expected)
 
 
 # ---------------------------------------------------------------- judging

@@ -4,6 +4,7 @@ retrieval      bm25
 consolidation  append  dedup
 forgetting     never  bounded
 judging        checks  lm
+extraction     success-failure
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import msgspec
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.policies.base import Policy
-from rbank_es.policies.consolidation import Append, Dedup, consolidate
+from rbank_es.policies.consolidation import (
+    Append,
+    Dedup,
+    consolidate,
+    content_jaccard,
+    find_similar,
+    title_similarity,
+)
+from rbank_es.policies.extraction import SuccessFailure
 from rbank_es.policies.forgetting import Bounded, Never, to_forget
 from rbank_es.policies.judging import CheckJudging, LmJudging
 from rbank_es.policies.retrieval import RetrievalPolicy, match_expression, query_words
@@ -30,22 +39,35 @@ __all__ = [
     "Never",
     "Policy",
     "RetrievalPolicy",
+    "SuccessFailure",
     "consolidate",
+    "content_jaccard",
     "default_policies",
+    "find_similar",
     "load_policies",
     "match_expression",
     "policy_of",
     "query_words",
+    "title_similarity",
     "to_forget",
 ]
 
 DEFAULTS: dict[str, Policy] = {"retrieval": RetrievalPolicy(), "consolidation": Dedup(), "forgetting": Never()}
 """The policy of each kind that a new bank starts with."""
 
-UNRECORDED: dict[str, Policy] = {"judging": CheckJudging()}
+UNRECORDED: dict[str, Policy] = {"judging": CheckJudging(), "extraction": SuccessFailure()}
 """What holds of each kind that a new bank records no policy of, because runs may choose it one by one."""
 
-_POLICIES: tuple[type[Policy], ...] = (RetrievalPolicy, Append, Dedup, Never, Bounded, CheckJudging, LmJudging)
+_POLICIES: tuple[type[Policy], ...] = (
+    RetrievalPolicy,
+    Append,
+    Dedup,
+    Never,
+    Bounded,
+    CheckJudging,
+    LmJudging,
+    SuccessFailure,
+)
 
 
 def default_policies() -> tuple[PolicyChoice, ...]:

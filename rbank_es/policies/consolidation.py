@@ -79,6 +79,23 @@ def title_similarity(new: str, old: str) -> float:
     return SequenceMatcher(None, new.lower(), old.lower()).ratio()
 
 
+def content_jaccard(new: str, old: str) -> float:
+    """The Jaccard similarity of the sets of words of two contents, 0 to 1; 1 if neither has a word."""
+    words, others = _distinct_words(new), _distinct_words(old)
+    common = len(words & others)
+    return Likeness(0.0, common, len(words) + len(others) - common).content
+
+
+def find_similar(item: Item, items: Iterable[Item], policy: Dedup | None = None) -> Item | None:
+    """The first of `items`, in their order, that `item` nearly repeats under the policy (default: `dedup`); or None."""
+    peers = _Peers()
+    for old in items:
+        if (old.src, old.polarity) == (item.src, item.polarity):
+            peers.add(_Peer(old))
+    twin = _first_twin(policy or Dedup(), item, peers)
+    return None if twin is None else twin[0]
+
+
 def consolidate(policy: Append | Dedup, state: State, candidates: Iterable[Item]) -> tuple[Decision, ...]:
     """One decision per candidate, in their order, each with the code of its reason.
 
