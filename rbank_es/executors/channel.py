@@ -30,11 +30,15 @@ class TooLong(Exception):
 
 
 class Pipes(NamedTuple):
-    """Descriptors of this side: what the process reads, its standard output, its standard error."""
+    """Descriptors of this side: what the process reads, its standard output, its standard error.
+
+    `life` hangs up when nobody holds the process any more.
+    """
 
     input: int
     output: int
     error: int
+    life: int
 
 
 class Channel:
@@ -50,6 +54,7 @@ class Channel:
         self._poll = select.poll()
         for descriptor in pipes:
             os.set_blocking(descriptor, False)
+        self._poll.register(pipes.life, 0)  # asks for nothing, so it is ready when it hangs up
         self._poll.register(pipes.output, select.POLLIN)
         self._poll.register(pipes.error, select.POLLIN)
 
@@ -120,6 +125,8 @@ class Channel:
             self._hear_complaints()
         if self._pipes.output in ready:
             self._hear()
+        elif self._pipes.life in ready:
+            raise Ended
         return ready
 
     def _hear(self) -> None:

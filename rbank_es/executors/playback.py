@@ -18,7 +18,7 @@ _TYPES = frozenset({"tool_called", "lm_called", "step_taken", "run_finished"})
 
 
 def recorded_keys(bank: Bank, run: str) -> tuple[str, ...]:
-    """The keys of the handles that a run's tools gave out, in order: what `bank.log.new_id()` gave them."""
+    """The keys of the handles that a run's tools gave out, in order: see `build_tools(new_id=...)`."""
     calls = bank.events(types={"tool_called"}, run=run)
     return tuple(call.id for call in calls if isinstance(call, ToolCalled) and call.result is not None)
 

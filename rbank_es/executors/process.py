@@ -44,9 +44,9 @@ class SandboxProcess:
 
     @property
     def pipes(self) -> Pipes:
-        """Its standard streams."""
+        """Its standard streams, and the lifeline."""
         streams = (self._keeper.stdin, self._keeper.stdout, self._keeper.stderr)
-        return Pipes(*(stream.fileno() for stream in streams if stream is not None))
+        return Pipes(*(stream.fileno() for stream in streams if stream is not None), life=self._lifeline.fileno())
 
     def learn_pid(self, timeout_s: float) -> int:
         """Deno's process id, as the keeper tells it, once. Raises OSError or ValueError if it tells none."""

@@ -4,8 +4,8 @@ What a rerun from these events must provide, to get the same requests and so the
 
 - The same task, context, limits, tool policy and executor, and the bank as it was before the run: prompts hold these,
   and nothing of the machine, the time or the process.
-- The same handles. A handle's key is an id that `bank.log.new_id()` gives, once for each payload, and it is in what a
-  tool returns and so in prompts. `playback.recorded_keys` has them in order: the bank of the rerun must give out those.
+- The same handles. A handle's key is an id that is made once for each payload, and it is in what a tool returns and so
+  in prompts. `playback.recorded_keys` has them in order, for `build_tools(new_id=...)`.
 - The same outcomes of code: `playback.recorded_steps` makes them out of the events, for a `RecordedInterpreter`.
 - The models' answers: `lm_called` events by key of request; within a step, sub-calls that were made side by side are
   recorded in the order in which they ended, and are played in that order, one by one.

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import msgspec
 from dspy.lm15 import Message, Request, Response, Usage
 
 from rbank_es.bank import Bank
@@ -16,12 +15,14 @@ from rbank_es.context.base import base
 from rbank_es.context.build import Context
 from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
+from rbank_es.events.run import Role
 from rbank_es.executors.protocol import Executor, Interpreters, RunLimits, RunResult, executor_named
 from rbank_es.executors.recorder import Recorder
 from rbank_es.lms.choices import LmChoice
 from rbank_es.lms.lms import Lms
 from rbank_es.lms.scripting import rendered
 from rbank_es.tools.reply import Reply, ToolError
+from rbank_es.tools.store import Store
 from rbank_es.tools.toolbox import Toolbox
 from tests.tools.desks import RUN, bank_at, desk_for, toolbox_for
 
@@ -105,23 +106,19 @@ class Setting:
 
     def __init__(self, place: Path, said: Sequence[Said], **options: Any) -> None:
         self.bank: Bank = options.pop("bank", None) or bank_at(place)
+        desk = desk_for(self.bank)
+        desk.run = self.run_id = options.pop("run", RUN)
+        desk.store = Store(self.bank, self.run_id, options.pop("new_id", None))
+        self.tools: Toolbox = toolbox_for(desk, {"find": find, "refuse": refuse, "broken_tool": broken_tool})
+        model_for = options.pop("model_for", None)
         self.turns = said if isinstance(said, Turns) else Turns(said, **options)
-        self.tools: Toolbox = toolbox_for(
-            desk_for(self.bank), {"find": find, "refuse": refuse, "broken_tool": broken_tool}
-        )
-        self.lms = Lms(
-            self.bank,
-            RUN,
-            {"agent": LmChoice(model="test/turns")},
-            model_for=self.turns.model_for,
-            sleep=lambda _: None,
-        )
-        self.lms._by_role["sub"] = self.lms._made("sub", self.lms.choice("agent"), self.turns.model_for)
-        self.recorder = Recorder(self.bank, RUN, self.tools)
+        choices: dict[Role, LmChoice] = {role: LmChoice(model="test/turns") for role in ("agent", "sub")}
+        self.lms = Lms(self.bank, self.run_id, choices, model_for=model_for or self.turns.model_for, sleep=_no_wait)
+        self.recorder = Recorder(self.bank, self.run_id, self.tools)
         self.context = Context(mode="auto", layers=(base(),))
 
     def begin(self) -> None:
-        self.bank.append([RunStarted(run=RUN, task=TASK, executor="test"), self.context.event(RUN)])
+        self.bank.append([RunStarted(run=self.run_id, task=TASK, executor="test"), self.context.event(self.run_id)])
 
     def run(self, executor: str | Executor, interpreters: Interpreters | None = None, **limits: Any) -> RunResult:
         """Make it."""
@@ -133,7 +130,7 @@ class Setting:
 
     @property
     def events(self) -> list[Event]:
-        return list(self.bank.events(run=RUN, resolve=True))
+        return list(self.bank.events(run=self.run_id, resolve=True))
 
     @property
     def types(self) -> list[str]:
@@ -149,10 +146,10 @@ class Setting:
         return end
 
 
+def _no_wait(seconds: float) -> None:
+    """Try again at once."""
+
+
 def local() -> Any:
     """An interpreter that starts in a moment, for code that the test wrote itself."""
     return dspy.LocalInterpreter(execution_timeout=20)
-
-
-def as_dict(value: msgspec.Struct) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__struct_fields__}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rbank_es.executors.sandbox import Sandbox
 
 MANY = 1_000
+PATIENCE_S = 10
 
 
 def require_dspy() -> None:
@@ -79,6 +81,14 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
     except OSError:
         return True
+
+
+def soon_gone(*pids: int) -> bool:
+    """Whether they are gone within a few seconds: whoever is not our child can't be waited for."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not all(map(is_gone, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return all(map(is_gone, pids))
 
 
 def raised(action: Callable[[], Any]) -> BaseException:

@@ -1,0 +1,238 @@
+"""What a sandbox's process may say, or fail to say: a session ends, with a reason, and this side goes on.
+
+The process is a stand-in that starts at once and says what the tests want; what the real one does is tried elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rbank_es import limits
+from rbank_es.errors import SandboxUnavailable
+from rbank_es.executors.session import Lost, Session
+from tests.executors.fake_deno import fake
+from tests.executors.sandboxes import is_gone, soon_gone
+
+CALL = '{"jsonrpc":"2.0","id":"%s","method":"tool_call","params":%s}'
+FORGED = {
+    "a call that no tool made": CALL % ("tc_1_1", '{"name":"note","kwargs":{"packed":"{}"}}'),
+    "a call with another number": CALL % ("tc_1_7", '{"name":"note","kwargs":{"packed":"{}"}}'),
+    "a call without arguments": CALL % ("tc_1_1", '{"name":"note"}'),
+    "a call with arguments of dspy's form": CALL % ("tc_1_1", '{"name":"note","kwargs":{"text":"x"}}'),
+    "a call with broken arguments": CALL % ("tc_1_1", '{"name":"note","kwargs":{"packed":"{"}}'),
+    "a call with a list for arguments": CALL % ("tc_1_1", '{"name":"note","kwargs":{"packed":"[]"}}'),
+    "a call with a list for parameters": CALL % ("tc_1_1", "[1]"),
+    "a call of a tool without a name": CALL % ("tc_1_1", '{"name":null,"kwargs":{"packed":"{}"}}'),
+    "a call without an id": '{"method":"tool_call","params":{}}',
+    "a call whose id is no text": '{"id":1,"method":"tool_call","params":{"name":"note","kwargs":{"packed":"{}"}}}',
+    "a result": '{"jsonrpc":"2.0","id":"x","result":{"output":"1"}}',
+    "an error": '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}',
+    "any object": '{"a":1}',
+}
+NOISE = {
+    "text": "x",
+    "nothing": "",
+    "half an object": '{"a":',
+    "a list": "[]",
+    "nesting beyond any parser": '{"a":' * 100_000,
+    "a large number": '{"a":' + "9" * 10_000,
+    "no UTF-8": "{\udcff}",
+    "an error that nobody awaited": '{"jsonrpc":"2.0","method":"unhandled_error","params":{"message":"x"}}',
+}
+
+
+def answer(name: str, arguments: dict[str, Any]) -> str:
+    """A tool that gives back what it is given."""
+    return json.dumps({"value": [name, arguments]})
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    made = Session(fake(tmp_path))
+    yield made
+    made.end()
+
+
+def lost(session: Session, code: str, time_s: float = 20) -> Lost:
+    """How a step costs a session. Its process is gone, also if it had no wish to go."""
+    with pytest.raises(Lost) as caught:
+        session.run(code, {}, answer, time_s)
+    assert soon_gone(session.pid) and not session.alive
+    return caught.value
+
+
+def test_a_step_and_a_call_are_answered(session: Session) -> None:
+    session.register([], None)
+    outcome = session.run("outcome['value'] = str(call('note', {'a': None})) + str(call('x', {}))", {}, answer, 20)
+    assert outcome.value == "['note', {'a': None}]['x', {}]" and outcome.calls == 2
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_forged_message_ends_the_session(session: Session, what: str) -> None:
+    assert lost(session, f"say({FORGED[what]!r})").code == "forged"
+
+
+def test_a_forged_call_after_a_real_one_ends_the_session(session: Session) -> None:
+    assert lost(session, f"call('note', {{}}); say({FORGED['a call that no tool made']!r})").code == "forged"
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_message_between_two_steps_ends_the_session(session: Session, what: str) -> None:
+    later = f"import threading; threading.Timer(0.05, say, [{FORGED[what]!r}]).start()"
+    session.run(later, {}, answer, 20)
+    time.sleep(0.3)
+    assert lost(session, "pass").code == "forged"
+
+
+@pytest.mark.parametrize("what", NOISE)
+def test_a_line_that_is_no_message_is_passed_over(session: Session, what: str) -> None:
+    code = f"sys.stdout.buffer.write({NOISE[what]!r}.encode(errors='surrogateescape') + b'\\n'); sys.stdout.flush()"
+    assert session.run(code + "\noutcome['value'] = 'on'", {}, answer, 20).value == "on"
+
+
+@given(line=st.binary(max_size=300))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_line_does_more_than_end_the_session(tmp_path_factory: pytest.TempPathFactory, line: bytes) -> None:
+    session = _shared(tmp_path_factory)
+    code = f"sys.stdout.buffer.write({line!r} + b'\\n'); sys.stdout.flush()"
+    try:
+        session.run(code, {}, answer, 20)
+    except Lost as error:
+        assert error.code == "forged"
+        _SHARED.clear()
+
+
+_SHARED: list[Session] = []
+
+
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    if not _SHARED:
+        _SHARED.append(Session(fake(tmp_path_factory.mktemp("fake"))))
+    return _SHARED[0]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "'no json'",
+        "'[]'",
+        "'{}'",
+        "{'kind': 'other'}",
+        "{'kind': 'final', 'final': 3}",
+        "{'kind': 'output', 'calls': None}",
+    ],
+)
+def test_an_outcome_of_another_form_ends_the_session(session: Session, told: str) -> None:
+    assert lost(session, f"outcome = {told}").code == "broken"
+
+
+def test_more_or_fewer_calls_told_than_made_end_the_session(session: Session) -> None:
+    assert lost(session, "outcome['calls'] = 1").code == "forged"
+
+
+def test_lines_without_end_are_a_flood(session: Session) -> None:
+    assert lost(session, "while True: say('x')").code == "flood"
+
+
+def test_a_line_without_end_is_too_long(session: Session) -> None:
+    assert lost(session, "while True: sys.stdout.write('x' * 65536)").code == "too_long"
+
+
+def test_standard_error_is_drained_and_its_end_kept(session: Session) -> None:
+    assert session.run("sys.stderr.write('x' * 5_000_000); outcome['value'] = 'on'", {}, answer, 20).value == "on"
+    error = lost(session, "sys.stderr.write('the end'); sys.stderr.flush(); os._exit(3)")
+    assert error.code == "died" and "exit code 3" in str(error)
+    assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_COMPLAINT_BYTES
+
+
+def test_closed_pipes_are_a_death(session: Session) -> None:
+    assert lost(session, "os.close(1); import time; time.sleep(100)").code == "died"
+
+
+def test_a_process_that_takes_no_input_is_ended_at_the_time_limit(session: Session) -> None:
+    session.run("import threading, time; sys.stdin.close; threading.Timer(0, time.sleep, [100])", {}, answer, 20)
+    os.kill(session.pid, signal.SIGSTOP)
+    assert lost(session, "x = " + repr("y" * 1_000_000), time_s=0.5).code == "timeout"
+
+
+def test_python_that_has_fallen_is_noticed_at_once(session: Session) -> None:
+    code = "sys.stderr.write('Pyodide has suffered a fatal error.'); sys.stderr.flush(); import time; time.sleep(100)"
+    assert lost(session, code).code == "died"
+
+
+def test_memory_that_ran_out_is_told_as_such(session: Session) -> None:
+    code = "sys.stderr.write('Fatal JavaScript out of memory: Reached heap limit'); sys.stderr.flush(); os.abort()"
+    assert lost(session, code).code == "memory"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_killed_process_is_told_by_its_signal(session: Session, number: signal.Signals) -> None:
+    threading.Timer(0.1, os.kill, [session.pid, number]).start()
+    assert number.name in str(lost(session, "import time; time.sleep(100)"))
+
+
+def test_a_killed_keeper_is_noticed_at_once_and_its_process_ended(session: Session) -> None:
+    keeper = int(Path(f"/proc/{session.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    threading.Timer(0.1, os.kill, [keeper, signal.SIGKILL]).start()
+    assert lost(session, "import time; time.sleep(100)").code == "died"
+
+
+def test_stopping_from_another_thread_ends_a_step(session: Session) -> None:
+    threading.Timer(0.1, session.stop).start()
+    assert lost(session, "import time; time.sleep(100)").code == "died"
+
+
+def test_what_a_tool_raises_ends_the_session_and_goes_up(session: Session) -> None:
+    def stop(name: str, arguments: dict[str, Any]) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.run("call('x', {})", {}, stop, 20)
+    assert is_gone(session.pid)
+
+
+def test_time_that_tools_take_is_not_counted(session: Session) -> None:
+    def slow(name: str, arguments: dict[str, Any]) -> str:
+        time.sleep(0.6)
+        return answer(name, arguments)
+
+    assert session.run("call('x', {}); call('x', {}); outcome['value'] = 'on'", {}, slow, 0.5).value == "on"
+    assert lost(session, "import time; call('x', {}); time.sleep(100)", time_s=0.2).code == "timeout"
+
+
+def test_a_session_that_ended_takes_no_more_steps(session: Session) -> None:
+    session.end()
+    session.end()
+    with pytest.raises((Lost, OSError, ValueError)):
+        session.run("pass", {}, answer, 20)
+
+
+def test_nothing_can_be_opened_once_the_session_is_ready(session: Session) -> None:
+    assert session.is_confined
+    seen = session.run("try: open('/dev/null')\nexcept OSError as e: outcome['value'] = str(e)", {}, answer, 20)
+    assert "Too many open files" in seen.value
+
+
+def test_memory_is_bounded_once_the_session_is_ready(session: Session) -> None:
+    code = f"try: bytearray({2 * limits.SANDBOX_MEMORY_BYTES})\nexcept MemoryError: outcome['value'] = 'bounded'"
+    assert session.run(code, {}, answer, 20).value == "bounded"
+
+
+@pytest.mark.parametrize("fault", ["exit 7", "echo out of order; exit 0", "echo '{}'"])
+def test_a_process_that_does_not_get_ready_is_told(tmp_path: Path, fault: str) -> None:
+    runtime = fake(tmp_path)
+    runtime.executable.write_text(f"#!/bin/sh\ncase $1 in --version) echo deno 2.9.8;; *) {fault};; esac\n")
+    with pytest.raises(SandboxUnavailable, match="the sandbox does not start") as caught:
+        Session(runtime)
+    assert caught.value.code == "broken"
