@@ -346,7 +346,9 @@ def test_a_new_bank_records_no_extraction_policy_and_a_file_may_set_one() -> Non
     assert (SuccessFailure().temperature, SuccessFailure().extract_from) == (1.0, "best")
 
 
-@pytest.mark.parametrize("wrong", ['extract_from = "all"', "items_max = 4", "items_max = 0", "temperature = 3", "k = 1"])
+@pytest.mark.parametrize(
+    "wrong", ['extract_from = "all"', "items_max = 4", "items_max = 0", "temperature = 3", "k = 1"]
+)
 def test_an_extraction_policy_with_wrong_settings_is_refused(wrong: str) -> None:
     """More than three items, no items, no such source, too hot."""
     with pytest.raises(BadPolicy, match="extraction policy success-failure"):
