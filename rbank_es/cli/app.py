@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "ontology": ("ontology:ontology", "What is in an ontology, and the card of it."),
         "context": ("context:context", "What an agent would be told, layer by layer; writes nothing."),
         "tools": ("tools:tools", "The tools an agent may call, and what they return."),
+        "judge": ("judge:judge", "Judge a run, or measure a judge on cases that an expert has judged."),
         "doctor": ("doctor:doctor", "Whether the sandbox for an agent's code runs here; how to fix it."),
     },
     "Rebuild and check": {
