@@ -10,6 +10,7 @@ RBankError                       exit code of the command line
 │   ├── BankExists                   there is one already
 │   ├── BadPoint                     a point in time can't be read, doesn't exist, or is ambiguous
 │   ├── NotInBank                    no such item, run or event at that point
+│   ├── CannotRerun                  a recorded run can't be run again (run, reason)
 │   ├── BadImport                    a file is of no known form, or broken
 │   ├── BadSearch                    a search's filters are wrong
 │   ├── LimitExceeded                larger than a limit allows
@@ -111,6 +112,14 @@ class NotInBank(BadInput):
     def __init__(self, thing: str, position: int) -> None:
         self.thing, self.position = thing, position
         super().__init__(f"no item, run or event {thing!r} at position {position}")
+
+
+class CannotRerun(BadInput):
+    """A recorded run can't be run again: something that it needs was never recorded, is erased, or isn't at hand."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        self.run, self.reason = run, reason
+        super().__init__(f"the run {run} can't be run again: {reason}")
 
 
 class BadImport(BadInput):

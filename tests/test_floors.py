@@ -45,6 +45,7 @@ FLOORS = {
     "rbank_es.judging": (5, "judging"),
     "rbank_es.experiments": (6, "experiments"),
     "rbank_es.loop": (6, "loop"),
+    "rbank_es.rerun": (6.5, "rerun"),  # a run again is a run of the loop, in another bank
     "rbank_es.dashboard": (7, "dashboard"),
     "rbank_es.mcp": (7, "mcp"),
     "rbank_es.cli": (7.5, "cli"),  # it starts what the others show

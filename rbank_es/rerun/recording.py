@@ -1,0 +1,118 @@
+"""The events of one run, and whether they are enough to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rbank_es.errors import BadInput, CannotRerun, NotInBank
+from rbank_es.events import Erased, Event, OntologyRegistered, RunFinished, RunStarted, StepTaken, type_of
+from rbank_es.events.codec import texts_of
+from rbank_es.loop.settings import LoopSettings
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """One run as it was recorded, texts in place.
+
+    `position` is that of the bank just before the run; `ontology_digest` what the bank knew then of its ontology.
+    """
+
+    position: int
+    started: RunStarted
+    events: tuple[Event, ...]
+    settings: LoopSettings
+    ontology_digest: str | None = None
+    erased_since: bool = False
+    """Whether texts were erased from the bank after the run, which may be missing now from what it read."""
+
+    @property
+    def run(self) -> str:
+        """Id of the run."""
+        return self.started.run
+
+
+def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
+    """Ids of the runs of a bank up to a point, in the order in which they began."""
+    upto = bank.resolve(point)
+    return tuple(dict.fromkeys(each.run for each in _starts(bank, upto)))
+
+
+def recording_of(bank: Bank, run: str, point: str | int | None = None) -> Recording:
+    """A run as it was recorded up to a point.
+
+    Raises `NotInBank` where there is no such run then, `CannotRerun` where its events are not enough.
+    """
+    upto = bank.resolve(point)
+    first = next((each for each in _starts(bank, upto) if each.run == run), None)
+    if first is None:
+        raise NotInBank(run, upto)
+    events = tuple(_from_beginning_to_end(bank, first, upto))
+    _check(run, events)
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    return Recording(
+        position=first.seq - 1,
+        started=started,
+        events=events,
+        settings=_settings(started),
+        ontology_digest=_digest_of(bank, started),
+        erased_since=any(True for _ in bank.log.read(after=first.seq, upto=upto, types={"content_erased"})),
+    )
+
+
+def _starts(bank: Bank, upto: int) -> Iterator[RunStarted]:
+    for event in bank.log.read(upto=upto, types={"run_started"}):
+        if isinstance(event, RunStarted):
+            yield event
+
+
+def _from_beginning_to_end(bank: Bank, first: RunStarted, upto: int) -> Iterator[Event]:
+    for event in bank.events(point=upto, after=first.seq - 1, run=first.run, resolve=True):
+        yield event
+        if isinstance(event, RunFinished):
+            return
+
+
+def _check(run: str, events: tuple[Event, ...]) -> None:
+    """Raise `CannotRerun` where something is missing that no rerun can make up for."""
+    started, ended = events[0], events[-1]
+    for event in events:
+        if any(map(_holds_erased, (getattr(event, name) for name in texts_of(type(event))))):
+            reason = f"texts of it were erased ({type_of(event)} at position {event.seq:,})"
+            raise CannotRerun(run, reason)
+    if not isinstance(started, RunStarted) or started.settings is None:
+        steps = sum(isinstance(event, StepTaken) for event in events)
+        told = f"its {steps} steps" if steps else "it"
+        reason = f"{told} came from elsewhere (an import, or events that were appended); the settings and the requests "
+        raise CannotRerun(run, reason + "and responses of its model are not recorded")
+    if not isinstance(ended, RunFinished):
+        raise CannotRerun(run, "it never ended: it is still running, or was killed")
+    if ended.error_code == "interrupted":
+        raise CannotRerun(run, "it was interrupted from outside, which its events can't bring about again")
+    if started.endpoint is not None:
+        raise CannotRerun(run, f"it asked the endpoint {started.endpoint}, and a rerun uses no network")
+
+
+def _holds_erased(value: object) -> bool:
+    return isinstance(value, Erased) or (isinstance(value, tuple) and any(isinstance(part, Erased) for part in value))
+
+
+def _settings(started: RunStarted) -> LoopSettings:
+    try:
+        return LoopSettings.from_recorded(str(started.settings))
+    except BadInput as error:
+        raise CannotRerun(started.run, str(error)) from error
+
+
+def _digest_of(bank: Bank, started: RunStarted) -> str | None:
+    """The digest under which the run's ontology was registered last, before the run."""
+    found = None
+    for event in bank.log.read(upto=started.seq, types={"ontology_registered"}):
+        if isinstance(event, OntologyRegistered) and event.ontology == started.ontology:
+            found = event.sha256
+    return found
