@@ -34,6 +34,10 @@ FATAL = frozenset({"script_mismatch", "replay_miss", "not_recorded"})
 """Failures after which nothing that a run still does would be worth anything: every later call ends the same way."""
 
 
+_UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What dspy's clients raise over an answer that is JSON, and not at all what it should be."""
+
+
 class TurnedAway(Exception):
     """A try that another one may mend: the failure if there is none, and how many seconds the provider asks to wait."""
 
@@ -67,7 +71,7 @@ def raised_by_engine(error: Exception, key_variable: str) -> LmFailed | TurnedAw
     if isinstance(error, lm15.ServerError) or (status is not None and status >= 500):
         return TurnedAway(failed("server_error", f"the provider failed{_status(error)}{said}"), asked_s)
     if isinstance(error, lm15.AuthError):
-        return failed("wrong_key", f"the provider refused the key in {key_variable}{said}")
+        return failed("wrong_key", f"the provider refused the key{key_variable and ' in '}{key_variable}{said}")
     if isinstance(error, lm15.TransportError):
         return _broken_connection(error, said)
     if status == 404:
@@ -75,6 +79,8 @@ def raised_by_engine(error: Exception, key_variable: str) -> LmFailed | TurnedAw
     for kind, code, words in _kinds():
         if isinstance(error, kind):
             return failed(code, f"{words}{_status(error)}{said}")
+    if isinstance(error, _UNREADABLE):
+        return failed("bad_response", f"the answer is of no known form ({type(error).__name__}{said})")
     return failed("unexpected", f"the call failed ({type(error).__name__}){said}")
 
 

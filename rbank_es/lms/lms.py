@@ -77,11 +77,11 @@ class Lms:
         apart by it. Calls raise `LmFailed`. Raises `BadInput` for parameters that the model can't be given.
         """
         choice = self.choice(role)
-        asked = {} if temperature is None else {"temperature": temperature}
-        given = _accepted(choice.name, {**choice.parameters, **asked})
-        recorded: Settings = {name: value for name, value in choice.parameters.items() if name in given} | (
-            asked if "temperature" in given else {}
-        )
+        wanted: Settings = dict(choice.parameters)
+        if temperature is not None:
+            wanted["temperature"] = temperature
+        given = _accepted(choice.name, wanted)
+        recorded = {name: value for name, value in wanted.items() if name in given}
         if rollout_id is not None:
             recorded["rollout_id"] = rollout_id
         engine = RecordingEngine(
@@ -147,8 +147,9 @@ class Lms:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """Turns of the scripts that nobody asked for yet, as `task, role, turn`; empty without scripts."""
-        return tuple(turn for model in self._models.values() for turn in getattr(model, "unused", ()))
+        """Turns of a script, or calls of a replay, that nobody asked for yet; empty for providers."""
+        models = {id(model): model for model in self._by_role.values()}
+        return tuple(turn for model in models.values() for turn in getattr(model, "unused", ()))
 
     def close(self) -> None:
         """Close the connections."""
@@ -190,20 +191,24 @@ def _as_model(given: Model | Engine) -> Model:
     return given if hasattr(given, "asked") else EngineModel(given)  # type: ignore[return-value]
 
 
-def _accepted(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters as dspy takes them for this model. Raises `BadInput`."""
+def _accepted(name: str, given: Settings) -> dict[str, Any]:
+    """The parameters as dspy takes them for this model: without a temperature where the model reasons and has none.
+
+    Raises `BadInput`.
+    """
     dspy = load_dspy()
     plain = {argument: list(value) if isinstance(value, tuple) else value for argument, value in given.items()}
-    # Models that reason take no temperature; what is recorded is what is sent.
-    cooler = {argument: value for argument, value in plain.items() if argument != "temperature"}
-    for parameters in (plain, cooler):
-        try:
-            dspy.LM(name, cache=False, **parameters)
-        except dspy.LMConfigurationError as error:
-            reason = error.message
-        else:
-            return parameters
-    raise BadInput(f"{name}: {reason}")
+    cold = {argument: value for argument, value in plain.items() if argument != "temperature"}
+    try:
+        dspy.LM(name, cache=False, **cold)
+    except dspy.LMConfigurationError as error:
+        raise BadInput(f"{name}: {error.message}") from None
+    try:
+        # Any but 0, which dspy takes for none and sends all the same.
+        dspy.LM(name, cache=False, **cold, temperature=plain.get("temperature") or 0.5)
+    except dspy.LMConfigurationError:
+        return cold
+    return plain
 
 
 def _check_parameters(choice: LmChoice) -> None:

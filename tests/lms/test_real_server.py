@@ -1,4 +1,4 @@
-"""Models over HTTP: a server on the loopback that answers, and one that does everything that servers were seen to do."""
+"""Models over HTTP: a server on the loopback that answers, and one that does all that servers were seen to do."""
 
 import time
 from pathlib import Path

@@ -1,0 +1,113 @@
+"""Choices of models: what a command line means, and that no key gets in."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es.errors import BadInput
+from rbank_es.lms.choices import LmChoice
+
+
+def test_arguments_have_the_types_that_they_look_like() -> None:
+    texts = ["temperature=0.5", "max_tokens=100", "store=true", "echo=False", "effort=low", 'stop=["a", "b"]', "x=a=b"]
+    assert LmChoice.parse("openai/gpt", arguments=texts).arguments == {
+        "temperature": 0.5,
+        "max_tokens": 100,
+        "store": True,
+        "echo": False,
+        "effort": "low",
+        "stop": ("a", "b"),
+        "x": "a=b",
+    }
+
+
+def test_what_is_for_the_connection_is_no_parameter_of_a_request() -> None:
+    choice = LmChoice.parse("openai/gpt", arguments=["timeout=12", "model_type=responses", "top_p=0.5"])
+    assert (choice.timeout_s, choice.parameters) == (12.0, {"top_p": 0.5})
+
+
+def test_a_script_is_named_by_its_file_alone() -> None:
+    choice = LmChoice(model="script:some/place/demo.v2.toml")
+    assert (choice.name, choice.scripted, choice.script) == ("script:demo.v2", True, Path("some/place/demo.v2.toml"))
+    assert LmChoice(model="openai/gpt").script is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "api_key",
+        "API-KEY",
+        "key",
+        "token",
+        "secret",
+        "password",
+        "authorization",
+        "extra_headers",
+        "azure_ad_token_provider",
+    ],
+)
+def test_an_argument_that_looks_like_a_key_is_refused_with_a_word_on_environment_variables(name: str) -> None:
+    with pytest.raises(BadInput, match="environment variables") as caught:
+        LmChoice.parse("openai/gpt", arguments=[f"{name}=hunter2222"])
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["sk-abcdefghij0123456789", "Bearer abcdefgh12345678", "the-value-of-a-variable"])
+def test_a_value_that_looks_like_a_key_is_refused_wherever_it_stands(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "the-value-of-a-variable")
+    for attempt in (
+        lambda: LmChoice.parse("openai/gpt", arguments=[f"user={value}"]),
+        lambda: LmChoice(model=value),
+        lambda: LmChoice(model="openai/gpt", api_base=f"http://host/v1?x={value}"),
+    ):
+        with pytest.raises(BadInput) as caught:
+            attempt()
+        assert value not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "top_k", "seed", "max_completion_tokens", "reasoning_effort", "user"])
+def test_parameters_with_a_word_of_a_key_inside_are_none(name: str) -> None:
+    assert LmChoice.parse("openai/gpt", arguments=[f"{name}=3"]).arguments == {name: 3}
+
+
+@pytest.mark.parametrize(
+    "address", ["", "host/v1", "ftp://host", "http://", "http://user:pw@host/v1", "http://host?api_key=x", "http://a b"]
+)
+def test_an_address_that_is_none_or_holds_a_key_is_refused(address: str) -> None:
+    with pytest.raises(BadInput, match="address"):
+        LmChoice(model="openai/gpt", api_base=address)
+
+
+@pytest.mark.parametrize(
+    "argument", ["n=2", "cache=true", "num_retries=5", "stream=true", "api_base=http://x", "model=y"]
+)
+def test_arguments_that_are_ours_to_set_are_refused_with_the_reason(argument: str) -> None:
+    with pytest.raises(BadInput, match="can't be given: "):
+        LmChoice.parse("openai/gpt", arguments=[argument])
+
+
+@pytest.mark.parametrize(
+    "argument", ["temperature", "a b=1", "x={}", "x=null", "timeout=0", "timeout=true", "timeout=long"]
+)
+def test_arguments_that_can_be_none_are_refused(argument: str) -> None:
+    with pytest.raises(BadInput):
+        LmChoice.parse("openai/gpt", arguments=[argument])
+
+
+@pytest.mark.parametrize("model", ["", "script:", " openai/gpt", "a\nb", "x" * 300])
+def test_a_name_that_names_no_model_is_refused(model: str) -> None:
+    with pytest.raises(BadInput):
+        LmChoice(model=model)
+
+
+@given(st.text(), st.text(), st.lists(st.text()))
+def test_any_texts_give_a_choice_or_are_bad_input(model: str, address: str, arguments: list[str]) -> None:
+    try:
+        choice = LmChoice.parse(model, api_base=address, arguments=arguments)
+    except BadInput:
+        return
+    assert choice.model == model
