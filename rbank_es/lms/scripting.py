@@ -30,6 +30,7 @@ left that fits. Whatever departs from the script is refused, with the difference
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,6 +53,7 @@ CHARS_A_TOKEN = 4
 SHOWN_CHARS = 300
 """What a refusal shows of the request: its end, which is what the model was asked last."""
 
+_LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")
 _TEMPORARY = ("rate_limited", "server_error", "unreachable")
 
 Words = Annotated[str, Meta(min_length=1)]
@@ -155,7 +157,8 @@ def rendered(fields: dict[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    # dspy's adapter reads line by line, and takes more signs for the end of a line than JSON escapes.
+    return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(value).decode())
 
 
 class ScriptedModel:
