@@ -114,10 +114,6 @@ class History:
         """Those that began and were never ended."""
         return [ran for ran in runs if ran.finished is None]
 
-    def undecided(self) -> list[Extracted]:
-        """Extractions with candidates about which nothing was decided."""
-        return [each for each in self.extractions.values() if each.decided is None and each.event.heads]
-
     def _take(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._started(event)

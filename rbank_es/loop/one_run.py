@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -45,12 +45,19 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     index: int | None = None
 
 
+class Begun(NamedTuple):
+    """Runs that have begun, and the context that each of them gets."""
+
+    runs: tuple[NewRun, ...]
+    context: Context
+
+
 def is_agents_own(outcome: str, error_code: str | None) -> bool:
     """Whether the way in which a run ended tells something about the agent."""
     return outcome != "failed" or error_code in AGENTS_OWN
 
 
-def begin_runs(equipment: Equipment, task: Task, named: Callable[[], Sequence[NewRun]]) -> Context:
+def begin_runs(equipment: Equipment, task: Task, named: Callable[[], Sequence[NewRun]]) -> Begun:
     """Record that runs of a task begin, what was retrieved for them, and the context that they get: one group.
 
     All get the same context. `named` gives the runs; it is called again where other writers were faster, for then the
@@ -71,7 +78,7 @@ def begin_runs(equipment: Equipment, task: Task, named: Callable[[], Sequence[Ne
             ]
         try:
             bank.append(events, expected=position)
-            return context
+            return Begun(tuple(runs), context)
         except PositionConflict:
             if not left:
                 raise

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.log import ANY, Appended, Expected
+from rbank_es.log import ANY, Appended, Expected, FileLog
 from rbank_es.loop.settings import Perturbation
 
 if TYPE_CHECKING:
@@ -140,21 +140,20 @@ class Stopped(BaseException):
     """The loop was interrupted: nothing more may be recorded by this thread."""
 
 
-class StoppableBank(Bank):
-    """A bank for a thread that has to end when it is told to: from then on, its appends raise `Stopped`."""
+class StoppableLog:
+    """A log for a thread that has to end when it is told to: from then on, its appends raise `Stopped`."""
 
-    def __init__(self, bank: Bank) -> None:
-        super().__init__(bank.log, bank.name)
-        self._whole = bank
+    def __init__(self, log: FileLog) -> None:
+        self._log = log
         self._mutex = threading.Lock()
         self._is_stopped = False
 
-    def append(self, events: Event | Mapping[str, Any] | Iterable[Any], *, expected: int | Expected = ANY) -> Appended:
-        """As `Bank.append`, until it is stopped."""
+    def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
+        """As of the log, until it is stopped."""
         with self._mutex:
             if self._is_stopped:
                 raise Stopped
-            return self._whole.append(events, expected=expected)
+            return self._log.append(events, expected=expected)
 
     def stop(self) -> None:
         """From when this returns, nothing is appended through it."""
@@ -162,10 +161,10 @@ class StoppableBank(Bank):
             self._is_stopped = True
 
     def close(self) -> None:
-        """Let go of its own read models; the log is the bank's."""
-        if self._models is not None:
-            self._models.close()
-            self._models = None
+        """The log is whose it was."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
 
 
 def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
@@ -174,7 +173,8 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
     Returns when all ended. Raises the error of the first, in their order, that raised one. An interruption of the
     caller goes on up at once: from then on no work records anything, and each ends when it tries to.
     """
-    banks = [StoppableBank(bank) for _ in works]
+    logs = [StoppableLog(bank.log) for _ in works]
+    banks = [Bank(cast("FileLog", log), bank.name) for log in logs]
     errors: list[BaseException | None] = [None] * len(works)
 
     def work(at: int) -> None:
@@ -196,8 +196,8 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
             while thread.is_alive():
                 thread.join(JOIN_WAIT_S)
     except BaseException:
-        for each in banks:
-            each.stop()
+        for log in logs:
+            log.stop()
         raise
     failed = next((error for error in errors if error is not None), None)
     if failed is not None:

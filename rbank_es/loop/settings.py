@@ -17,6 +17,7 @@ from rbank_es.lms.choices import LmChoice
 
 ExecutorName = Literal["rlm", "react", "scratchpad"]
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
+JudgeKind = Literal["none", "checks", "lm"]
 ExtractFrom = Literal["best", "contrastive"]
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -33,10 +34,11 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         iterations, subcalls: steps of a run, and calls that its code may make of a model.
         step_time_s: seconds that the code of one step may take.
         unsafe_local: whether code runs without a sandbox.
-        judge: whether runs are judged, which calls the judge's model unless a check decides.
+        judge: who judges for learning: nobody (`none`), checks alone, or the judge's model where no check decides.
         supervised: whether an expected answer also judges for learning; else it only scores.
         extract: whether something is learnt of runs that were judged.
-        extract_from: of several rollouts, learn from the best one alone, or from comparing all.
+        extract_from: of several rollouts, learn from the best one alone, or from comparing all; the bank's policy,
+            unless given.
         rollouts: runs of each task.
         temperature: of the agent, where its rollouts should differ; the choice's own unless given.
         perturbation: how the question of rollouts after the first is put, to make them differ.
@@ -61,10 +63,10 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     subcalls: int = limits.RUN_SUBCALLS
     step_time_s: float = limits.STEP_TIME_S
     unsafe_local: bool = False
-    judge: bool = True
+    judge: JudgeKind = "lm"
     supervised: bool = False
     extract: bool = True
-    extract_from: ExtractFrom = "contrastive"
+    extract_from: ExtractFrom | None = None
     rollouts: int = 1
     temperature: float | None = None
     perturbation: Perturbation = "none"
@@ -72,7 +74,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if not 1 <= self.rollouts <= limits.ROLLOUTS:
             raise BadInput(f"{self.rollouts} rollouts: give 1 to {limits.ROLLOUTS}")
-        if self.extract and not self.judge:
+        if self.extract and self.judge == "none":
             raise BadInput("nothing is learnt of runs that nobody judged: leave judging on, or turn extracting off")
         unknown = sorted(set(self.layers) - set(LAYERS))
         if unknown:

@@ -15,7 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import NoteLogged
 from rbank_es.loop.rollouts import (
     Rollout,
-    StoppableBank,
+    StoppableLog,
     Stopped,
     best_of,
     diversity_of,
@@ -121,12 +121,12 @@ def test_all_works_end_before_the_first_error_is_raised(tmp_path: Path) -> None:
 
 def test_what_is_stopped_records_nothing_more(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "bank") as bank:
-        stoppable = StoppableBank(bank)
-        stoppable.append(NoteLogged())
+        stoppable = StoppableLog(bank.log)
+        stoppable.append([NoteLogged()])
         before = bank.position
         stoppable.stop()
         with pytest.raises(Stopped):
-            stoppable.append(NoteLogged())
+            stoppable.append([NoteLogged()])
         stoppable.close()
         assert bank.position == before and bank.append(NoteLogged()).last == before + 1
 
