@@ -45,7 +45,7 @@ def gather(outcome: RunOutcome, source: Source | None) -> Evidence:
     try:
         query = read_query(outcome.sparql, prefixes)
     except QueryRefused as refused:
-        return Evidence(problem=Finding(code="unreadable_query", message=f"the query can't be read: {refused.message}"))
+        return Evidence(problem=_unread(refused))
     recorded = _recorded(query, outcome.queries or ())
     if recorded is not None and recorded.answer is not None:
         return Evidence(query=query, answer=recorded.answer, recorded=recorded.answer)
@@ -53,6 +53,12 @@ def gather(outcome: RunOutcome, source: Source | None) -> Evidence:
     if problem is None and outcome.queries is not None and recorded is None:
         problem = _not_run(outcome.queries, answer)
     return Evidence(query=query, answer=answer, problem=problem)
+
+
+def _unread(refused: QueryRefused) -> Finding:
+    if refused.code in ("syntax", "too_long"):
+        return Finding(code="unreadable_query", message=f"the query can't be read: {refused.message}")
+    return Finding(code="refused_query", message=f"the query was refused: {refused.message}")
 
 
 def _recorded(query: ReadQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:

@@ -111,7 +111,7 @@ def judge_by_gold(
     if not gold.sparql and gold.answer is None:
         return _by_words(outcome, gold, purpose)
     if source is None or not outcome.sparql.strip():
-        return _by_structure(outcome, gold, purpose)
+        return _by_structure(outcome, gold, source, purpose)
     expected = _expected(gold, source)
     given, problem = ask(outcome.sparql, source)
     if problem is not None:
@@ -119,11 +119,11 @@ def judge_by_gold(
     if given is None:
         raise JudgeFailed(JUDGE, f"{source.id} does not answer")
     if expected is None or expected.truncated or _says_nothing(expected, given):
-        return _by_structure(outcome, gold, purpose)
+        return _by_structure(outcome, gold, source, purpose)
     return _by_results(compare_results(given, expected, ordered=gold.ordered), expected, purpose)
 
 
-_HOPELESS = frozenset({"not_converged", "no_answer", "no_query", "unreadable_query"})
+_HOPELESS = frozenset({"not_converged", "no_answer", "no_query", "unreadable_query", "refused_query"})
 """Findings after which there is nothing to compare."""
 
 
@@ -173,14 +173,14 @@ def _by_words(outcome: RunOutcome, gold: Gold, purpose: Purpose) -> Verdict:
     return _verdict(False, f"its answer has not the right words: {gold.words[:200]}", purpose)
 
 
-def _by_structure(outcome: RunOutcome, gold: Gold, purpose: Purpose) -> Verdict:
+def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpose: Purpose) -> Verdict:
     if not gold.sparql:
         raise JudgeFailed(JUDGE, "there is a right answer and no source to ask, or the run submitted no query")
     if not outcome.sparql.strip():
         finding = Finding(code="no_query", message="no query was submitted that could be compared")
         return _verdict(False, finding.message, purpose, findings=(finding,))
     try:
-        expected = read_query(gold.sparql)
+        expected = read_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
     except QueryRefused as refused:
         raise JudgeFailed(JUDGE, f"the right query can't be read: {refused.message}") from refused
     told = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)

@@ -11,6 +11,7 @@ from rbank_es.sparql.cursor import RDF, Cursor
 from rbank_es.sparql.escapes import plain
 from rbank_es.sparql.lexing import Token, tokenise
 from rbank_es.sparql.reading import read
+from rbank_es.sparql.refusing import refuse_by_token
 from rbank_es.sparql.tree import Query
 
 RDF_TYPE = RDF + "type"
@@ -32,8 +33,12 @@ class ReadQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_query(text: str, prefixes: Mapping[str, str] | None = None) -> ReadQuery:
-    """Read a query; `prefixes` and the well-known ones need no declaration. Raises `QueryRefused('syntax')`."""
+    """Read a query; `prefixes` and the well-known ones need no declaration.
+
+    Raises `QueryRefused`: `syntax` and `too_long` for what can't be read, other codes for what no query may do.
+    """
     tokens = tokenise(text)
+    refuse_by_token(tokens)
     known = {**WELL_KNOWN, **(prefixes or {})}
     tree, _ = read(tokens, known)
     return ReadQuery(text=text, tree=tree, tokens=tokens, prefixes={**known, **tree.prefixes})

@@ -1,0 +1,177 @@
+"""The gold check: results where data tell, queries where they don't, words where there is nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rbank_es.errors import BadInput, JudgeFailed
+from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
+from rbank_es.judging.queries import read_query
+from rbank_es.judging.structure import differences_of_queries
+from rbank_es.sparql.source import Source
+from tests.judging.answers import blank, iri, run_of, table, text, typed
+from tests.judging.test_checks import Failing, with_engine
+
+LIT = "SELECT ?light WHERE { ?light lt:status lt:Lit ; a lt:Lighthouse }"
+ALL = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
+
+
+def kinds(sparql: str, gold: Gold, source: Source) -> list[str]:
+    return [each.kind for each in judge_by_gold(run_of(sparql), gold, source).differences]
+
+
+# ---------------------------------------------------------------- by results
+
+
+def test_the_same_result_is_right_however_it_was_found(lights_source: Source) -> None:
+    other = "SELECT ?l WHERE { ?l a ?class . FILTER(?class = lt:Lighthouse) ?l lt:status ?s FILTER(?s = lt:Lit) }"
+    verdict = judge_by_gold(run_of(other), Gold(sparql=LIT), lights_source)
+    assert (verdict.success, verdict.kind, verdict.judge, verdict.purpose) == (True, "check", "gold", "scoring")
+    assert "7 rows" in verdict.reason
+
+
+def test_the_kind_of_every_difference_is_named(lights_source: Source) -> None:
+    named = "SELECT ?light ?n WHERE { ?light lt:status lt:Lit ; a lt:Lighthouse ; lt:name ?n }"
+    ordered = "SELECT ?light WHERE { ?light a lt:Lighthouse } ORDER BY ?light"
+    turned = "SELECT ?light WHERE { ?light a lt:Lighthouse } ORDER BY DESC(?light)"
+    assert kinds(ALL, Gold(sparql=LIT), lights_source) == ["extra_rows"]
+    assert kinds(LIT, Gold(sparql=ALL), lights_source) == ["missing_rows"]
+    assert kinds(LIT, Gold(sparql=named), lights_source) == ["missing_columns"]
+    assert kinds(turned, Gold(sparql=ordered), lights_source) == ["different_order"]
+    assert kinds(turned, Gold(sparql=ALL), lights_source) == []
+
+
+def test_more_columns_than_asked_are_right(lights_source: Source) -> None:
+    named = "SELECT ?n ?light WHERE { ?light lt:status lt:Lit ; a lt:Lighthouse ; lt:name ?n }"
+    verdict = judge_by_gold(run_of(named), Gold(sparql=LIT), lights_source)
+    assert verdict.success and [each.kind for each in verdict.differences] == ["extra_columns"]
+
+
+def test_a_stored_answer_goes_before_the_query(lights_source: Source) -> None:
+    count = "SELECT (COUNT(*) AS ?n) WHERE { ?light a lt:Lighthouse }"
+    assert judge_by_gold(run_of(count), Gold(sparql=ALL, answer=table((typed(9),))), lights_source).success
+    assert not judge_by_gold(run_of(count), Gold(answer=table((typed(8),))), lights_source).success
+
+
+def test_what_did_not_converge_or_can_not_run_is_wrong(lights_source: Source) -> None:
+    gold = Gold(sparql=LIT)
+    for run in (
+        run_of(LIT, outcome="failed"),
+        run_of("", answer="Seven"),
+        run_of("SELECT"),
+        run_of("SELECT ?x { ?x a lt:Submarine }"),
+    ):
+        assert not judge_by_gold(run, gold, lights_source).success
+    stored, slow = Gold(answer=table((iri("a"),))), with_engine(lights_source, Failing("timeout"))
+    assert not judge_by_gold(run_of(ALL), stored, slow).success
+
+
+def test_there_is_no_verdict_where_the_right_answer_can_not_be_found_out(lights_source: Source) -> None:
+    for code in ("unreachable", "timeout"):
+        with pytest.raises(JudgeFailed, match="gold"):
+            judge_by_gold(run_of(ALL), Gold(sparql=LIT), with_engine(lights_source, Failing(code)))
+    with pytest.raises(JudgeFailed, match="no source"):
+        judge_by_gold(run_of(ALL), Gold(answer=table((iri("a"),))))
+    with pytest.raises(JudgeFailed, match="can't be read"):
+        judge_by_gold(run_of(ALL), Gold(sparql="SELECT nonsense"))
+
+
+def test_two_empty_results_prove_nothing(lights_source: Source) -> None:
+    """Then the queries are compared."""
+    none = 'SELECT ?l WHERE { ?l a lt:Lighthouse ; lt:name "Atlantis" }'
+    other = 'SELECT ?l WHERE { ?l a lt:Beacon ; lt:name "Atlantis" }'
+    again = 'SELECT ?it WHERE { ?it lt:name "Atlantis" . ?it a lt:Lighthouse }'
+    assert judge_by_gold(run_of(again), Gold(sparql=none), lights_source).success
+    verdict = judge_by_gold(run_of(other), Gold(sparql=none), lights_source)
+    assert not verdict.success and "missing ?l rdf:type lt:Lighthouse" in verdict.reason
+
+
+def test_right_words_are_looked_for_in_the_answer() -> None:
+    gold = gold_of(None, " district  Sud ")
+    assert gold is not None
+    assert judge_by_gold(run_of("", answer="It is called “District Sud”."), gold).success is False  # no query behind it
+    assert judge_by_gold(run_of(ALL, answer="It is called “District Sud”."), gold).success
+    assert not judge_by_gold(run_of(ALL, answer="It is called South."), gold).success
+
+
+# ---------------------------------------------------------------- by what the queries say
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT ?a ?b { ?a up:recommendedName ?r . ?r up:fullName ?b . ?a a up:Protein . }",
+        "SELECT ?a ?b { ?a a up:Protein ; up:recommendedName/up:fullName ?b }",
+        "SELECT ?a ?b { ?b ^up:fullName ?r . ?a up:recommendedName ?r . ?a rdf:type up:Protein }",
+        "PREFIX u: <http://purl.uniprot.org/core/> SELECT ?a ?b { ?a a u:Protein ; u:recommendedName [ u:fullName ?b ] }",
+    ],
+)
+def test_the_same_triples_are_the_same_query(other: str) -> None:
+    gold = "SELECT ?protein ?name { ?protein a up:Protein ; up:recommendedName ?x . ?x up:fullName ?name }"
+    assert differences_of_queries(read_query(other), read_query(gold)) == ()
+    assert judge_by_gold(run_of(other), Gold(sparql=gold)).success
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "said"),
+    [
+        ("SELECT ?t { ?t a up:T }", "SELECT ?t FROM <http://e.org/g> { ?t a up:T }", "missing FROM <http://e.org/g>"),
+        ("SELECT ?x { ?x up:m 'A' }", "SELECT ?x { ?x a up:P ; up:m 'A' }", "missing ?x rdf:type up:P"),
+        ("SELECT ?x { ?x up:host ?y }", "SELECT ?x ?y { ?x up:host ?y }", "1 columns (x) instead of 2 (x, y)"),
+        ("SELECT ?y ?x { ?x up:host ?y }", "SELECT ?x ?y { ?x up:host ?y }", "extra ?y up:host ?x"),
+        ("SELECT ?x { ?x up:n '1' }", "SELECT ?x { ?x up:n '1'^^xsd:date }", "missing ?x up:n"),
+        ("SELECT ?x { ?x up:n 'a'@en }", "SELECT ?x { ?x up:n 'a' }", "extra ?x up:n"),
+        ("SELECT DISTINCT ?x { ?x a up:A }", "SELECT ?x { ?x a up:A }", "extra DISTINCT"),
+        ("SELECT ?x { ?x a up:A } LIMIT 1", "SELECT ?x { ?x a up:A }", "can't be told"),
+        ("SELECT ?x { ?x up:n ?y FILTER(?y < 3) }", "SELECT ?x { ?x up:n ?y FILTER(?y > 3) }", "can't be told"),
+        ("SELECT ?x { VALUES ?x { up:A } ?x a up:C }", "SELECT ?x { VALUES ?x { up:B } ?x a up:C }", "can't be told"),
+        ("SELECT ?x { ?x up:a ?y OPTIONAL { ?x up:b ?z } }", "SELECT ?x { ?x up:a ?y . ?x up:b ?z }", "can't be told"),
+        ("ASK { ?x a up:A }", "SELECT ?x { ?x a up:A }", "columns"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_and_extra_is_named(given: str, expected: str, said: str) -> None:
+    verdict = judge_by_gold(run_of(given), Gold(sparql=expected))
+    assert not verdict.success
+    assert said in verdict.reason
+
+
+def test_a_query_that_can_not_be_told_from_another_is_not_called_the_same() -> None:
+    """No false agreement: every two of these ask something else."""
+    queries = [
+        "SELECT ?x { ?x up:a ?y . ?y up:a ?z }",
+        "SELECT ?x { ?z up:a ?y . ?y up:a ?x }",
+        "SELECT ?x { ?x up:a ?y . ?z up:a ?y }",
+        "SELECT ?x { ?x up:a ?y . ?x up:a ?x }",
+        "SELECT ?x { ?x up:a ?y . ?y up:a ?x }",
+        "SELECT ?x { ?x up:a+ ?y }",
+        "SELECT ?x { ?x up:a|up:b ?y }",
+        "SELECT ?x { ?x !up:a ?y }",
+        "SELECT ?x { ?x ?p ?y . ?y up:a ?z }",
+        "SELECT * { ?x up:a ?y . ?y up:a ?z }",
+    ]
+    for one in queries:
+        for other in queries:
+            assert (differences_of_queries(read_query(one), read_query(other)) == ()) == (one == other), (one, other)
+
+
+# ---------------------------------------------------------------- what a task says
+
+
+def test_rows_of_a_task_are_read_in_both_forms() -> None:
+    gold = gold_of(None, [[["iri", "http://example.org/a"], ["num", 2.0], ["lit", "mot", "fr"], ["bnode"], None]])
+    assert gold is not None and gold.answer is not None
+    assert gold.answer.rows == ((iri("a"), typed("2.0", "double"), text("mot", "fr"), blank("b"), None),)
+    assert len(gold.answer.variables) == 5
+    plain = gold_of("SELECT *", [["http://example.org/a", 2, "mot", True]])
+    assert plain is not None and plain.answer is not None
+    assert plain.answer.rows == ((iri("a"), typed("2", "double"), text("mot"), typed("true", "boolean")),)
+    assert gold_of(None, None) is None
+    assert gold_of("", "  ") is None
+
+
+@pytest.mark.parametrize("rows", [[3], [[["num", "x"]]], [[["odd", 1]]], [["a"], ["a", "b"]], [[{}]], [None]])
+def test_other_rows_are_refused(rows: list[Any]) -> None:
+    with pytest.raises(BadInput, match="row"):
+        gold_of(None, rows)
