@@ -128,7 +128,9 @@ def departure(before: Any, now: Any, path: str = "") -> Departure | None:
         at = _shared(before, now)
         place = f"{path}, character {at}".removeprefix(", ")
         return Departure(place, repr(_around(before, at)), repr(_around(now, at)))
-    return None if before == now else Departure(path, _shown(before), _shown(now))
+    # 1, 1.0 and true are equal here, and not in a request.
+    same = before == now and type(before) is type(now)
+    return None if same else Departure(path, _shown(before), _shown(now))
 
 
 def _check(event: LmCalled) -> None:
