@@ -45,8 +45,14 @@ class SandboxProcess:
     @property
     def pipes(self) -> Pipes:
         """Its standard streams, and the lifeline."""
-        streams = (self._keeper.stdin, self._keeper.stdout, self._keeper.stderr)
-        return Pipes(*(stream.fileno() for stream in streams if stream is not None), life=self._lifeline.fileno())
+        keeper = self._keeper
+        assert keeper.stdin and keeper.stdout and keeper.stderr
+        return Pipes(
+            input=keeper.stdin.fileno(),
+            output=keeper.stdout.fileno(),
+            error=keeper.stderr.fileno(),
+            life=self._lifeline.fileno(),
+        )
 
     def learn_pid(self, timeout_s: float) -> int:
         """Deno's process id, as the keeper tells it, once. Raises OSError or ValueError if it tells none."""

@@ -1,0 +1,548 @@
+"""What every executor promises. Each passes this one suite; those that run code pass `CodeContract` as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy.primitives.code_interpreter import CodeInterpreterError
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import LmFailed
+from rbank_es.events import LmCalled, StepTaken, ToolCalled
+from rbank_es.executors.playback import recorded_keys, recorded_steps
+from rbank_es.executors.protocol import Interpreters
+from rbank_es.executors.recorded import RecordedInterpreter
+from rbank_es.executors.sandbox import SandboxExhausted, SessionLost
+from rbank_es.lms.replaying import ReplayModel
+from rbank_es.lms.scripting import rendered
+from tests.executors.runs import TASK, Said, Setting, Turns, answer, code, local
+from tests.faults.disk import Disk, no_space
+
+SPARQL = "SELECT ?light WHERE { ?light ?seen ?marigold }"
+
+
+class ExecutorContract:
+    """Subclasses say how their agent writes things down."""
+
+    name = ""
+    interpreters: Interpreters | None = staticmethod(local)
+
+    # ---------------------------------------------------------------- how an agent says it
+
+    def calls(self, tool: str, **arguments: Any) -> str:
+        """A step that calls one tool and looks at its answer."""
+        raise NotImplementedError
+
+    def submits(self, text: str = "Three.", **fields: Any) -> str:
+        """A step that hands in the result."""
+        raise NotImplementedError
+
+    def half_said(self) -> str:
+        """A reply that lacks a field."""
+        raise NotImplementedError
+
+    def setting(self, place: Path, *said: Said, **options: Any) -> Setting:
+        return Setting(place / "bank", said, **options)
+
+    # ---------------------------------------------------------------- endings
+
+    def test_a_submission_is_typed_and_recorded(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.submits("Three.", sparql=SPARQL, evidence={"keys": ["a", 2]}))
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.answer, result.sparql) == ("submitted", "Three.", SPARQL)
+        assert result.evidence == {"keys": ["a", 2]} and result.iterations == 1 and result.error_code is None
+        end = made.end
+        assert (end.outcome, end.answer, end.sparql, end.iterations) == ("submitted", "Three.", SPARQL, 1)
+        assert json.loads(str(end.evidence)) == {"keys": ["a", 2]} and end.answer_chars == 6 and end.error_code is None
+
+    @pytest.mark.parametrize(
+        ("given", "kept"),
+        [
+            (["k1", "k2"], {"keys": ["k1", "k2"]}),
+            ("k1", {"keys": ["k1"]}),
+            ([], {}),
+            ({"a": {"b": [1]}}, {"a": {"b": [1]}}),
+        ],
+    )
+    def test_evidence_in_any_form_becomes_an_object(self, tmp_path: Path, given: Any, kept: Any) -> None:
+        result = self.setting(tmp_path, self.submits("Yes.", evidence=given)).run(self.name, self.interpreters)
+        assert result.outcome == "submitted" and result.evidence == kept
+
+    def test_an_answer_that_is_no_text_becomes_one(self, tmp_path: Path) -> None:
+        result = self.setting(tmp_path, self.submits(["a", 3])).run(self.name, self.interpreters)  # type: ignore[arg-type]
+        assert (result.outcome, result.answer) == ("submitted", '["a", 3]')
+
+    def test_an_empty_answer_is_refused_and_the_run_goes_on(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.submits("  "), self.submits("Three."))
+        result = made.run(self.name, self.interpreters)
+        assert result.answer == "Three." and result.steps[0].fault == "refused"
+        assert "the answer is empty" in made.turns.prompt()
+
+    def test_the_limit_forces_an_answer_and_says_so(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, *[self.calls("find", word="rock")] * 3, answer("Two.", SPARQL, {"keys": []}))
+        result = made.run(self.name, self.interpreters, iterations=3)
+        assert (result.outcome, result.answer, result.sparql) == ("forced_at_limit", "Two.", SPARQL)
+        assert result.iterations == 3 == len(made.steps) and made.end.outcome == "forced_at_limit"
+        assert [call.step for call in lm_calls(made)] == [1, 2, 3, None]
+
+    @pytest.mark.parametrize("said", ["prose, no fields", answer("  "), ""], ids=["prose", "blank", "empty"])
+    def test_a_forced_answer_that_fails_is_still_told_apart(self, tmp_path: Path, said: str) -> None:
+        made = self.setting(tmp_path, self.calls("find", word="rock"), said)
+        result = made.run(self.name, self.interpreters, iterations=1)
+        assert (result.outcome, result.answer, result.error_code) == ("forced_at_limit", "", "unreadable")
+        assert made.end.error_code == "unreadable" and made.end.answer == "" and len(made.steps) == 1
+
+    def test_a_model_that_fails_at_the_forced_answer_leaves_the_outcome(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.calls("find", word="rock"), LmFailed("refused", "no", "ask otherwise"))
+        result = made.run(self.name, self.interpreters, iterations=1)
+        assert (result.outcome, result.error_code) == ("forced_at_limit", "refused")
+
+    def test_a_model_that_fails_ends_the_run_and_keeps_its_steps(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.calls("find", word="rock"), LmFailed("timeout", "too slow", "wait"))
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code, len(result.steps)) == ("failed", "timeout", 1)
+        assert made.end.outcome == "failed" and made.end.error_code == "timeout" and made.end.answer is None
+
+    def test_an_interruption_goes_up_and_keeps_the_steps(self, tmp_path: Path) -> None:
+        def interrupt(_: object) -> str:
+            raise KeyboardInterrupt
+
+        made = self.setting(tmp_path, self.calls("find", word="rock"), interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            made.run(self.name, self.interpreters)
+        assert len(made.steps) == 1 and "run_finished" not in made.types
+        assert made.bank.verify().log.events == made.bank.position
+
+    # ---------------------------------------------------------------- order and content of the record
+
+    def test_events_stand_in_the_order_in_which_things_happen(self, tmp_path: Path) -> None:
+        made = self.setting(
+            tmp_path, self.calls("find", word="rock"), self.calls("llm_query", prompt="p"), self.submits()
+        )
+        made.run(self.name, self.interpreters)
+        assert made.types == [
+            "run_started",
+            "context_built",
+            *("lm_called", "tool_called", "step_taken"),
+            *("lm_called", "lm_called", "step_taken"),
+            *("lm_called", "step_taken"),
+            "run_finished",
+        ]
+        assert [call.step for call in lm_calls(made)] == [1, 2, 2, 3]
+        assert [call.step for call in tool_calls(made)] == [1]
+
+    def test_a_step_holds_what_was_said_done_and_shown(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.calls("find", word="rock"), self.submits())
+        result = made.run(self.name, self.interpreters)
+        first, last = made.steps
+        assert (first.index, first.reasoning) == (1, "I think.") and "rock" in str(first.code)
+        assert "rock light" in str(first.output) and first.prompt_chars == len(made.turns.prompt(0)) + 1
+        assert "FINAL: " in str(last.output)
+        assert [(step.index, step.code, step.output) for step in result.steps] == [
+            (step.index, step.code, step.output) for step in made.steps
+        ]
+
+    def test_a_step_is_on_disk_before_the_next_call_of_the_model(self, tmp_path: Path) -> None:
+        seen: list[int] = []
+
+        def look(_: object) -> str:
+            seen.append(len(made.steps))
+            return self.submits()
+
+        made = self.setting(tmp_path, self.calls("find", word="rock"), look)
+        made.run(self.name, self.interpreters)
+        assert seen == [1]
+
+    def test_the_context_stands_in_each_prompt_once_and_whole(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.calls("find", word="rock"), self.submits())
+        made.run(self.name, self.interpreters)
+        for number in (0, 1):
+            lines = [line.strip() for line in made.turns.prompt(number).splitlines()]
+            for line in made.context.text.splitlines():
+                assert lines.count(line.strip()) == 1, line
+            assert lines.count(TASK) == 1
+
+    def test_all_tools_are_in_the_prompt_in_their_order(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.submits())
+        made.run(self.name, self.interpreters)
+        shown = re.findall(r"- `(\w+)\(.*?\)` - ", made.turns.prompt())
+        assert [name for name in shown if name in made.tools.functions] == list(made.tools.functions)
+        assert {"llm_query", "SUBMIT"} <= set(shown)
+
+    def test_no_prompt_holds_anything_of_this_machine(self, tmp_path: Path) -> None:
+        tools = ("find", "refuse", "broken_tool", "no_such_tool")
+        made = self.setting(tmp_path, *[self.calls(tool) for tool in tools], "prose", self.submits())
+        made.run(self.name, self.interpreters)
+        for number in range(len(made.turns.requests)):
+            prompt = made.turns.prompt(number)
+            assert str(Path.cwd()) not in prompt and str(tmp_path) not in prompt and "/root/" not in prompt
+            assert "Traceback" not in prompt and str(os.getpid()) not in prompt
+
+    # ---------------------------------------------------------------- an agent that errs
+
+    @pytest.mark.parametrize("kind", ["prose", "empty", "half", "blank fields", "other fields"])
+    def test_a_reply_that_can_not_be_read_costs_a_step_and_is_explained(self, tmp_path: Path, kind: str) -> None:
+        said = {
+            "prose": "I would look at the register.",
+            "empty": "",
+            "half": self.half_said(),
+            "blank fields": "[[ ## completed ## ]]",
+            "other fields": rendered({"thought": "x", "action": "y"}),
+        }[kind]
+        made = self.setting(tmp_path, said, self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.iterations) == ("submitted", 2)
+        first = result.steps[0]
+        assert first.fault == "unreadable" and not first.code and first.output.startswith("[Error] Your reply")
+        assert first.output in made.turns.prompt() and made.steps[0].output == first.output
+
+    def test_an_unreadable_reply_is_shown_again_but_not_without_end(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, "long " * 20_000, self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert len(result.steps[0].reasoning) <= limits.REPLY_SHOWN_CHARS + 1
+        assert len(made.turns.prompt(1)) < len(made.turns.prompt(0)) + 2 * limits.REPLY_SHOWN_CHARS
+
+    def test_nothing_but_unreadable_replies_ends_at_the_limit(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, *["prose"] * 4)
+        result = made.run(self.name, self.interpreters, iterations=3)
+        assert (result.outcome, result.error_code, result.iterations) == ("forced_at_limit", "unreadable", 3)
+        assert made.types.count("lm_called") == 4
+
+    def test_an_unknown_tool_is_an_answer(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.calls("no_such_tool"), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.outcome == "submitted" and result.steps[0].fault is not None
+        assert "no_such_tool" in result.steps[0].output and result.steps[0].output in made.turns.prompt()
+
+    @pytest.mark.parametrize(("tool", "code_of_error"), [("refuse", "refused_here"), ("broken_tool", "tool_failed")])
+    def test_a_tool_that_fails_is_an_answer(self, tmp_path: Path, tool: str, code_of_error: str) -> None:
+        made = self.setting(tmp_path, self.calls(tool), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.outcome == "submitted" and code_of_error in result.steps[0].output
+        assert [call.error_code for call in tool_calls(made)] == [code_of_error]
+
+    @pytest.mark.parametrize("arguments", [{}, {"wrong": 1}, {"word": ["x"]}, {"word": "x", "k": "many"}])
+    def test_wrong_arguments_are_an_answer(self, tmp_path: Path, arguments: dict[str, Any]) -> None:
+        made = self.setting(tmp_path, self.calls("find", **arguments), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.outcome == "submitted" and "find" in result.steps[0].output
+
+    # ---------------------------------------------------------------- sub-calls
+
+    def test_sub_calls_answer_and_are_recorded(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, self.calls("llm_query_batched", prompts=["one", "two"]), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert "ONE" in result.steps[0].output and "TWO" in result.steps[0].output
+        assert Counter(call.role for call in lm_calls(made)) == {"agent": 2, "sub": 2}
+
+    def test_sub_calls_are_counted_and_the_agent_is_told(self, tmp_path: Path) -> None:
+        batch = self.calls("llm_query_batched", prompts=["p"] * 3)
+        made = self.setting(tmp_path, batch, batch, self.calls("llm_query", prompt="q"), batch, self.submits())
+        result = made.run(self.name, self.interpreters, subcalls=4)
+        assert result.outcome == "submitted" and sum(call.role == "sub" for call in lm_calls(made)) == 4
+        assert "over the limit of 4; 1 are left" in result.steps[1].output
+        assert "Q" in result.steps[2].output and "0 are left" in result.steps[3].output
+
+    @pytest.mark.parametrize("prompts", ["a text", ["p", 3], [""], {"a": 1}])
+    def test_wrong_prompts_are_refused_and_not_counted(self, tmp_path: Path, prompts: Any) -> None:
+        good = self.calls("llm_query_batched", prompts=["p"])
+        made = self.setting(tmp_path, self.calls("llm_query_batched", prompts=prompts), good, self.submits())
+        result = made.run(self.name, self.interpreters, subcalls=1)
+        assert result.outcome == "submitted" and "P" in result.steps[1].output
+        assert sum(call.role == "sub" for call in lm_calls(made)) == 1
+
+    def test_one_sub_call_that_fails_leaves_the_others(self, tmp_path: Path) -> None:
+        def sub(prompt: str) -> str:
+            if prompt == "bad":
+                raise LmFailed("refused", "no such thing", "ask otherwise")
+            return prompt.upper()
+
+        said = [self.calls("llm_query_batched", prompts=["one", "bad", "two"]), self.submits()]
+        made = Setting(tmp_path / "bank", Turns(said, sub))
+        result = made.run(self.name, self.interpreters)
+        assert result.outcome == "submitted"
+        assert all(words in result.steps[0].output for words in ("ONE", "TWO", "[ERROR] no such thing"))
+
+    def test_a_sub_call_after_which_nothing_may_be_asked_ends_the_run(self, tmp_path: Path) -> None:
+        def sub(prompt: str) -> str:
+            raise LmFailed("script_mismatch", "the script has no such prompt", "mend it")
+
+        said = [self.calls("llm_query", prompt="p"), self.submits()]
+        made = Setting(tmp_path / "bank", Turns(said, sub))
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code, len(made.steps)) == ("failed", "script_mismatch", 1)
+
+    # ---------------------------------------------------------------- a bank that can't be written
+
+    @pytest.mark.parametrize("kind", ["lm_called", "tool_called", "step_taken"])
+    def test_what_can_not_be_recorded_ends_the_run(self, tmp_path: Path, kind: str) -> None:
+        disk = Disk()
+        made = self.setting(
+            tmp_path,
+            self.calls("find", word="rock"),
+            self.calls("find", word="sand"),
+            self.submits(),
+            bank=Bank.create(tmp_path / "bank", calls=disk),
+        )
+        fail_from(made, disk, kind, 2)
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code, result.answer) == ("failed", "not_recorded", "")
+        disk.fail = lambda name, number: None
+        again = Bank.open(tmp_path / "bank")
+        assert again.verify().log.events == again.position
+        kept = [event for event in again.events(run=made.run_id, resolve=True) if isinstance(event, StepTaken)]
+        assert [step.index for step in kept] == [1] and "rock light" in str(kept[0].output)
+
+    def test_a_run_that_is_killed_keeps_every_step(self, tmp_path: Path) -> None:
+        def die(_: object) -> str:
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError
+
+        said = [self.calls("find", word="rock"), self.calls("find", word="sand"), die]
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            Setting(tmp_path / "bank", said).run(self.name, self.interpreters)
+            os._exit(1)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+        bank = Bank.open(tmp_path / "bank")
+        assert bank.verify().log.events == bank.position
+        steps = [event for event in bank.events(resolve=True) if isinstance(event, StepTaken)]
+        assert [step.index for step in steps] == [1, 2]
+        assert "rock light" in str(steps[0].output) and "sand light" in str(steps[1].output)
+
+    # ---------------------------------------------------------------- the same again
+
+    def test_equal_runs_make_equal_requests(self, tmp_path: Path) -> None:
+        said = [self.calls("refuse", word="x"), "prose", self.calls("llm_query", prompt="p"), self.submits()]
+        keys = []
+        for place in ("one", "two"):
+            made = self.setting(tmp_path / place, *said)
+            made.run(self.name, self.interpreters)
+            keys.append([call.request_key for call in lm_calls(made)])
+        assert keys[0] == keys[1] and len(set(keys[0])) == 5
+
+    def test_a_run_is_told_again_from_its_events(self, tmp_path: Path) -> None:
+        said: list[Said] = [
+            self.calls("find", word="rock"),
+            "prose",
+            self.calls("ctx_peek", ref="text_0", n=9),
+            self.calls("no_such_tool"),
+            self.calls("refuse", word="x"),
+            self.submits(" "),
+            self.calls("llm_query_batched", prompts=["one", "two", "one"]),
+            self.submits("Three.", sparql=SPARQL, evidence=["text_0"]),
+        ]
+        first = self.setting(tmp_path / "first", *said)
+        result = first.run(self.name, self.interpreters)
+        assert result.outcome == "submitted"
+        self._told_again(first, tmp_path)
+
+    def test_a_forced_run_is_told_again_from_its_events(self, tmp_path: Path) -> None:
+        first = self.setting(tmp_path / "first", self.calls("find", word="rock"), "prose", answer("Two."))
+        assert first.run(self.name, self.interpreters, iterations=2).outcome == "forced_at_limit"
+        self._told_again(first, tmp_path, iterations=2)
+
+    def _told_again(self, first: Setting, place: Path, **run_limits: Any) -> None:
+        keys = iter(recorded_keys(first.bank, first.run_id))
+        played = RecordedInterpreter(recorded_steps(first.bank, first.run_id)) if self.interpreters else None
+        replay = ReplayModel(first.events)
+        again = Setting(place / "again", [], model_for=lambda role, choice: replay, new_id=lambda: next(keys))
+        again.run(self.name, (lambda: played) if played else None, **run_limits)
+        assert comparable(again) == comparable(first)
+        assert replay.unused == () and next(keys, None) is None
+        assert played is None or played.remaining == 0
+
+    def test_runs_side_by_side_keep_apart(self, tmp_path: Path) -> None:
+        bank = Bank.create(tmp_path / "bank", unsafe_no_sync=True)
+        made = []
+        for number in range(3):
+            said = [self.calls("find", word=f"w{number}"), self.calls("find", word="x"), self.submits(f"A{number}")]
+            made.append(Setting(tmp_path, said, bank=bank, run=f"run-{number}"))
+        threads = [threading.Thread(target=each.run, args=(self.name, self.interpreters)) for each in made]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number, each in enumerate(made):
+            assert each.end.answer == f"A{number}" and [step.index for step in each.steps] == [1, 2, 3]
+            assert f"w{number} light" in str(each.steps[0].output)
+            assert [call.step for call in tool_calls(each)] == [1, 2]
+
+
+class Dying:
+    """An interpreter whose steps come out as the test says: an exception is raised, all else is returned."""
+
+    def __init__(self, outcomes: list[Any]) -> None:
+        self.tools: dict[str, Any] = {}
+        self.outcomes = iter(outcomes)
+        self.variables: list[list[str]] = []
+        self.is_shut_down = False
+
+    def start(self) -> None:
+        """Nothing needs to."""
+
+    def shutdown(self) -> None:
+        self.is_shut_down = True
+
+    def execute(self, text: str, variables: dict[str, Any] | None = None) -> Any:
+        self.variables.append(sorted(variables or {}))
+        outcome = next(self.outcomes)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+class CodeContract(ExecutorContract):
+    """What those promise beside that run code."""
+
+    def calls(self, tool: str, **arguments: Any) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        return code(f"print({tool}({given}))")
+
+    def submits(self, text: Any = "Three.", **fields: Any) -> str:
+        given = {"answer": text, "sparql": "", "evidence": {}, **fields}
+        return code(f"SUBMIT({', '.join(f'{name}={value!r}' for name, value in given.items())})")
+
+    def half_said(self) -> str:
+        return rendered({"reasoning": "I have a plan, and no code."})
+
+    def test_the_inputs_are_variables(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, code("print(len(context), question)"), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.steps[0].output.strip() == f"{len(made.context.text)} {TASK}"
+        step = made.steps[0]
+        assert (step.variables_n, step.variable_types) == (2, {"str": 2})
+        assert (step.variables_chars or 0) >= len(made.context.text) + len(TASK)
+        assert step.stdout_chars == len(str(step.output))
+
+    def test_variables_last_from_step_to_step(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, code("found = find('rock')"), code("SUBMIT(found['found'], '', found['key'])"))
+        result = made.run(self.name, self.interpreters)
+        assert result.answer == "rock light" and result.evidence == {"keys": [tool_calls(made)[0].id]}
+        assert result.steps[0].stdout_chars == 0 and "no output" in result.steps[0].output
+
+    @pytest.mark.parametrize(
+        ("reply", "fault"),
+        [
+            ("", "no_code"),
+            ("```python\n```", "no_code"),
+            ("```json\n{}\n```", "no_code"),
+            ("I would write code here, but rather don't.", "syntax"),
+            ("```python\nprint(1\n```", "syntax"),
+            ("```python\nraise ValueError('bad luck')\n```", "raised"),
+            ("```python\nraise ValueError(object())\n```", "raised"),
+            ("```python\n{'a': 1}[:3]\n```", "raised"),
+        ],
+    )
+    def test_bad_code_costs_a_step(self, tmp_path: Path, reply: str, fault: str) -> None:
+        made = self.setting(tmp_path, rendered({"reasoning": "r", "code": reply}), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.outcome == "submitted" and result.steps[0].fault == fault
+        assert result.steps[0].output.startswith("[Error]") and result.steps[0].output in made.turns.prompt()
+
+    def test_of_two_blocks_the_first_runs_and_is_recorded(self, tmp_path: Path) -> None:
+        reply = "```python\nprint('first')\n```\nand then\n```python\nprint('second')\n```"
+        made = self.setting(tmp_path, rendered({"reasoning": "r", "code": reply}), self.submits())
+        made.run(self.name, self.interpreters)
+        assert (made.steps[0].code, str(made.steps[0].output).strip()) == ("print('first')", "first")
+
+    def test_later_prompts_show_a_long_output_shortened_and_the_record_whole(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, code("print('x' * 5_000)"), self.submits())
+        made.run(self.name, self.interpreters, output_chars=100)
+        assert made.turns.prompt().count("x" * 50) == 2 and "x" * 51 not in made.turns.prompt()
+        assert str(made.steps[0].output).strip() == "x" * 5_000
+
+    def test_a_lost_session_costs_a_step(self, tmp_path: Path) -> None:
+        lost = SessionLost("the step took too long. All variables are gone")
+        interpreter = Dying(["seen", lost, "seen again", CodeInterpreterError("gone for good")])
+        made = self.setting(tmp_path, *[code("pass")] * 5)
+        result = made.run(self.name, lambda: interpreter)
+        assert [step.fault for step in result.steps] == [None, "lost", None, "exhausted"]
+        assert "All variables are gone" in made.turns.prompt(2) and interpreter.is_shut_down
+        assert interpreter.variables[2] == ["context", "question"]
+
+    @pytest.mark.parametrize(
+        ("death", "error_code"),
+        [(CodeInterpreterError("died"), "sandbox_failed"), (SandboxExhausted("lost too often"), "sandbox_exhausted")],
+    )
+    def test_a_sandbox_that_is_no_more_fails_the_run_with_its_steps(
+        self, tmp_path: Path, death: Exception, error_code: str
+    ) -> None:
+        interpreter = Dying(["seen", death])
+        made = self.setting(tmp_path, *[code("pass")] * 2)
+        result = made.run(self.name, lambda: interpreter)
+        assert (result.outcome, result.error_code, result.error) == ("failed", error_code, str(death))
+        assert [step.output for step in result.steps] == ["seen", f"[Error] {death}"] and interpreter.is_shut_down
+        assert made.end.error_code == error_code and len(made.steps) == 2
+
+    def test_a_sandbox_that_is_exhausted_is_told_again(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path / "first", *[code("pass")] * 2)
+        made.run(self.name, lambda: Dying(["seen", SandboxExhausted("lost too often")]))
+        self._told_again(made, tmp_path)
+
+    def test_an_interpreter_that_can_not_be_made_fails_the_run(self, tmp_path: Path) -> None:
+        def none() -> Any:
+            raise CodeInterpreterError("there is none")
+
+        made = self.setting(tmp_path)
+        result = made.run(self.name, none)
+        assert (result.outcome, result.error_code, made.steps) == ("failed", "sandbox_failed", [])
+
+    def test_a_worker_that_is_killed_fails_the_run_with_its_steps(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, code("print(1)"), code("import os; os.kill(os.getpid(), 9)"))
+        result = made.run(self.name, local)
+        assert (result.outcome, result.error_code) == ("failed", "sandbox_failed") and len(made.steps) == 2
+
+    def test_sub_agents_are_not_there(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, code("print(__dspy_construct__)"), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.steps[0].fault == "raised" and "NameError" in result.steps[0].output
+        assert "import dspy" not in made.turns.prompt() and "Sub-agents" not in made.turns.prompt()
+
+
+def lm_calls(made: Setting) -> list[LmCalled]:
+    return [event for event in made.events if isinstance(event, LmCalled)]
+
+
+def tool_calls(made: Setting) -> list[ToolCalled]:
+    return [event for event in made.events if isinstance(event, ToolCalled)]
+
+
+def fail_from(made: Setting, disk: Disk, kind: str, number: int) -> None:
+    """The disk is full from the `number`-th event of a kind on."""
+    append, seen = made.bank.append, 0
+
+    def full(events: Any, **options: Any) -> Any:
+        nonlocal seen
+        listed = events if isinstance(events, list | tuple) else [events]
+        seen += sum(event.__struct_config__.tag == kind for event in listed)
+        if seen >= number:
+            disk.fail = lambda name, _: no_space() if name == "write" else None
+        return append(events, **options)
+
+    made.bank.append = full  # type: ignore[method-assign]
+
+
+def comparable(made: Setting) -> list[dict[str, Any]]:
+    """The events of a run without what may differ when it is told again."""
+    return [dict(_kept(event)) for event in made.events]
+
+
+def _kept(event: Any) -> Iterator[tuple[str, Any]]:
+    left_out = {"seq", "at", "more", "dur", "crc", "salt", "duration_s"}
+    if not isinstance(event, ToolCalled) or event.result is None:
+        left_out.add("id")
+    for name in event.__struct_fields__:
+        if name not in left_out:
+            yield name, getattr(event, name)

@@ -1,0 +1,61 @@
+"""Executors by name, limits of a run, and what an agent hands in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rbank_es.errors import BadInput
+from rbank_es.executors.protocol import EXECUTORS, RunLimits, executor_named
+from rbank_es.executors.submission import Refused, Submission, submitted_fields
+from tests.executors.sandboxes import require_dspy
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_every_executor_has_its_name(name: str) -> None:
+    require_dspy()
+    assert executor_named(name).name == name
+
+
+def test_another_name_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(BadInput, match="rlm, react, scratchpad"):
+        executor_named("codeact")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"iterations": 0}, {"subcalls": -1}, {"output_chars": -1}, {"step_time_s": 0}, {"history_entries": -1}]
+)
+def test_limits_that_allow_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        RunLimits(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"answer": "A"}, Submission(answer="A")),
+        ({"answer": 5, "sparql": None, "evidence": None}, Submission(answer="5")),
+        ({"answer": True, "sparql": ["x"]}, Submission(answer="true", sparql='["x"]')),
+        ({"answer": float("nan")}, Submission(answer='"nan"')),
+        ({"answer": "A", "evidence": '{"a": 1}'}, Submission(answer="A", evidence={"a": 1})),
+        ({"answer": "A", "evidence": '["k"]'}, Submission(answer="A", evidence={"keys": ["k"]})),
+        ({"answer": "A", "evidence": "k"}, Submission(answer="A", evidence={"keys": ["k"]})),
+        ({"answer": "A", "evidence": "[" * 5_000}, Submission(answer="A", evidence={"keys": ["[" * 5_000]})),
+        ({"answer": "A", "evidence": 7}, Submission(answer="A", evidence={"keys": [7]})),
+        ({"answer": "A", "evidence": {"x": object}}, Submission(answer="A", evidence={"x": "<class 'object'>"})),
+        ({"answer": "A\ud800", "evidence": {"\ud800": 1}}, Submission(answer="A?", evidence={"?": 1})),
+        ("just words", Submission(answer="just words")),
+    ],
+)
+def test_a_submission_is_typed_whatever_is_given(given: Any, made: Submission) -> None:
+    assert Submission.of(given) == made
+    assert submitted_fields(made.output) is not None
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"answer": ""}, {"answer": " \n"}, {"answer": None, "sparql": "S"}, None, {"x": 1}]
+)
+def test_a_submission_without_an_answer_is_refused(given: Any) -> None:
+    with pytest.raises(Refused, match="the answer is empty"):
+        Submission.of(given)

@@ -1,0 +1,94 @@
+"""The executor `react`: the contract, and calls of tools that are written in any way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.executors.sandboxes import require_dspy
+
+require_dspy()
+from rbank_es.errors import LmFailed  # noqa: E402
+from rbank_es.lms.scripting import rendered  # noqa: E402
+from tests.executors.contract import ExecutorContract, tool_calls  # noqa: E402
+from tests.executors.runs import call  # noqa: E402
+
+
+class TestReact(ExecutorContract):
+    name = "react"
+    interpreters = None
+
+    def calls(self, tool: str, **arguments: Any) -> str:
+        return call(tool, arguments)
+
+    def submits(self, text: Any = "Three.", **fields: Any) -> str:
+        return call("SUBMIT", {"answer": text, "sparql": "", "evidence": {}, **fields})
+
+    def half_said(self) -> str:
+        return rendered({"next_thought": "I have a plan.", "next_tool_name": "find"})
+
+    def test_the_code_of_a_step_is_the_call_as_json(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, call("find", {"word": "rock", "k": 2}), self.submits())
+        made.run(self.name)
+        step = made.steps[0]
+        assert json.loads(str(step.code)) == {"tool": "find", "args": {"word": "rock", "k": 2}}
+        answered = json.loads(str(step.output))
+        assert answered["ok"] is True and answered["key"] == tool_calls(made)[0].id and answered["k"] == 2
+        assert (step.stdout_chars, step.variables_n, step.variables_chars) == (0, 0, 0)
+
+    @pytest.mark.parametrize("name", ["find", "`find`", " 'find' ", '"find"'])
+    def test_the_name_of_a_tool_may_be_quoted(self, tmp_path: Path, name: str) -> None:
+        made = self.setting(tmp_path, call(name, {"word": "rock"}), self.submits())
+        made.run(self.name)
+        assert [each.tool for each in tool_calls(made)] == ["find"]
+
+    @pytest.mark.parametrize("name", ["SUBMIT", "submit", "`Submit`"])
+    def test_submit_may_be_written_in_any_case(self, tmp_path: Path, name: str) -> None:
+        assert self.setting(tmp_path, call(name, {"answer": "Three."})).run(self.name).answer == "Three."
+
+    @pytest.mark.parametrize("arguments", ["rock", "[1, 2]", "null", "{'word'", '{"word": "rock"', "7"])
+    def test_arguments_that_are_no_object_cost_a_step_at_most(self, tmp_path: Path, arguments: str) -> None:
+        said = rendered({"next_thought": "t", "next_tool_name": "find", "next_tool_args": arguments})
+        result = self.setting(tmp_path, said, self.submits()).run(self.name)
+        assert (result.outcome, result.iterations) == ("submitted", 2)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            '{"word": "\\ud800"}',
+            '{"word": "\\u0000"}',
+            '{"word": NaN}',
+            '{"word": 1e999}',
+            '{"1": 2}',
+            '{"word": null}',
+            '{"word": {"a": [[[[1]]]]}}',
+        ],
+    )
+    def test_arguments_that_no_text_can_hold_are_taken(self, tmp_path: Path, arguments: str) -> None:
+        said = rendered({"next_thought": "t", "next_tool_name": "find", "next_tool_args": arguments})
+        made = self.setting(tmp_path, said, self.submits())
+        assert made.run(self.name).outcome == "submitted"
+        assert made.bank.verify().log.events == made.bank.position
+
+    def test_a_long_answer_of_a_tool_is_shown_shortened(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, call("llm_query", {"prompt": "x" * 9_000}), self.submits())
+        made.run(self.name, output_chars=100)
+        assert "X" * 50 not in made.turns.prompt() and "characters left out" in made.turns.prompt()
+        assert "X" * 9_000 in str(made.steps[0].output)
+
+    def test_a_history_that_is_too_long_for_the_model_is_shortened(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        said = [call("find", {"word": "oldest"}), call("find", {"word": "newer"}), too_long, self.submits()]
+        made = self.setting(tmp_path, *said)
+        result = made.run(self.name)
+        assert (result.outcome, result.iterations) == ("submitted", 3)
+        assert "oldest" in made.turns.prompt(-2) and "oldest" not in made.turns.prompt()
+        assert "newer" in made.turns.prompt()
+
+    def test_a_first_prompt_that_is_too_long_fails_the_run(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        result = self.setting(tmp_path, too_long).run(self.name)
+        assert (result.outcome, result.error_code) == ("failed", "context_too_long")

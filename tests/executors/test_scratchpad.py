@@ -1,0 +1,50 @@
+"""The executor `scratchpad`: the contract, and what its prompts and its variables hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.executors.sandboxes import require_dspy
+
+require_dspy()
+from rbank_es.executors.protocol import RunLimits, Step  # noqa: E402
+from rbank_es.executors.sandbox import SessionLost  # noqa: E402
+from rbank_es.executors.scratchpad import history_of  # noqa: E402
+from tests.executors.contract import CodeContract, Dying  # noqa: E402
+from tests.executors.runs import TASK, code  # noqa: E402
+
+
+class TestScratchpad(CodeContract):
+    name = "scratchpad"
+
+    def test_the_prompt_holds_the_latest_steps_whole_and_each_earlier_one_as_a_line(self, tmp_path: Path) -> None:
+        steps = [code(f"print('begins {number}')\nprint('ends {number}')") for number in range(8)]
+        made = self.setting(tmp_path, *steps, self.submits())
+        made.run(self.name, self.interpreters, history_entries=2)
+        prompt = made.turns.prompt()
+        assert [number for number in range(8) if f"=== Step {number + 1} ===" in prompt] == [6, 7]
+        shortened = [line.strip() for line in prompt.splitlines() if "(shortened)" in line]
+        assert len(shortened) == 6 and shortened[0].startswith("Step 1 (shortened): print('begins 0')")
+        assert shortened[0].endswith("-> begins 0 ends 0")
+
+    def test_prompts_grow_by_a_line_a_step(self) -> None:
+        steps = [Step(index=n, reasoning="r" * 500, code="c" * 2_000, output="o" * 4_000) for n in range(1, 40)]
+        sizes = [len(history_of(steps[:n], RunLimits())) for n in range(10, 40)]
+        assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
+
+    def test_no_history_is_a_history_of_lines(self) -> None:
+        steps = [Step(index=n, code="c", output="o") for n in range(1, 4)]
+        assert history_of(steps, RunLimits(history_entries=0)).count("(shortened)") == 3
+        assert history_of([], RunLimits()) == "You have not taken a step yet."
+
+    def test_inputs_are_given_once(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, code("question = 'another'"), code("print(question)"), self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.steps[1].output.strip() == "another" and TASK in made.turns.prompt()
+
+    def test_inputs_are_given_again_where_a_session_was_lost(self, tmp_path: Path) -> None:
+        interpreter = Dying(["one", "two", SessionLost("all variables are gone"), "four", "five"])
+        made = self.setting(tmp_path, *["prose", *[code("pass")] * 5])
+        made.run(self.name, lambda: interpreter, iterations=5)
+        given = ["context", "question"]
+        assert interpreter.variables == [given, [], [], given]
