@@ -105,7 +105,7 @@ def test_right_words_are_looked_for_in_the_answer() -> None:
         "SELECT ?a ?b { ?a up:recommendedName ?r . ?r up:fullName ?b . ?a a up:Protein . }",
         "SELECT ?a ?b { ?a a up:Protein ; up:recommendedName/up:fullName ?b }",
         "SELECT ?a ?b { ?b ^up:fullName ?r . ?a up:recommendedName ?r . ?a rdf:type up:Protein }",
-        "PREFIX u: <http://purl.uniprot.org/core/> SELECT ?a ?b { ?a a u:Protein ; u:recommendedName [ u:fullName ?b ] }",
+        "PREFIX u: <http://purl.uniprot.org/core/> SELECT * { ?a a u:Protein ; u:recommendedName [ u:fullName ?b ] }",
     ],
 )
 def test_the_same_triples_are_the_same_query(other: str) -> None:

@@ -1,0 +1,128 @@
+"""What a judge sees of a run: made of a bank's events, of a plain result, or by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.errors import NotInBank
+from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
+from rbank_es.judging.checks import judge_by_checks
+from rbank_es.judging.outcome import QueryRun, RunOutcome, outcome_of
+from rbank_es.sparql.results import to_json
+from rbank_es.sparql.source import Source
+from rbank_es.tools.toolbox import build_tools
+from tests.judging.answers import iri, table
+
+QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
+FOUND = table((iri("a"),), names="x")
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        yield made
+
+
+def call(tool: str = "sparql_query", query: str = QUERY, **more: Any) -> ToolCalled:
+    arguments = json.dumps({"query": query} | more.pop("given", {}))
+    return ToolCalled(run="r", tool=tool, arguments=arguments, **{"result": to_json(FOUND)} | more)
+
+
+def finished(**more: Any) -> RunFinished:
+    return RunFinished(**{"run": "r", "outcome": "submitted", "answer": "a", "sparql": QUERY} | more)
+
+
+def outcome(bank: Bank, *events: Event) -> RunOutcome:
+    bank.append([RunStarted(run="r", task="Which things?"), *events, RunStarted(run="other", task="?")])
+    return outcome_of(bank, "r")
+
+
+def test_a_run_is_told_by_its_events(bank: Bank) -> None:
+    seen = outcome(bank, call(), call("g_describe"), finished(iterations=3, evidence='{"n": 1}'))
+    assert (seen.run, seen.task, seen.answer, seen.sparql) == ("r", "Which things?", "a", QUERY)
+    assert (seen.converged, seen.iterations, seen.evidence) == (True, 3, '{"n": 1}')
+    assert seen.queries == (QueryRun(query=QUERY, answer=FOUND),)
+    assert seen.looked == ("g_describe",)
+    assert judge_by_checks(seen).success
+
+
+def test_long_texts_are_read_from_where_they_are_kept(bank: Bank) -> None:
+    long = QUERY + "\n" + "# a comment that goes on\n" * 500
+    many = table(*((iri(f"thing-{n}"),) for n in range(500)), names="x")
+    seen = outcome(bank, call(query=long, result=to_json(many)), finished(sparql=long, answer="word " * 2_000))
+    assert seen.sparql == long and len(seen.answer) == 10_000
+    assert seen.queries == (QueryRun(query=long, answer=many),)
+
+
+def test_a_run_that_did_not_finish_failed(bank: Bank) -> None:
+    seen = outcome(bank, call())
+    assert (seen.converged, seen.outcome, seen.error) == (False, "failed", "the run did not finish")
+
+
+def test_queries_that_failed_are_told_as_failed_and_explained_ones_are_none(bank: Bank) -> None:
+    explained = call(given={"explain": True}, result=None)
+    failed = call("g_query", error_code="timeout", result=None)
+    seen = outcome(bank, explained, failed, call("g_sample", error_code="wrong"), finished())
+    assert seen.queries == (QueryRun(query=QUERY, error_code="timeout"),)
+    assert seen.looked == ()
+
+
+def test_a_payload_that_is_no_result_is_no_answer(bank: Bank) -> None:
+    seen = outcome(bank, call(result="rows, many of them"), call(result=None), finished())
+    assert seen.queries == (QueryRun(query=QUERY), QueryRun(query=QUERY))
+
+
+def test_of_an_imported_run_nobody_knows_what_was_asked(bank: Bank) -> None:
+    when = "2026-01-01T00:00:00.000000Z"
+    seen = outcome(bank, ToolCalled(run="r", tool="run_code"), finished(occurred_at=when))
+    assert seen.queries is None
+    assert judge_by_checks(seen).success
+
+
+def test_of_a_run_of_ones_own_it_is_known_that_nothing_was_asked(bank: Bank) -> None:
+    assert outcome(bank, finished()).queries == ()
+
+
+def test_an_unknown_run_is_told(bank: Bank) -> None:
+    with pytest.raises(NotInBank, match="nobody"):
+        outcome_of(bank, "nobody")
+
+
+def test_a_run_through_the_real_tools_is_known_again(bank: Bank, lights_source: Source) -> None:
+    """What the tools record is what a judge finds: the query that was run, with its rows."""
+    bank.append(RunStarted(run="r", task="Which lighthouses are there?"))
+    query = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
+    build_tools(bank, run="r", ontology=lights_source.ontology).call("sparql_query", {"query": query, "limit": 50})
+    bank.append(finished(sparql=query, answer="gannet, saltmark and others"))
+    seen = outcome_of(bank, "r")
+    assert seen.queries is not None and seen.queries[0].answer is not None
+    assert len(seen.queries[0].answer.rows) == 9
+    assert judge_by_checks(seen, lights_source).success
+    other = RunOutcome(
+        task=seen.task, sparql=query.replace("Lighthouse", "Beacon"), answer="mole", queries=seen.queries
+    )
+    assert [each.code for each in judge_by_checks(other, lights_source).findings] == ["query_not_run"]
+
+
+def test_any_result_with_an_answer_and_a_query_will_do() -> None:
+    old = SimpleNamespace(answer="a", sparql=None, converged=False, iters=5)
+    seen = RunOutcome.of(old, "Which?")
+    assert (seen.task, seen.answer, seen.sparql, seen.outcome, seen.iterations) == (
+        "Which?",
+        "a",
+        "",
+        "forced_at_limit",
+        5,
+    )
+    new = SimpleNamespace(answer="a", sparql=QUERY, outcome="failed", error="out of time", run="r")
+    assert RunOutcome.of(new, "?") == RunOutcome(
+        task="?", answer="a", sparql=QUERY, outcome="failed", error="out of time", run="r"
+    )
+    assert RunOutcome.of(seen, "Another?").task == "Another?"
