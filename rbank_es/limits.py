@@ -368,7 +368,7 @@ EXTRACTION_TEXT_CHARS = 4_000
 """What an extracting model is shown: of the steps of a run, of all rollouts of a task together, and of a task, an
 answer, a query or a reason."""
 
-EXTRACTION_REPAIR_CHARS = 10_000
+EXTRACTION_REPAIR_CHARS = 8_000
 """Malformed JSON that is mended: three items at their limits. Mending took 80 s for 40,000 characters of brackets."""
 
 CONSOLIDATION_TRIES = 20

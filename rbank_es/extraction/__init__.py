@@ -1,1 +1,88 @@
-"""What is learnt of a run."""
+"""What is learnt of runs: trajectories as text, the models that draw items from them, and what becomes of these.
+
+The public names below are found on first use. `find_similar`, `title_similarity` and `content_jaccard` are those by
+which the consolidation policy `dedup` decides.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rbank_es.extraction.attempts import Attempt, Judgment, attempt_of
+    from rbank_es.extraction.consolidating import Consolidated, consolidate
+    from rbank_es.extraction.extracting import (
+        Extraction,
+        contrastive_extract,
+        extract,
+        extract_common_patterns,
+        extract_from_rollouts,
+    )
+    from rbank_es.extraction.proposals import from_proposals, proposals_of
+    from rbank_es.extraction.signatures import (
+        ContrastiveExtractor,
+        FailureExtractor,
+        PatternExtractor,
+        SuccessExtractor,
+    )
+    from rbank_es.extraction.trajectory import Step, format_trajectory, trajectory_of
+    from rbank_es.policies.consolidation import content_jaccard, find_similar, title_similarity
+
+__all__ = [
+    "Attempt",
+    "Consolidated",
+    "ContrastiveExtractor",
+    "Extraction",
+    "FailureExtractor",
+    "Judgment",
+    "PatternExtractor",
+    "Step",
+    "SuccessExtractor",
+    "attempt_of",
+    "consolidate",
+    "content_jaccard",
+    "contrastive_extract",
+    "extract",
+    "extract_common_patterns",
+    "extract_from_rollouts",
+    "find_similar",
+    "format_trajectory",
+    "from_proposals",
+    "proposals_of",
+    "title_similarity",
+    "trajectory_of",
+]
+
+_HOMES = {
+    "Attempt": "rbank_es.extraction.attempts",
+    "Consolidated": "rbank_es.extraction.consolidating",
+    "ContrastiveExtractor": "rbank_es.extraction.signatures",
+    "Extraction": "rbank_es.extraction.extracting",
+    "FailureExtractor": "rbank_es.extraction.signatures",
+    "Judgment": "rbank_es.extraction.attempts",
+    "PatternExtractor": "rbank_es.extraction.signatures",
+    "Step": "rbank_es.extraction.trajectory",
+    "SuccessExtractor": "rbank_es.extraction.signatures",
+    "attempt_of": "rbank_es.extraction.attempts",
+    "consolidate": "rbank_es.extraction.consolidating",
+    "content_jaccard": "rbank_es.policies.consolidation",
+    "contrastive_extract": "rbank_es.extraction.extracting",
+    "extract": "rbank_es.extraction.extracting",
+    "extract_common_patterns": "rbank_es.extraction.extracting",
+    "extract_from_rollouts": "rbank_es.extraction.extracting",
+    "find_similar": "rbank_es.policies.consolidation",
+    "format_trajectory": "rbank_es.extraction.trajectory",
+    "from_proposals": "rbank_es.extraction.proposals",
+    "proposals_of": "rbank_es.extraction.proposals",
+    "title_similarity": "rbank_es.policies.consolidation",
+    "trajectory_of": "rbank_es.extraction.trajectory",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | _HOMES.keys())

@@ -1,0 +1,331 @@
+"""Extracting: what is learnt of judged attempts at a task, as candidates for the bank. What they become is decided
+elsewhere, by the consolidation policy.
+
+Every extraction says why it holds nothing, or less than the model gave, beginning with a code:
+
+    nothing_happened       the agent did nothing that could be learnt from; no model was asked
+    ungrounded             a success that names what the ontology doesn't have; no model was asked
+    nothing_to_compare     a contrast needs a success and a failure, a pattern two successes; no model was asked
+    lm_failed              the model gave no answer; the code of the failure follows
+    malformed              no answer of the model held a list
+    no_usable_item         they did, but of no entry came an item
+    nothing_worth_keeping  the model says that there is nothing, and why
+    left_out               there are items, and entries of which none came
+    judged_a_failure       what was proposed in a failed run is not kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, LmFailed
+from rbank_es.events import MemoriesExtracted
+from rbank_es.events.memory import ExtractionKind
+from rbank_es.extraction.asking import Asked, ask
+from rbank_es.extraction.attempts import Attempt, Judgment
+from rbank_es.extraction.items import Usable, one_line, usable
+from rbank_es.extraction.trajectory import clip, format_trajectory
+from rbank_es.items import Item, Source
+from rbank_es.policies import SuccessFailure
+
+if TYPE_CHECKING:
+    from rbank_es.lms.lms import Lms
+
+PASSING = frozenset(
+    {
+        "timeout",
+        "rate_limited",
+        "server_error",
+        "unreachable",
+        "bad_response",
+        "refused",
+        "context_too_long",
+        "request_too_long",
+        "response_too_long",
+    }
+)
+"""Codes of `LmFailed` that concern one extraction; all others concern every call that would follow, and are raised."""
+
+Kind = Literal["success", "failure", "contrastive", "pattern"]
+
+PROMPT_OF: Mapping[Kind, str] = {
+    "success": "SuccessExtractor",
+    "failure": "FailureExtractor",
+    "contrastive": "ContrastiveExtractor",
+    "pattern": "PatternExtractor",
+}
+
+
+class Extraction(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates, or why there are none.
+
+    `code` is that of the reason, empty where all is well. `runs` are the ids of the source runs, `judgment` the id of
+    the judgment's event, `extractor` who drew them, as name and version, `tries` how many answers of a model were read.
+    """
+
+    kind: ExtractionKind
+    items: tuple[Item, ...] = ()
+    code: str = ""
+    reason: str = ""
+    runs: tuple[str, ...] = ()
+    judgment: str | None = None
+    extractor: str | None = None
+    tries: int = 0
+
+    def without(self, code: str, words: str, tries: int = 0) -> Extraction:
+        """The same with no items, and why."""
+        return msgspec.structs.replace(self, items=(), code=code, reason=_reason(code, words), tries=tries)
+
+    def holding(self, items: tuple[Item, ...], kind: ExtractionKind, left_out: str = "", tries: int = 0) -> Extraction:
+        """The same of some kind with items, and what was left out, in words."""
+        code, reason = ("left_out", _reason("left_out", left_out)) if left_out else ("", "")
+        return msgspec.structs.replace(self, kind=kind, items=items, code=code, reason=reason, tries=tries)
+
+    def event(self, id: str = "") -> MemoriesExtracted:
+        """The event that records it; with an id of its own, it can be appended again without being decided again."""
+        return MemoriesExtracted(
+            id=id,
+            kind=self.kind,
+            runs=self.runs,
+            judgment=self.judgment,
+            extractor=self.extractor,
+            heads=tuple(item.head for item in self.items),
+            candidates=tuple(item.text for item in self.items),
+            reason=self.reason,
+        )
+
+
+# ---------------------------------------------------------------- one attempt
+
+
+def extract(
+    result: Any,
+    task: str,
+    judgment: Any,
+    lms: Lms,
+    policy: SuccessFailure | None = None,
+    *,
+    domain: str | None = None,
+    tags: Sequence[str] = (),
+    rollout_id: int | None = None,
+) -> Extraction:
+    """What is learnt of one judged attempt: strategies from a success, guardrails from a failure.
+
+    Args:
+        result: the run, as `Attempt.of` takes it.
+        judgment: the verdict for learning, as `Judgment.of` takes it.
+        lms: the models of the run; the one in the role `extractor` is asked, and every call is recorded.
+        policy: how; its defaults unless given.
+        domain: id of the ontology, where the attempt doesn't say it.
+        tags: of each item.
+
+    Raises `BadInput` for a judgment that is none or that only scores, and `LmFailed` where no model could be asked
+    anything any more; whatever a model answers raises nothing.
+    """
+    rule, attempt, verdict = policy or SuccessFailure(), Attempt.of(result, task), Judgment.of(judgment)
+    work = _Work([attempt], rule, "success" if verdict.success else "failure", domain, tags, verdict.event)
+    if attempt.empty:
+        return work.blank.without("nothing_happened", "the agent took no step and gave no answer")
+    if rule.grounded and verdict.success and not verdict.learnable:
+        return work.blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
+    inputs = {
+        "task": _within(task),
+        "trajectory": format_trajectory(attempt.steps, rule.trajectory_chars) or "(no steps were recorded)",
+        "answer": _within(attempt.answer),
+        "sparql": _within(attempt.sparql),
+        "verdict": _verdict(attempt, verdict),
+    }
+    return work.asked(inputs, lms, rollout_id)
+
+
+# ---------------------------------------------------------------- several attempts at one task
+
+
+def contrastive_extract(
+    results: Iterable[Any],
+    task: str,
+    judgments: Iterable[Any],
+    lms: Lms,
+    policy: SuccessFailure | None = None,
+    *,
+    domain: str | None = None,
+    tags: Sequence[str] = (),
+    rollout_id: int | None = None,
+) -> Extraction:
+    """What the successful attempts at a task did that the failed ones didn't. Arguments and errors as of `extract`.
+
+    Attempts that can't be learnt from are left out; without a success and a failure there is nothing to compare.
+    """
+    rule = policy or SuccessFailure()
+    pairs = _learnable(results, task, judgments, rule)
+    work = _Work([attempt for attempt, _ in pairs], rule, "contrastive", domain, tags)
+    won = [pair for pair in pairs if pair[1].success]
+    lost = [pair for pair in pairs if not pair[1].success]
+    if not won or not lost:
+        return work.blank.without("nothing_to_compare", f"{len(won)} successes and {len(lost)} failures")
+    room = _room(rule, len(pairs))
+    inputs = {"task": _within(task), "successes": _several(won, room), "failures": _several(lost, room)}
+    return work.asked(inputs, lms, rollout_id)
+
+
+def extract_common_patterns(
+    results: Iterable[Any],
+    task: str,
+    judgments: Iterable[Any],
+    lms: Lms,
+    policy: SuccessFailure | None = None,
+    *,
+    domain: str | None = None,
+    tags: Sequence[str] = (),
+    rollout_id: int | None = None,
+) -> Extraction:
+    """What the successful attempts at a task have in common. Arguments and errors as of `extract`.
+
+    Failures, and attempts that can't be learnt from, are left out; there must be two others.
+    """
+    rule = policy or SuccessFailure()
+    won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].success]
+    work = _Work([attempt for attempt, _ in won], rule, "pattern", domain, tags)
+    if len(won) < 2:
+        return work.blank.without("nothing_to_compare", f"{len(won)} successes")
+    return work.asked({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms, rollout_id)
+
+
+def extract_from_rollouts(
+    results: Sequence[Any],
+    task: str,
+    judgments: Sequence[Any],
+    best: int,
+    lms: Lms,
+    policy: SuccessFailure | None = None,
+    *,
+    domain: str | None = None,
+    tags: Sequence[str] = (),
+) -> tuple[Extraction, ...]:
+    """What is learnt of rollouts of one task, by the policy's `extract_from`. Arguments and errors as of `extract`.
+
+    `best`: of the attempt at that index alone. `contrastive`: what sets successes apart from failures, where there are
+    both, then what successes share, where there are two; of the best alone, where there is neither.
+    """
+    rule = policy or SuccessFailure()
+    common: dict[str, Any] = {"domain": domain, "tags": tags}
+    if rule.extract_from == "contrastive":
+        pairs = _learnable(results, task, judgments, rule)
+        won = sum(verdict.success for _, verdict in pairs)
+        made: list[Extraction] = []
+        if 0 < won < len(pairs):
+            made.append(contrastive_extract(results, task, judgments, lms, rule, **common))
+        if won > 1:
+            made.append(extract_common_patterns(results, task, judgments, lms, rule, **common))
+        if made:
+            return tuple(made)
+    return (extract(results[best], task, judgments[best], lms, rule, **common),)
+
+
+# ---------------------------------------------------------------- what they share
+
+
+class _Work:
+    """One extraction in the making: from which attempts, of which kind, and by which policy."""
+
+    def __init__(
+        self,
+        attempts: Sequence[Attempt],
+        policy: SuccessFailure,
+        kind: Kind,
+        domain: str | None,
+        tags: Sequence[str],
+        judgment: str | None = None,
+    ) -> None:
+        self._kind: Kind = kind
+        self._policy, self._tags = policy, tags
+        known = {attempt.domain for attempt in attempts if attempt.domain}
+        self._domain = domain or (known.pop() if len(known) == 1 else None)
+        runs = tuple(attempt.run for attempt in attempts if attempt.run)
+        self.blank = Extraction(kind=kind, runs=runs, judgment=judgment, extractor=policy.label)
+
+    def asked(self, inputs: Mapping[str, str], lms: Lms, rollout_id: int | None) -> Extraction:
+        """What the model makes of it."""
+        try:
+            found = ask(
+                PROMPT_OF[self._kind],
+                inputs,
+                lms,
+                self._usable,
+                most=self._policy.items_max,
+                temperature=self._policy.temperature,
+                tries=self._policy.tries,
+                rollout_id=rollout_id,
+            )
+        except LmFailed as failure:
+            if failure.code not in PASSING:
+                raise
+            return self.blank.without("lm_failed", f"{failure.code}: {failure.message}")
+        return self._made(found)
+
+    def _usable(self, entries: list[Any]) -> Usable:
+        source: Source = self._kind
+        return usable(entries, source, domain=self._domain, tags=self._tags, most=self._policy.items_max)
+
+    def _made(self, found: Asked) -> Extraction:
+        items, flaws = found.usable.items, ", ".join(found.usable.flaws)
+        if items:
+            return self.blank.holding(items, self._kind, flaws, found.tries)
+        if not found.readable:
+            return self.blank.without("malformed", f"{found.tries} answers held no list of items", found.tries)
+        if flaws:
+            return self.blank.without("no_usable_item", flaws, found.tries)
+        return self.blank.without("nothing_worth_keeping", found.reason or "the model gave no reason", found.tries)
+
+
+def _reason(code: str, words: str) -> str:
+    return f"{code}: {one_line(words)}"[: limits.ERROR_CHARS]
+
+
+def _learnable(
+    results: Iterable[Any], task: str, judgments: Iterable[Any], policy: SuccessFailure
+) -> list[tuple[Attempt, Judgment]]:
+    """The attempts that something may be learnt from, each with its judgment. Raises `BadInput` if one has none."""
+    attempts = [Attempt.of(result, task) for result in results]
+    verdicts = [Judgment.of(judgment) for judgment in judgments]
+    if len(attempts) != len(verdicts):
+        raise BadInput(f"{len(attempts)} attempts and {len(verdicts)} judgments; give one judgment for each attempt")
+    return [
+        (attempt, verdict)
+        for attempt, verdict in zip(attempts, verdicts, strict=True)
+        if not attempt.empty and (verdict.learnable or not verdict.success or not policy.grounded)
+    ]
+
+
+def _room(policy: SuccessFailure, attempts: int) -> int:
+    """Characters for the steps of each of several attempts."""
+    return min(policy.trajectory_chars, limits.EXTRACTION_ROLLOUTS_CHARS // attempts)
+
+
+def _several(pairs: Sequence[tuple[Attempt, Judgment]], room: int) -> str:
+    return "\n\n\n".join(_described(number, *pair, room) for number, pair in enumerate(pairs, 1))
+
+
+def _described(number: int, attempt: Attempt, verdict: Judgment, room: int) -> str:
+    # Runs have ids, which are left out: what is asked must not depend on them, or it could never be replayed.
+    parts = {
+        "Verdict": _verdict(attempt, verdict),
+        "Answer": _within(attempt.answer),
+        "Query": _within(attempt.sparql),
+        "Steps": format_trajectory(attempt.steps, room),
+    }
+    return "\n".join([f"Attempt {number}", *(f"{name}:\n{text}" for name, text in parts.items() if text)])
+
+
+def _verdict(attempt: Attempt, verdict: Judgment) -> str:
+    decided = "a success" if verdict.success else "a failure"
+    because = f": {verdict.reason}" if verdict.reason else ""
+    return _within(f"How it ended: {attempt.ending}. The judge decided that it is {decided}{because}")
+
+
+def _within(text: str) -> str:
+    return clip(text.encode("utf-8", "replace").decode().strip(), limits.EXTRACTION_TEXT_CHARS)
