@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import dspy
 
 from rbank_es import limits as lim
+from rbank_es.errors import LmFailed
 from rbank_es.executors.asking import Unreadable, ask
 from rbank_es.executors.protocol import Fault, RunLimits, RunResult, Step
 from rbank_es.executors.recorder import Recorder, Shown
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from rbank_es.tools.toolbox import Toolbox
 
 SUBMIT = "SUBMIT"
+
+_FIELDS = 4
+"""What the trajectory holds of a step: thought, name of the tool, its arguments, its answer."""
 
 _INSTRUCTIONS = """{task}
 
@@ -100,7 +104,7 @@ class RecordedReAct(dspy.ReAct):
 
     def _step(self, number: int, trajectory: dict[str, Any], inputs: Mapping[str, Any]) -> Submission | None:
         index = self._recorder.next_step()
-        action = self._call_with_potential_trajectory_truncation(self._ask, trajectory, **inputs)
+        action = self._asked(trajectory, inputs)
         if isinstance(action, Unreadable):
             thought, name, arguments, code = action.reply, "", {}, ""
             turn = Turn(f"[Error] {action.reason}", fault="unreadable")
@@ -117,8 +121,17 @@ class RecordedReAct(dspy.ReAct):
         trajectory[f"observation_{number}"] = shortened(turn.output, self._output_chars)
         return turn.submission
 
-    def _ask(self, **inputs: Any) -> Any:
-        return ask(self.react, **inputs)
+    def _asked(self, trajectory: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
+        """What the model says. Where that is too long for it, the older half of the steps is forgotten."""
+        while True:
+            try:
+                return ask(self.react, **inputs, trajectory=self._format_trajectory(trajectory))
+            except LmFailed as failure:
+                if failure.code != "context_too_long" or not trajectory:
+                    raise
+            names = list(trajectory)
+            for name in names[: -(-len(names) // (2 * _FIELDS)) * _FIELDS]:
+                del trajectory[name]
 
     def _called(self, name: str, arguments: Mapping[str, Any]) -> Turn:
         """Call a tool. Whatever comes of it is for the agent."""
