@@ -69,13 +69,15 @@ def first_difference(recorded: Sequence[Event], now: Sequence[Event]) -> Differe
 
 def _in_order(events: Sequence[Event]) -> Iterator[Event]:
     """The events, with calls of sub-models that may have been made side by side in an order of their own."""
-    for side_by_side, group in groupby(events, lambda event: isinstance(event, LmCalled) and event.role == "sub"):
-        yield from sorted(group, key=_rank) if side_by_side else group
+    for _, group in groupby(events, lambda event: isinstance(event, LmCalled) and event.role == "sub"):
+        yield from sorted(group, key=_rank)
 
 
 def _rank(event: Event) -> tuple[Any, ...]:
-    # Only called on calls of sub-models; the step keeps apart what can't have been side by side.
-    return getattr(event, "step", None) or 0, str(getattr(event, "request_key", "")), getattr(event, "attempt", 0) or 0
+    """Of sub-calls what tells them apart; of all others the same, so that they stay as they are."""
+    if not isinstance(event, LmCalled) or event.role != "sub":
+        return ()
+    return event.step or 0, str(event.request_key), event.attempt or 0
 
 
 def _parted(before: Event | None, after: Event | None) -> Departure | None:

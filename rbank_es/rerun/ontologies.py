@@ -36,7 +36,8 @@ class Ontologies:
         if name is None:
             return None
         if digest is None:
-            raise CannotRerun(recording.run, f"nobody registered its ontology {name!r}, so it can't be told from others")
+            reason = f"its ontology {name!r} was never registered, so nothing tells which it was"
+            raise CannotRerun(recording.run, reason)
         known = self._sources.get((name, digest))
         return known or self._opened(self._found(name, digest, recording.run))
 

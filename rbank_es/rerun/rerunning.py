@@ -1,0 +1,209 @@
+"""One run run again, from its own events, into a bank of its own."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, CannotRerun, LoopStopped
+from rbank_es.loop.equipment import Equipment, origin
+from rbank_es.loop.one_run import NewRun, begin_runs, execute
+from rbank_es.loop.rollouts import question_of
+from rbank_es.loop.tasks import Task
+from rbank_es.rerun.comparing import Difference, first_difference
+from rbank_es.rerun.ontologies import Ontologies
+from rbank_es.rerun.recording import Recording, recording_of
+
+if TYPE_CHECKING:
+    from rbank_es.executors.protocol import Interpreters
+    from rbank_es.sparql.source import Source
+    from rbank_es.tools.toolbox import Toolbox
+
+
+class Rerun(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of running a run again: how many events were compared, and the first difference, if there is one.
+
+    `notes` say what is not compared and yet may explain a difference: another release, another ontology, erasures.
+    """
+
+    run: str
+    position: int
+    events: int
+    difference: Difference | None = None
+    notes: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+    @property
+    def identical(self) -> bool:
+        """Whether the run came out the same."""
+        return self.difference is None
+
+
+def rerun(
+    bank: Bank,
+    run: str,
+    *,
+    point: str | int | None = None,
+    ontologies: Ontologies | None = None,
+    live_sandbox: bool = False,
+    into: Path | None = None,
+) -> Rerun:
+    """Run a recorded run again and compare it event by event. Asks no model, uses no key and no network.
+
+    What it retrieves and what its tools answer is found anew; what its models said and, unless `live_sandbox`, what
+    its code came to is taken from the record. The bank is only read.
+
+    Args:
+        bank: where the run is recorded.
+        run: its id.
+        point: the point up to which the bank is looked at; None means its head.
+        ontologies: where the run's ontology is found.
+        live_sandbox: whether its code is run again, in the sandbox.
+        into: an empty directory for the bank in which it runs; a temporary one unless given.
+
+    Raises:
+        NotInBank: there is no such run.
+        CannotRerun: it can't be run again; the error says why.
+        BadOntology, BadInput: what was given can't be used.
+        SandboxUnavailable: `live_sandbox`, and there is none here.
+    """
+    began = time.perf_counter()
+    recording = recording_of(bank, run, point)
+    with ExitStack() as stack:
+        source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
+        scratch = stack.enter_context(_scratch(bank, recording, into))
+        again = stack.enter_context(_again(bank, scratch, recording, source, live_sandbox))
+        _run(again, recording)
+        events = tuple(scratch.events(after=recording.position, run=run, resolve=True))
+    return Rerun(
+        run=run,
+        position=recording.position,
+        events=len(recording.events),
+        difference=first_difference(recording.events, events),
+        notes=tuple(_notes(recording, source)),
+        duration_s=round(time.perf_counter() - began, 6),
+    )
+
+
+@contextmanager
+def _scratch(bank: Bank, recording: Recording, into: Path | None) -> Iterator[Bank]:
+    """The bank as it was before the run, to be written to."""
+    with ExitStack() as stack:
+        if into is None:
+            into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-rerun-"))) / "bank"
+            log = bank.log.copy(into, recording.position, unsafe_no_sync=True)
+        else:
+            log = bank.log.copy(into, recording.position)
+        yield stack.enter_context(Bank(log, bank.name))
+
+
+class _Again(Equipment):
+    """What a recorded run needs to be run again: its handles get the keys that they had, for prompts hold them."""
+
+    def __init__(self, *given: Any, keys: tuple[str, ...], **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._keys = iter(keys)
+
+    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
+        """See `Equipment.tools`."""
+        return super().tools(run, bank=bank, new_id=self._next_key)
+
+    def _next_key(self) -> str:
+        return next(self._keys, None) or self.bank.log.new_id()
+
+
+@contextmanager
+def _again(
+    bank: Bank, scratch: Bank, recording: Recording, source: Source | None, live_sandbox: bool
+) -> Iterator[Equipment]:
+    from rbank_es.executors.playback import recorded_keys
+    from rbank_es.lms.replaying import ReplayModel
+
+    with ExitStack() as stack:
+        try:
+            model = ReplayModel(recording.events)
+            places = stack.enter_context(_places(bank, recording, live_sandbox))
+        except CannotRerun:
+            raise
+        except BadInput as error:
+            raise CannotRerun(recording.run, str(error)) from error
+        yield stack.enter_context(
+            _Again(
+                scratch,
+                recording.settings,
+                source,
+                model_for=lambda _role, _choice: model,
+                interpreters=places,
+                keys=recorded_keys(bank, recording.run),
+            )
+        )
+
+
+@contextmanager
+def _places(bank: Bank, recording: Recording, live_sandbox: bool) -> Iterator[Interpreters | None]:
+    """Where the code of the run is run again, or played."""
+    chosen = recording.settings
+    if chosen.executor == "react":
+        yield None
+    elif live_sandbox:
+        if chosen.unsafe_local:
+            raise CannotRerun(recording.run, "its code ran without a sandbox; leave --live-sandbox out")
+        from rbank_es.executors.pool import SandboxPool
+        from rbank_es.executors.settings import SandboxSettings
+
+        with SandboxPool(1, SandboxSettings(step_time_s=chosen.step_time_s)) as pool:
+            yield pool
+    else:
+        yield _recorded(bank, recording)
+
+
+def _recorded(bank: Bank, recording: Recording) -> Interpreters:
+    from rbank_es.executors.playback import recorded_steps
+    from rbank_es.executors.recorded import RecordedInterpreter
+
+    steps = recorded_steps(bank, recording.run)
+
+    def interpreter() -> RecordedInterpreter:
+        return RecordedInterpreter(steps)
+
+    told = RecordedInterpreter.execution_instructions
+    if recording.settings.unsafe_local:
+        import dspy
+
+        told = dspy.LocalInterpreter.execution_instructions  # type: ignore[attr-defined]
+    interpreter.execution_instructions = told  # type: ignore[attr-defined]
+    return interpreter
+
+
+def _run(again: Equipment, recording: Recording) -> None:
+    """Begin and execute as a loop does. How it ends is in the events."""
+    started, chosen = recording.started, recording.settings
+    task = Task.asking(str(started.task))
+    new = NewRun(run=started.run, group=started.rollout_group, index=started.rollout_index)
+    begun = begin_runs(again, task, lambda: [new])
+    put = question_of(task.question, chosen.perturbation, started.rollout_index or 0)
+    try:
+        execute(again, task, begun.context.text, new, question=put)
+    except LoopStopped:
+        return
+
+
+def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
+    now = origin()
+    for name in ("release", "commit"):
+        was, is_ = getattr(recording.started, name), now[name]
+        if was != is_:
+            yield f"{name}: recorded {was or 'none'}, now {is_ or 'none'}"
+    ontology = source.ontology if source is not None else None
+    if ontology is not None and ontology.digest != recording.ontology_digest:
+        was, is_ = str(recording.ontology_digest)[:12], ontology.digest[:12]
+        yield f"another ontology was given: SHA-256 recorded {was}…, now {is_}…"
+    if recording.erased_since:
+        yield "texts were erased from the bank since; what the run read of them is missing now"
