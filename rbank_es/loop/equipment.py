@@ -61,18 +61,8 @@ class Equipment:
     # ---------------------------------------------------------------- before anything is recorded
 
     def check(self) -> None:
-        """Raise what every run would fail of, as far as it can be known before: a key, a script, the sandbox's parts.
-
-        Raises `LmFailed`, `BadInput`, `MissingExtra`, `SandboxUnavailable`.
-        """
-        if self._model_for is None:
-            from rbank_es.lms.lms import check_choices
-
-            check_choices(self.settings.choices)
-        if self._in_sandbox:
-            from rbank_es.executors import deno
-
-            deno.find()
+        """As `check`, of those parts that this equipment doesn't bring itself."""
+        check(self.settings, models=self._model_for is None, sandbox=self._in_sandbox)
 
     @property
     def source_id(self) -> str | None:
@@ -143,6 +133,21 @@ class Equipment:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) -> None:
+    """Raise what every run would fail of, as far as it can be known before: a key, a script, the sandbox's parts.
+
+    Nothing is sent, started or recorded. Raises `LmFailed`, `BadInput`, `MissingExtra`, `SandboxUnavailable`.
+    """
+    if models:
+        from rbank_es.lms.lms import check_choices
+
+        check_choices(settings.choices)
+    if sandbox and settings.executor != "react" and not settings.unsafe_local:
+        from rbank_es.executors import deno
+
+        deno.find()
 
 
 def registration(ontology: Ontology) -> OntologyRegistered:

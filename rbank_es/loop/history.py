@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 INTERRUPTED = "interrupted"
 """The error code of a run that something outside of it ended."""
 
+LM_FAILED = "lm_failed:"
+"""How the reason begins of an extraction that a model gave no answer for."""
+
 KEY_CHARS = 8
 
 _TYPES = frozenset(
@@ -120,7 +123,7 @@ class History:
         elif isinstance(event, MemoriesExtracted):
             self.extractions[event.id] = Extracted(event=event)
             for run in event.runs:
-                if run in self.runs:
+                if run in self.runs and not _to_be_tried_again(event):
                     self.runs[run].extractions.append(event.id)
         elif isinstance(event, MemoriesConsolidated):
             if event.extraction in self.extractions:
@@ -141,6 +144,12 @@ class History:
                 index=event.rollout_index,
             ),
         )
+
+
+def _to_be_tried_again(event: MemoriesExtracted) -> bool:
+    """Whether there was no extraction, because the model gave no answer."""
+    reason = event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
+    return reason.startswith(LM_FAILED)
 
 
 def _note(ran: Ran, event: Any) -> None:

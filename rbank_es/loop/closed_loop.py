@@ -1,0 +1,357 @@
+"""The closed loop: retrieve, run, judge, extract, consolidate; one task after the other, for order is what it studies.
+
+What is done is in the log, so a loop that was interrupted goes on where it stopped: a task that was finished, judged
+and learnt from under the same settings is not repeated. A run that was cut off is closed as failed (`interrupted`), and
+the task is run anew; a run that finished is judged, and a judged one learnt from, without being run again. At most the
+calls of the one stage that was cut off are made twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from rbank_es.errors import BadInput, JudgeFailed
+from rbank_es.loop.equipment import Equipment, check_source
+from rbank_es.loop.history import INTERRUPTED, Extracted, History, Ran, group_id, task_key
+from rbank_es.loop.learning import Learning
+from rbank_es.loop.one_run import NewRun, begin_runs, close_run, execute, is_agents_own
+from rbank_es.loop.rollouts import Rollout, Spread, best_of, question_of, side_by_side, spread_of
+from rbank_es.loop.settings import LoopSettings
+from rbank_es.loop.tasks import Task
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.sparql.source import Source
+
+How = Literal["ran", "continued", "known"]
+"""It was run now; it had been run before and was judged or learnt from now; all was there."""
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one task.
+
+    `run` is the run that counts: of several rollouts the best. `success` is the verdict for learning, `scored` that of
+    the expected answer; None where there is none. `added` and `supported` are ids of items: new ones, and those that
+    candidates landed on. Totals are of all runs of the task, those that were cut off left out. `notes` say what was
+    left undone, and why.
+    """
+
+    task: str
+    run: str
+    runs: tuple[str, ...]
+    how: How
+    outcome: str
+    scripted: bool = False
+    success: bool | None = None
+    reason: str = ""
+    scored: bool | None = None
+    score_reason: str = ""
+    candidates: int = 0
+    added: tuple[str, ...] = ()
+    supported: tuple[str, ...] = ()
+    iterations: int = 0
+    lm_calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+    answer: str = ""
+    sparql: str = ""
+    error_code: str | None = None
+    error: str | None = None
+    notes: tuple[str, ...] = ()
+    spread: Spread | None = None
+
+
+OnTask = Callable[[Task, int, int], None]
+"""Called before each task, with its number from 1 and how many there are."""
+OnResult = Callable[[TaskResult], None]
+
+
+def run_closed_loop(
+    tasks: Iterable[Task],
+    bank: Bank,
+    settings: LoopSettings,
+    source: Source | None = None,
+    *,
+    again: bool = False,
+    on_task: OnTask | None = None,
+    on_result: OnResult | None = None,
+    **parts: Any,
+) -> list[TaskResult]:
+    """Run tasks one after the other; each may use what was learnt of those before. The results, in their order.
+
+    Args:
+        tasks: with distinct ids; about the source, or about no ontology by name.
+        bank: where all is recorded, and where memories come from.
+        settings: every choice; with `rollouts` over 1, each task is run so often side by side.
+        source: what is asked.
+        again: run also the tasks that this bank has under these settings.
+        on_task: told of each task before it begins.
+        on_result: told of each result.
+        parts: of `Equipment`, for those who bring a model, an interpreter or an executor of their own.
+
+    Raises:
+        BadInput: ids that are there twice, a task about another ontology, another process with the same loop.
+        LmFailed, SandboxUnavailable, MissingExtra: every run would fail of it; nothing was recorded.
+        LoopStopped: a run failed of what the next would fail of too.
+        LogError: the bank can't be written.
+    """
+    todo = tuple(tasks)
+    twice = {task.id for task in todo if [other.id for other in todo].count(task.id) > 1}
+    if twice:
+        raise BadInput(f"there is more than one task with the id {min(twice)!r}")
+    with Equipment(bank, settings, source, **parts) as equipment:
+        check_source(todo, equipment.source_id)
+        equipment.check()
+        results: list[TaskResult] = []
+        with _alone(bank, settings.digest):
+            loop = ClosedLoop(equipment, again=again)
+            for number, task in enumerate(todo, 1):
+                if on_task is not None:
+                    on_task(task, number, len(todo))
+                results.append(loop.run(task))
+                if on_result is not None:
+                    on_result(results[-1])
+        return results
+
+
+def run_matts_parallel(
+    task: Task, bank: Bank, settings: LoopSettings, source: Source | None = None, *, k: int = 3, **parts: Any
+) -> TaskResult:
+    """Run one task `k` times side by side, judge all, select the best, and learn by comparing them.
+
+    All get the same context. See `run_closed_loop` for the rest.
+    """
+    several = msgspec.structs.replace(settings, rollouts=k)
+    return run_closed_loop([task], bank, several, source, **parts)[0]
+
+
+@contextmanager
+def _alone(bank: Bank, digest: str) -> Iterator[None]:
+    """Keep other processes from the same loop: each would close the runs of the other as cut off."""
+    path = bank.log.folder / f"loop-{digest[:16]}.lock"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            advice = "wait for it, or use other settings or another bank"
+            raise BadInput(f"another process runs this very loop in {bank.name}; {advice}") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+class ClosedLoop:
+    """A loop over one bank, task by task."""
+
+    def __init__(self, equipment: Equipment, *, again: bool = False) -> None:
+        """`again`: whatever the bank has from before this moment doesn't count as done."""
+        self.equipment = equipment
+        self.history = History(equipment.bank).catch_up()
+        self._learning = Learning(equipment)
+        self._since = self.history.position if again else 0
+        self._notes: list[str] = []
+
+    def run(self, task: Task) -> TaskResult:
+        """Take one task as far as it goes: see `run_closed_loop`."""
+        work = _Work(task, task_key(task, self.equipment.settings.digest, self.equipment.source_digest))
+        self._notes = []
+        self._close_cut_off(work)
+        before = self.history.position
+        ran_now = self._run_missing(work)
+        if not self._is_learnt(work):
+            self._judge(work)
+            self._learn(work)
+        self.history.catch_up()
+        how: How = "ran" if ran_now else "continued" if self.history.position > before else "known"
+        return self._result(work, how)
+
+    # ---------------------------------------------------------------- what is there
+
+    def _runs(self, work: _Work) -> list[Ran]:
+        """The task's runs that count: of the present attempt, in the order of their rollouts, none of them cut off."""
+        runs = [ran for ran in self._all(work) if ran.finished is not None and not ran.interrupted]
+        if self.equipment.settings.rollouts == 1:
+            own = [ran for ran in runs if _is_usable(ran)]
+            return own[-1:] or runs[-1:]
+        present = {ran.index: ran for ran in runs if ran.group == self._group(work)}
+        present |= {ran.index: ran for ran in runs if ran.group == self._group(work) and _is_usable(ran)}
+        return [present[index] for index in sorted(index for index in present if index is not None)]
+
+    def _all(self, work: _Work) -> list[Ran]:
+        return [ran for ran in self.history.catch_up().runs_of(work.task, work.key) if ran.started_seq > self._since]
+
+    def _group(self, work: _Work) -> str:
+        """Id of the present attempt with several rollouts: the last that began, else a new one."""
+        groups = dict.fromkeys(ran.group for ran in self._all(work) if ran.group is not None)
+        if groups:
+            return list(groups)[-1]
+        known = {ran.group for ran in self.history.runs_of(work.task, work.key)}
+        return group_id(work.task, work.key, len(known) + 1)
+
+    def _extractions(self, runs: Iterable[Ran]) -> list[Extracted]:
+        ids = dict.fromkeys(id for ran in runs for id in ran.extractions)
+        return [self.history.extractions[id] for id in ids]
+
+    def _is_learnt(self, work: _Work) -> bool:
+        """Whether the stages that the settings ask for were all gone through."""
+        runs, chosen = self._runs(work), self.equipment.settings
+        if chosen.extract:
+            return bool(self._extractions(runs))
+        usable = [ran for ran in runs if _is_usable(ran)]
+        judged = all(ran.judged is not None for ran in usable) or chosen.judge == "none"
+        return len(usable) == chosen.rollouts and judged
+
+    # ---------------------------------------------------------------- what was cut off
+
+    def _close_cut_off(self, work: _Work) -> None:
+        for ran in self.history.unfinished(self.history.catch_up().runs_of(work.task, work.key)):
+            close_run(self.equipment.bank, ran.run, INTERRUPTED, "the run was cut off; the task is run anew")
+        self.history.catch_up()
+
+    # ---------------------------------------------------------------- running
+
+    def _run_missing(self, work: _Work) -> bool:
+        """Run what is missing of the task; whether anything was."""
+        if self._is_learnt(work):
+            return False
+        if not self._missing(work):
+            return False
+        begun = begin_runs(self.equipment, work.task, partial(self._missing, work))
+        works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]
+        if len(works) == 1:
+            works[0](self.equipment.bank)
+        else:
+            side_by_side(self.equipment.bank, works)
+        return True
+
+    def _missing(self, work: _Work) -> list[NewRun]:
+        k = self.equipment.settings.rollouts
+        usable = [ran for ran in self._runs(work) if _is_usable(ran)]
+        every = self.history.runs_of(work.task, work.key)
+        if k == 1:
+            return [] if usable else [NewRun(run=group_id(work.task, work.key, len(every) + 1))]
+        group, there = self._group(work), {ran.index for ran in usable}
+        return [
+            NewRun(run=_rollout_id(group, index, every), group=group, index=index)
+            for index in range(k)
+            if index not in there
+        ]
+
+    def _one(self, task: Task, context: str, new: NewRun, bank: Bank) -> None:
+        """Run once; where there are several, judge at once, while the others still run."""
+        settings = self.equipment.settings
+        put = question_of(task.question, settings.perturbation, new.index or 0)
+        result = execute(self.equipment, task, context, new, question=put, bank=bank)
+        if new.index is not None and is_agents_own(result.outcome, result.error_code):
+            self._judge_one(task, result.run, new.index, bank)
+
+    # ---------------------------------------------------------------- judging and learning
+
+    def _judge(self, work: _Work) -> None:
+        """Judge and score those runs that say something about the agent and weren't yet."""
+        for ran in self._runs(work):
+            if _is_usable(ran):
+                self._judge_one(work.task, ran.run, ran.index or 0, self.equipment.bank, ran)
+
+    def _judge_one(self, task: Task, run: str, index: int, bank: Bank, known: Ran | None = None) -> None:
+        wanted = self.equipment.settings.judge != "none"
+        for needed, judging in (
+            (wanted and (known is None or known.judged is None), self._learning.judge),
+            (known is None or known.scored is None, self._learning.score),
+        ):
+            try:
+                if needed:
+                    judging(task, run, index, bank)
+            except JudgeFailed as error:
+                self._notes.append(str(error))
+
+    def _learn(self, work: _Work) -> None:
+        runs = [ran for ran in self._runs(work) if _is_usable(ran) and ran.judged is not None]
+        if self.equipment.settings.extract and runs and not self._extractions(runs):
+            self._learning.learn(work.task, [self._rollout(ran) for ran in runs])
+
+    # ---------------------------------------------------------------- the result
+
+    def _rollout(self, ran: Ran) -> Rollout:
+        end = ran.finished
+        assert end is not None  # `_runs` gives no others
+        text = self.equipment.bank.text
+        return Rollout(
+            index=ran.index or 0,
+            run=ran.run,
+            outcome=end.outcome,
+            success=ran.judged.success if ran.judged is not None else None,
+            scored=ran.scored.success if ran.scored is not None else None,
+            iterations=end.iterations or 0,
+            answer=text(end.answer) or "",
+            sparql=text(end.sparql) or "",
+        )
+
+    def _result(self, work: _Work, how: How) -> TaskResult:
+        runs = {ran.run: ran for ran in self._runs(work)}
+        rollouts = [self._rollout(ran) for ran in runs.values()]
+        best = best_of(rollouts)
+        ran, text = runs[best.run], self.equipment.bank.text
+        end = ran.finished
+        assert end is not None
+        costs = [each.cost_usd for each in runs.values() if each.cost_usd is not None]
+        return TaskResult(
+            task=work.task.id,
+            run=best.run,
+            runs=tuple(runs),
+            how=how,
+            outcome=best.outcome,
+            scripted=self.equipment.settings.scripted,
+            success=best.success,
+            reason=(text(ran.judged.reason) or "") if ran.judged is not None else "",
+            scored=best.scored,
+            score_reason=(text(ran.scored.reason) or "") if ran.scored is not None else "",
+            iterations=best.iterations,
+            lm_calls=sum(each.lm_calls for each in runs.values()),
+            tokens_in=sum(each.tokens_in for each in runs.values()),
+            tokens_out=sum(each.tokens_out for each in runs.values()),
+            cost_usd=sum(costs) if costs else None,
+            answer=best.answer,
+            sparql=best.sparql,
+            error_code=end.error_code,
+            error=text(end.error),
+            notes=tuple(self._notes),
+            spread=spread_of(rollouts) if len(rollouts) > 1 else None,
+            **self._learnt(runs.values()),
+        )
+
+    def _learnt(self, runs: Iterable[Ran]) -> dict[str, Any]:
+        extractions = self._extractions(runs)
+        decisions = [decision for each in extractions if each.decided for decision in each.decided.decisions]
+        return {
+            "candidates": sum(len(each.event.heads) for each in extractions),
+            "added": tuple(each.item for each in decisions if each.action not in ("skip", "discard")),
+            "supported": tuple(target for each in decisions if each.action == "skip" for target in each.targets),
+        }
+
+
+class _Work(msgspec.Struct, frozen=True):
+    """A task, and the key under which the log has it."""
+
+    task: Task
+    key: str
+
+
+def _is_usable(ran: Ran) -> bool:
+    """Whether the run says something about the agent."""
+    return ran.finished is not None and is_agents_own(ran.finished.outcome, ran.finished.error_code)
+
+
+def _rollout_id(group: str, index: int, runs: Sequence[Ran]) -> str:
+    """Id of a new run of a rollout; a later one of the same rollout is numbered."""
+    tried = sum(ran.group == group and ran.index == index for ran in runs)
+    return f"{group}.r{index}" + (f"-{tried + 1}" if tried else "")

@@ -1,0 +1,325 @@
+"""The closed loop: what a bank learns task by task, and that it goes on where it was interrupted, wherever that was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, LmFailed, LoopStopped
+from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, OntologyRegistered, RunFinished, RunStarted
+from rbank_es.lms.choices import LmChoice
+from rbank_es.loop.closed_loop import run_closed_loop
+from rbank_es.loop.tasks import Task
+from tests.executors.sandboxes import require_dspy
+from tests.loop.loops import (
+    SCRIPT,
+    TASKS,
+    CutOff,
+    cut_off,
+    learnt,
+    local,
+    looped,
+    quick,
+    scripted,
+    source,
+    summary,
+    told,
+)
+
+require_dspy()
+
+Kind = TypeVar("Kind")
+
+
+def of_type(bank: Bank, kind: type[Kind]) -> list[Kind]:
+    return [event for event in bank.events(resolve=True) if isinstance(event, kind)]
+
+
+# ---------------------------------------------------------------- what it does
+
+
+def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
+    """The first task fails and teaches a guardrail; the second gets it in its context, and succeeds."""
+    with quick(tmp_path / "bank") as bank:
+        first, second = looped(bank, scripted(tmp_path))
+        assert (first.success, first.scored, first.how) == (False, False, "ran")
+        assert (second.success, second.scored) == (True, True)
+        [guardrail] = first.added
+        contexts = of_type(bank, ContextBuilt)
+        assert contexts[0].items == () and contexts[1].items == (guardrail,)
+        assert learnt(bank)["A tower's height is not the light's"] == ("failure", 1)
+        assert learnt(bank)["Ask for the focal height of a light by its name"] == ("success", 1)
+        bank.verify(retrievals=True)
+
+
+def test_a_run_says_how_it_was_made(tmp_path: Path) -> None:
+    """Layers, budgets, mode, executor, model, release, digest; that a script stood in; the ontology, once."""
+    settings = scripted(tmp_path, layers=("L0", "L1", "L2"), budgets={"L1": 300}, mode="both", iterations=5)
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, settings)
+        started = of_type(bank, RunStarted)[0]
+        assert started.layers == ("L0", "L1", "L2") and started.budgets["L1"] == 300 and started.budgets["L0"] == 600
+        assert (started.mode, started.executor, started.iterations_max) == ("both", "scratchpad", 5)
+        assert (started.model, started.scripted, started.ontology) == ("script:script", True, "lights")
+        assert started.config_digest == settings.digest and started.release and started.task == TASKS[0].question
+        [registered] = of_type(bank, OntologyRegistered)
+        assert registered.ontology == "lights" and registered.triples == 600
+
+
+def test_what_tools_proposed_in_a_success_becomes_an_item_and_in_a_failure_does_not(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path))
+        proposed = [event for event in of_type(bank, MemoriesExtracted) if event.extractor == "proposals-1"]
+        assert [len(event.heads) for event in proposed] == [0, 1]
+        assert isinstance(proposed[0].reason, str) and proposed[0].reason.startswith("judged_a_failure")
+
+
+def test_without_extracting_it_only_judges_and_without_judging_it_only_runs(tmp_path: Path) -> None:
+    with quick(tmp_path / "one") as bank:
+        [result] = looped(bank, scripted(tmp_path, extract=False), TASKS[:1])
+        assert result.success is False and of_type(bank, MemoriesExtracted) == []
+    with quick(tmp_path / "other") as bank:
+        [result] = looped(bank, scripted(tmp_path, extract=False, judge="none"), TASKS[:1])
+        assert result.success is None and result.scored is False
+        assert {event.role for event in of_type(bank, LmCalled)} == {"agent"}
+
+
+def test_the_right_answer_teaches_only_where_that_is_chosen(tmp_path: Path) -> None:
+    """Supervised, the gold check decides for learning as well, and no model is asked."""
+    with quick(tmp_path / "bank") as bank:
+        [result] = looped(bank, scripted(tmp_path, supervised=True), TASKS[:1])
+        assert result.success is False and "right one" in result.reason
+        assert "judge" not in {event.role for event in of_type(bank, LmCalled)}
+
+
+def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
+    """Its words can't be read, three times: no verdict, no extraction; the loop goes on, and says so."""
+    broken = SCRIPT.replace(
+        'fields = { success = false, reason = "That is the height of the building." }',
+        'text = "hm"\n[[task.judge]]\ntext = "hm"\n[[task.judge]]\ntext = "hm"',
+    ).replace('expects = ["Use lt:focalHeight for heights"]', "")
+    with quick(tmp_path / "bank") as bank:
+        first, second = looped(bank, scripted(tmp_path, broken))
+        assert first.success is None and first.scored is False and first.candidates == 0
+        assert any("no verdict" in note for note in first.notes)
+        assert second.success is True and second.added
+        assert {run for event in of_type(bank, MemoriesExtracted) for run in event.runs} == {second.run}
+
+
+# ---------------------------------------------------------------- not twice
+
+
+def test_a_task_that_is_done_is_not_repeated(tmp_path: Path) -> None:
+    """Nothing is appended, and the results are those of the first time."""
+    with quick(tmp_path / "bank") as bank:
+        first = looped(bank, scripted(tmp_path))
+        position = bank.position
+        again = looped(bank, scripted(tmp_path))
+        assert bank.position == position and [each.how for each in again] == ["known", "known"]
+        assert [msgspec.structs.replace(each, how="ran") for each in again] == first
+
+
+def test_a_task_is_repeated_when_asked_for_or_under_other_settings_or_in_other_words(tmp_path: Path) -> None:
+    free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
+    settings = scripted(tmp_path, free)
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, settings, TASKS[:1])
+        [again] = looped(bank, settings, TASKS[:1], again=True)
+        [other] = looped(bank, scripted(tmp_path, free, iterations=9), TASKS[:1])
+        [reworded] = looped(bank, settings, [msgspec.structs.replace(TASKS[0], question="And how high is it?")])
+        assert [again.how, other.how, reworded.how] == ["ran"] * 3
+        assert len({event.run for event in of_type(bank, RunStarted)}) == 4
+        assert again.run.endswith("-2")
+
+
+def test_the_same_extraction_twice_adds_nothing(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        [first] = looped(bank, scripted(tmp_path), TASKS[:1])
+        [again] = looped(bank, scripted(tmp_path), TASKS[:1], again=True)
+        assert again.added == () and again.supported == first.added
+        assert learnt(bank)["A tower's height is not the light's"] == ("failure", 2)
+
+
+# ---------------------------------------------------------------- interrupted anywhere
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, list[object], dict[str, object], list[object]]:
+    """A loop that nobody interrupts: its groups, results, items, and what its bank tells."""
+    place = tmp_path_factory.mktemp("whole")
+    with quick(place / "bank") as bank:
+        counted = cut_off(bank, 10_000)
+        results = looped(counted, scripted(place))
+        return counted.log.count, [*summary(results)], {**learnt(bank)}, [*told(bank)]  # type: ignore[attr-defined]
+
+
+GROUPS = 20
+"""Groups of the loop of these tests; a test says so if that is no longer true."""
+
+
+def test_the_loop_of_these_tests_has_as_many_groups_as_they_cut_it_at(
+    whole: tuple[int, list[object], dict[str, object], list[object]],
+) -> None:
+    assert whole[0] == GROUPS
+
+
+@pytest.mark.parametrize("dead", [True, False], ids=["killed", "interrupted"])
+@pytest.mark.parametrize("after", range(1, GROUPS + 1))
+def test_a_loop_that_is_resumed_leaves_the_bank_that_it_would_have_left(
+    tmp_path: Path, whole: tuple[int, list[object], dict[str, object], list[object]], after: int, dead: bool
+) -> None:
+    """Cut off after each group: by a kill, after which nothing is written; by Ctrl-C, which still closes the run."""
+    settings, place = scripted(tmp_path), tmp_path / "bank"
+    error: Callable[[], BaseException] = CutOff if dead else KeyboardInterrupt
+    with quick(place) as bank, pytest.raises(error):  # type: ignore[arg-type]
+        looped(cut_off(bank, after, error, dead=dead), settings)
+    with Bank.open(place) as bank:
+        bank.verify()
+        results = looped(bank, settings)
+        bank.verify(retrievals=True)
+        assert summary(results) == whole[1]
+        assert learnt(bank) == whole[2]
+        assert told(bank) == whole[3]
+        ended = [event.run for event in of_type(bank, RunFinished)]
+        assert len(ended) == len(set(ended)) == len(of_type(bank, RunStarted))
+
+
+def test_a_run_that_was_judged_is_learnt_from_without_being_run_again(tmp_path: Path) -> None:
+    """Only the extractor is asked after the cut."""
+    settings, place = scripted(tmp_path), tmp_path / "bank"
+    with quick(place) as bank:
+        looped(bank, msgspec.structs.replace(settings, extract=False), TASKS[:1])
+    with quick(tmp_path / "cut") as bank, pytest.raises(CutOff):
+        looped(cut_off(bank, 9), settings, TASKS[:1])
+    with Bank.open(tmp_path / "cut") as bank:
+        before = bank.position
+        assert len(of_type(bank, RunFinished)) == 1
+        [result] = looped(bank, settings, TASKS[:1])
+        asked = [event.role for event in bank.events(after=before) if isinstance(event, LmCalled)]
+        assert result.how == "continued" and "agent" not in asked and result.candidates == 1
+
+
+# ---------------------------------------------------------------- what stops it, and what doesn't
+
+
+def test_a_run_that_fails_of_what_all_would_fail_of_stops_the_loop(tmp_path: Path) -> None:
+    """A script that reality departs from: the run is closed, and no other is begun; mended, it goes on."""
+    settings = scripted(tmp_path, SCRIPT.replace("Use lt:focalHeight for heights", "What is not there"))
+    with quick(tmp_path / "bank") as bank:
+        with pytest.raises(LoopStopped, match="script_mismatch.*goes on from here") as caught:
+            looped(bank, settings)
+        assert caught.value.code == "script_mismatch" and caught.value.run.startswith("again-")
+        ends = of_type(bank, RunFinished)
+        assert [end.error_code for end in ends] == [None, "script_mismatch"]
+        bank.verify(retrievals=True)
+        results = looped(bank, scripted(tmp_path))
+        assert [each.how for each in results] == ["known", "ran"] and results[1].success
+
+
+def test_a_failure_that_may_pass_says_nothing_of_the_agent(tmp_path: Path) -> None:
+    """A model that is too slow once: the run failed and nobody judges it; the next is run; resumed, it is run anew."""
+    turn = '[[task.agent]]\nerror = "timeout"\n\n[[task.agent]]\nreasoning = "The tower'
+    slow = SCRIPT.replace('[[task.agent]]\nreasoning = "The tower', turn)
+    free = slow.replace('expects = ["Use lt:focalHeight for heights"]', "")
+    with quick(tmp_path / "bank") as bank:
+        first, second = looped(bank, scripted(tmp_path, free))
+        assert (first.outcome, first.error_code, first.success, first.candidates) == ("failed", "timeout", None, 0)
+        assert second.success
+        resumed = looped(bank, scripted(tmp_path, free.replace('[[task.agent]]\nerror = "timeout"\n', "")))
+        assert [each.how for each in resumed] == ["ran", "known"] and resumed[0].success is False
+
+
+def test_an_unusable_model_is_told_before_anything_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    settings = msgspec.structs.replace(scripted(tmp_path), lm=LmChoice(model="openai/gpt-4.1-mini"))
+    with quick(tmp_path / "bank") as bank:
+        before = bank.position
+        with pytest.raises(LmFailed, match="OPENAI_API_KEY"):
+            looped(bank, settings)
+        with pytest.raises(BadInput, match="can't be read"):
+            looped(bank, msgspec.structs.replace(settings, lm=LmChoice(model=f"script:{tmp_path}/none.toml")))
+        assert bank.position == before
+
+
+def test_tasks_that_can_not_be_told_apart_or_are_about_something_else_are_refused(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        before = bank.position
+        with pytest.raises(BadInput, match="more than one task"):
+            looped(bank, scripted(tmp_path), [TASKS[0], TASKS[0]])
+        with pytest.raises(BadInput, match="about kilns"):
+            looped(bank, scripted(tmp_path), [Task(id="a", question="?", ontology="kilns")])
+        assert bank.position == before and looped(bank, scripted(tmp_path), []) == []
+
+
+def test_one_loop_at_a_time_under_the_same_settings(tmp_path: Path) -> None:
+    """Two processes would each take the other's run for one that was cut off."""
+    settings, refusals = scripted(tmp_path), []
+
+    def on_task(*_: object) -> None:
+        code = (
+            "import fcntl, os, sys; fd = os.open(sys.argv[1], os.O_RDWR)\n"
+            "try: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+            "except BlockingIOError: sys.exit(3)"
+        )
+        lock = tmp_path / "bank" / "derived" / f"loop-{settings.digest[:16]}.lock"
+        refusals.append(subprocess.run([sys.executable, "-c", code, str(lock)], check=False).returncode)
+        with Bank.open(tmp_path / "bank") as other, pytest.raises(BadInput, match="another process"):
+            looped(other, settings, TASKS[:1])
+
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, settings, TASKS[:1], on_task=on_task)
+    assert refusals == [3]
+
+
+def test_no_key_gets_into_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from the environment, though the model says it."""
+    secret = "verysecretvalue-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    leaky = SCRIPT.replace("That is the height of the building.", f"The key is {secret}.")
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, leaky))
+        assert of_type(bank, LmCalled)
+    for path in (tmp_path / "bank").rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+
+
+def test_the_agents_process_gets_no_commit_where_the_code_is_no_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rbank_es.loop import equipment
+
+    equipment._commit.cache_clear()
+    monkeypatch.setenv("PATH", os.devnull)
+    assert equipment._commit() is None
+    equipment._commit.cache_clear()
+
+
+def test_a_loop_may_ask_nothing(tmp_path: Path) -> None:
+    """Without a source there are no query tools, no sense card and no grounding; the rest is the same."""
+    plain = """\
+[[task]]
+id = "*"
+[[task.agent]]
+reasoning = "I know."
+code = "SUBMIT(answer='four')"
+[[task.judge]]
+fields = { success = true, reason = "It is." }
+[[task.extractor]]
+fields = { memory_items = [], why_none = "nothing new" }
+"""
+    with quick(tmp_path / "bank") as bank:
+        [result] = run_closed_loop(
+            [Task(id="sum", question="What is two and two?")], bank, scripted(tmp_path, plain), interpreters=local
+        )
+        assert (result.answer, result.candidates) == ("four", 0)
+        assert of_type(bank, OntologyRegistered) == []
+    assert source().id == "lights"
