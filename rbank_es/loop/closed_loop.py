@@ -167,9 +167,8 @@ class ClosedLoop:
         self._close_cut_off(work)
         before = self.history.position
         ran_now = self._run_missing(work)
-        if not self._is_learnt(work):
-            self._judge(work)
-            self._learn(work)
+        self._judge(work)
+        self._learn(work)
         self.history.catch_up()
         how: How = "ran" if ran_now else "continued" if self.history.position > before else "known"
         return self._result(work, how)
@@ -201,15 +200,6 @@ class ClosedLoop:
         ids = dict.fromkeys(id for ran in runs for id in ran.extractions)
         return [self.history.extractions[id] for id in ids]
 
-    def _is_learnt(self, work: _Work) -> bool:
-        """Whether the stages that the settings ask for were all gone through."""
-        runs, chosen = self._runs(work), self.equipment.settings
-        if chosen.extract:
-            return bool(self._extractions(runs))
-        usable = [ran for ran in runs if _is_usable(ran)]
-        judged = all(ran.judged is not None for ran in usable) or chosen.judge == "none"
-        return len(usable) == chosen.rollouts and judged
-
     # ---------------------------------------------------------------- what was cut off
 
     def _close_cut_off(self, work: _Work) -> None:
@@ -220,10 +210,8 @@ class ClosedLoop:
     # ---------------------------------------------------------------- running
 
     def _run_missing(self, work: _Work) -> bool:
-        """Run what is missing of the task; whether anything was."""
-        if self._is_learnt(work):
-            return False
-        if not self._missing(work):
+        """Run what is missing of a task that nothing was learnt of yet; whether anything was."""
+        if self._extractions(self._runs(work)) or not self._missing(work):
             return False
         begun = begin_runs(self.equipment, work.task, partial(self._missing, work))
         works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]

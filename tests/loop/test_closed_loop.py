@@ -161,7 +161,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, list[object], 
         return counted.log.count, [*summary(results)], {**learnt(bank)}, [*told(bank)]  # type: ignore[attr-defined]
 
 
-GROUPS = 20
+GROUPS = 22
 """Groups of the loop of these tests; a test says so if that is no longer true."""
 
 
@@ -212,7 +212,7 @@ def test_a_run_that_was_judged_is_learnt_from_without_being_run_again(tmp_path: 
 
 def test_a_run_that_fails_of_what_all_would_fail_of_stops_the_loop(tmp_path: Path) -> None:
     """A script that reality departs from: the run is closed, and no other is begun; mended, it goes on."""
-    settings = scripted(tmp_path, SCRIPT.replace("Use lt:focalHeight for heights", "What is not there"))
+    settings = scripted(tmp_path, SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))
     with quick(tmp_path / "bank") as bank:
         with pytest.raises(LoopStopped, match="script_mismatch.*goes on from here") as caught:
             looped(bank, settings)
@@ -310,7 +310,7 @@ def test_a_loop_may_ask_nothing(tmp_path: Path) -> None:
 id = "*"
 [[task.agent]]
 reasoning = "I know."
-code = "SUBMIT(answer='four')"
+code = "SUBMIT(answer='four', sparql='', evidence={})"
 [[task.judge]]
 fields = { success = true, reason = "It is." }
 [[task.extractor]]
