@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rbank_es.errors import JudgeFailed
 from rbank_es.judging import patterns
 from rbank_es.judging.evidence import Evidence, gather
 from rbank_es.judging.grounding import Grounding, ground
@@ -53,7 +54,7 @@ def judge_by_checks(
     """The verdict of the checks alone: a success is a run against which nothing speaks.
 
     Without a source, only the run's own events and the query's text are looked at. `grounding` says whether terms are
-    looked up; it needs a source. Pure, given what the source answers.
+    looked up; it needs a source. Pure, given what the source answers. Raises as `check` does.
     """
     findings, terms = check(outcome, source, grounding=grounding)
     failing = [finding for finding in findings if finding.fails]
@@ -76,8 +77,11 @@ def check(
 ) -> tuple[list[Finding], Grounding | None]:
     """What the checks find, in order of `CODES`, and which terms exist, where they were looked up.
 
-    A run that did not converge is not looked at further; nor is a query that has no answer.
+    A run that did not converge is not looked at further; nor is a query that has no answer. Raises `JudgeFailed` where
+    a run converged, and what it submitted is not known.
     """
+    if outcome.converged and not outcome.recorded:
+        raise JudgeFailed(JUDGE, "what the run submitted was not recorded, or was erased")
     ended = _ended(outcome)
     if ended is not None:
         return [ended], None

@@ -34,7 +34,8 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A run as a judge sees it. Make it of a bank's events with `outcome_of`, or by hand.
 
     `queries` are those that the run had answered, in order; None where nobody knows, as with imported runs. `looked`
-    names the tools, other than queries, that told it something of the data.
+    names the tools, other than queries, that told it something of the data. `recorded` is False where what the run
+    submitted is not known: an import brought only its size, or it was erased.
     """
 
     task: str
@@ -47,6 +48,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     queries: tuple[QueryRun, ...] | None = None
     looked: tuple[str, ...] = ()
+    recorded: bool = True
 
     @property
     def converged(self) -> bool:
@@ -107,7 +109,18 @@ def _end(bank: Bank, finished: RunFinished | None) -> dict[str, Any]:
         "sparql": bank.text(finished.sparql) or "",
         "evidence": bank.text(finished.evidence) or "",
         "error": bank.text(finished.error) or finished.error_code or "",
+        "recorded": _is_recorded(bank, finished),
     }
+
+
+def _is_recorded(bank: Bank, finished: RunFinished) -> bool:
+    """Whether what was submitted is there. A run that submitted nothing, and says so, hides nothing."""
+    submitted = [text for text in (finished.answer, finished.sparql) if text is not None]
+    words = [bank.text(text) for text in submitted]
+    if finished.outcome != "submitted":
+        return True
+    silent = bool(finished.answer_chars) or finished.occurred_at is not None or finished.extra is not None
+    return None not in words and (any(words) or not silent)
 
 
 def _imported(started: RunStarted | None, finished: RunFinished | None) -> bool:
@@ -116,24 +129,25 @@ def _imported(started: RunStarted | None, finished: RunFinished | None) -> bool:
 
 
 def _queries(bank: Bank, events: Iterable[Event], *, imported: bool) -> tuple[QueryRun, ...] | None:
+    """The queries of a run; None where one of them is not known whole, or the run may have had others."""
     made = [event for event in events if isinstance(event, ToolCalled) and event.tool in QUERY_TOOLS]
-    whole = [call for call in made if "arguments" not in call.previews]
-    if imported and not whole:
+    arguments = [_arguments(bank, call) for call in made]
+    if (imported and not made) or None in arguments:
         return None
-    runs = [_query_run(bank, call) for call in whole]
-    return tuple(run for run in runs if run is not None)
+    return tuple(
+        QueryRun(query=given["query"], answer=_answer(bank, call), error_code=call.error_code)
+        for call, given in zip(made, arguments, strict=True)
+        if given and isinstance(given.get("query"), str) and given.get("explain") is not True
+    )
 
 
-def _query_run(bank: Bank, call: ToolCalled) -> QueryRun | None:
-    """The query of a call and its answer; None where it was only explained, or its words are gone."""
+def _arguments(bank: Bank, call: ToolCalled) -> dict[str, Any] | None:
+    """The arguments of a call; None where they were not recorded, only begun, or erased."""
+    text = bank.text(call.arguments) if "arguments" not in call.previews else None
     try:
-        arguments: Any = msgspec.json.decode(bank.text(call.arguments) or "null")
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else None
     except msgspec.DecodeError:
         return None
-    query = arguments.get("query") if isinstance(arguments, dict) else None
-    if not isinstance(query, str) or arguments.get("explain") is True:
-        return None
-    return QueryRun(query=query, answer=_answer(bank, call), error_code=call.error_code)
 
 
 def _answer(bank: Bank, call: ToolCalled) -> Answer | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.errors import NotInBank
+from rbank_es.errors import JudgeFailed, NotInBank
 from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.outcome import QueryRun, RunOutcome, outcome_of
@@ -86,8 +86,50 @@ def test_of_an_imported_run_nobody_knows_what_was_asked(bank: Bank) -> None:
     assert judge_by_checks(seen).success
 
 
+@pytest.mark.parametrize("more", [{"arguments": None}, {"previews": ("arguments",)}, {"arguments": "{cut"}])
+def test_where_one_query_is_not_known_nobody_knows_them_all(bank: Bank, more: dict[str, Any]) -> None:
+    unknown = ToolCalled(**{"run": "r", "tool": "sparql_query", "arguments": '{"query": "ASK {}"}'} | more)
+    seen = outcome(bank, call(), unknown, finished())
+    assert seen.queries is None
+    assert judge_by_checks(seen).success
+
+
+def test_of_a_run_whose_query_was_erased_nobody_knows_it(bank: Bank) -> None:
+    seen = outcome(bank, call(query=QUERY + " # and a few words more"), finished())
+    assert seen.queries is not None
+    [event] = bank.events(types={"tool_called"})
+    bank.erase(event=event.seq)
+    assert outcome_of(bank, "r").queries is None
+
+
 def test_of_a_run_of_ones_own_it_is_known_that_nothing_was_asked(bank: Bank) -> None:
     assert outcome(bank, finished()).queries == ()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"answer": None, "sparql": None, "answer_chars": 120},
+        {"answer": None, "sparql": None, "occurred_at": "2026-01-01T00:00:00.000000Z"},
+    ],
+)
+def test_a_run_whose_submission_is_not_known_gets_no_verdict(bank: Bank, end: dict[str, Any]) -> None:
+    seen = outcome(bank, finished(**end))
+    assert not seen.recorded
+    with pytest.raises(JudgeFailed, match="not recorded"):
+        judge_by_checks(seen)
+
+
+def test_a_run_whose_submission_was_erased_gets_no_verdict(bank: Bank) -> None:
+    outcome(bank, finished(answer="some words of an answer"))
+    [event] = bank.events(types={"run_finished"})
+    bank.erase(event=event.seq)
+    with pytest.raises(JudgeFailed, match="erased"):
+        judge_by_checks(outcome_of(bank, "r"))
+
+
+def test_a_run_that_submitted_nothing_hides_nothing(bank: Bank) -> None:
+    assert not judge_by_checks(outcome(bank, finished(answer="", sparql=None))).success
 
 
 def test_an_unknown_run_is_told(bank: Bank) -> None:

@@ -1,0 +1,120 @@
+"""`rbank-es judge`: measuring a judge, and judging a run of a bank."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.events import RunFinished, RunJudged, RunStarted
+from tests.cli_runner import digest_of, fails, run
+
+QUERY = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
+CASES = [
+    {"id": "right", "query": "Which lighthouses?", "agent_sparql": QUERY, "expert_verdict": True},
+    {
+        "id": "wrong",
+        "query": "Which lighthouses are lit?",
+        "agent_sparql": QUERY,
+        "expected_sparql": "SELECT ?l WHERE { ?l a lt:Lighthouse ; lt:status lt:Lit }",
+        "expert_verdict": False,
+        "expert_reason": "Some are dark.",
+    },
+]
+SCRIPT = """
+[[task]]
+id = "right"
+[[task.judge]]
+expects = ["Which lighthouses?"]
+fields = { success = true, reason = "They are." }
+
+[[task]]
+id = "wrong"
+[[task.judge]]
+text = "hm"
+[[task.judge]]
+expects = ["problem"]
+fields = { success = false, reason = "Some are dark." }
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "cases.json").write_text(json.dumps(CASES))
+    (tmp_path / "judge.toml").write_text(SCRIPT)
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        bank.append(
+            [RunStarted(run="r", task="Which lighthouses?"), RunFinished(run="r", outcome="submitted", sparql=QUERY)]
+        )
+        bank.append([RunStarted(run="stopped", task="Which?"), RunFinished(run="stopped", outcome="forced_at_limit")])
+    return tmp_path
+
+
+def judgments(place: Path) -> list[RunJudged]:
+    with Bank.open(place / "bank") as bank:
+        return [event for event in bank.events() if isinstance(event, RunJudged)]
+
+
+def test_the_checks_are_measured_without_anything_else(place: Path) -> None:
+    told = run("judge", "calibrate", "--cases", "cases.json", "--json", cwd=place).json
+    assert (told["judge"], told["cases"], told["accuracy"], told["recall"]) == ("checks", 2, 0.5, 1.0)
+    assert [each["id"] for each in told["disagreements"]] == ["wrong"]
+
+
+def test_people_see_the_figures_and_both_reasons(place: Path) -> None:
+    out = run("judge", "calibrate", "--cases", "cases.json", cwd=place).out
+    assert "accuracy   0.50" in out and "kappa      0.00" in out
+    assert "expert  failure: Some are dark." in out
+    assert "disagreements (1)" in out
+
+
+def test_the_right_query_is_run_on_the_ontology(place: Path) -> None:
+    told = run(
+        "judge", "calibrate", "--cases", "cases.json", "--judge", "gold", "--ont", "lights", "--json", cwd=place
+    ).json
+    assert told["verdicts"] == {"wrong": False}
+    assert told["unjudged"] == [{"id": "right", "why": "the case has no expected_sparql"}]
+
+
+def test_a_model_is_measured_and_no_bank_is_written_to(place: Path) -> None:
+    before = digest_of(place / "bank")
+    arguments = ("--judge", "lm", "--lm", "script:judge.toml", "--bank", "./bank", "--json")
+    told = run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).json
+    assert told["accuracy"] == 1.0
+    assert before and digest_of(place / "bank") == before
+
+
+def test_a_run_is_judged_and_the_verdict_recorded(place: Path) -> None:
+    told = run("judge", "run", "./bank", "r", "--ont", "lights", "--json", cwd=place).json
+    [event] = judgments(place)
+    assert (told["success"], told["position"]) == (event.success, event.seq) == (False, event.seq)
+    assert "query_not_run" in event.reason
+    assert (event.run, event.purpose, event.judge) == ("r", "learning", "checks")
+
+
+def test_a_run_is_scored_by_the_right_query(place: Path) -> None:
+    out = run("judge", "run", "./bank", "r", "--ont", "lights", "--gold", QUERY, "--purpose", "scoring", cwd=place).out
+    assert out.startswith("success\n") and "9 rows" in out
+    [event] = judgments(place)
+    assert (event.success, event.purpose, event.judge) == (True, "scoring", "gold")
+
+
+def test_a_dry_run_writes_no_verdict(place: Path) -> None:
+    out = run("judge", "run", "./bank", "stopped", "--dry-run", cwd=place).out
+    assert out.startswith("failure\n") and "did not converge" in out
+    assert judgments(place) == []
+
+
+def test_what_can_not_be_judged_is_refused(place: Path) -> None:
+    assert "nobody" in fails("judge", "run", "./bank", "nobody", cwd=place)
+    assert "--judge-lm" in fails("judge", "run", "./bank", "r", "--policy", "lm", cwd=place)
+    assert "can't be read" in fails("judge", "calibrate", "--cases", "none.json", cwd=place)
+    assert "needs --lm" in fails("judge", "calibrate", "--cases", "cases.json", "--judge", "lm", cwd=place)
+    mixed = ("--ont", "lights", "--void", "void.ttl")
+    assert "one source" in fails("judge", "calibrate", "--cases", "cases.json", *mixed, cwd=place)
+
+
+def test_a_point_in_time_is_no_place_to_write_to(place: Path) -> None:
+    assert "whole bank" in fails("judge", "run", "./bank@1", "r", cwd=place)
