@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "replay": ("replay:replay", "Fold the log to a point in time; print what the bank was then."),
         "project": ("project:project", "Bring the read models up to date, once or continuously."),
         "verify": ("verify:verify", "Prove that nothing was changed, cut or reordered."),
+        "rerun": ("rerun:rerun", "Run recorded runs again, with no model, and compare them event by event."),
         "export": ("transfer:export_bank", "Write a bank as items, trajectories, events or provenance."),
         "schema": ("schema:schema", "The JSON Schema of the events."),
     },

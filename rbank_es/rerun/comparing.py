@@ -17,8 +17,9 @@ from rbank_es.events.codec import ENVELOPE
 from rbank_es.lms.replaying import Departure, departure
 from rbank_es.rerun.hints import hint_for
 
-LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "request_key"}
-"""Fields that are not compared. The key of a request is a digest of it, and the request itself is compared."""
+LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "request_key", "judgment", "extraction"}
+"""Fields that are not compared. The key of a request is a digest of it, and the request itself is compared; `judgment`
+and `extraction` are ids of events."""
 
 JSON_FIELDS = frozenset({"arguments", "request", "response", "evidence", "note", "extra", "result"})
 """Texts that hold JSON, in which a difference has a path."""

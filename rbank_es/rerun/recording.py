@@ -8,23 +8,34 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es.errors import BadInput, CannotRerun, NotInBank
-from rbank_es.events import Erased, Event, OntologyRegistered, RunFinished, RunStarted, StepTaken, type_of
+from rbank_es.events import Erased, Event, OntologyRegistered, RunFinished, RunStarted, type_of
 from rbank_es.events.codec import texts_of
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.rerun.aftermath import aftermath_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 
+SURROUNDINGS = frozenset(
+    {"interrupted", "not_recorded", "sandbox_failed", "no_dspy", "wrong_dspy", "no_deno", "wrong_deno", "cold",
+     "no_cache", "broken"}
+)  # fmt: skip
+"""Codes of failures that came from outside: who interrupted it, the disk, the sandbox's own parts."""
+
+
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """One run as it was recorded, texts in place.
 
-    `position` is that of the bank just before the run; `ontology_digest` what the bank knew then of its ontology.
+    `position` is that of the bank just before the run; `events` those of the run itself, to its end; `aftermath` those
+    with which it was judged and learnt from; `ontology_digest` what the bank knew then of its ontology.
     """
 
     position: int
     started: RunStarted
+    ended: RunFinished
     events: tuple[Event, ...]
+    aftermath: tuple[Event, ...] = ()
     settings: LoopSettings
     ontology_digest: str | None = None
     erased_since: bool = False
@@ -34,6 +45,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     def run(self) -> str:
         """Id of the run."""
         return self.started.run
+
+    @property
+    def whole(self) -> tuple[Event, ...]:
+        """The events of the run, and of what was made of it."""
+        return self.events + self.aftermath
 
 
 def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
@@ -52,14 +68,17 @@ def recording_of(bank: Bank, run: str, point: str | int | None = None) -> Record
     if first is None:
         raise NotInBank(run, upto)
     events = tuple(_from_beginning_to_end(bank, first, upto))
-    _check(run, events)
-    started = events[0]
-    assert isinstance(started, RunStarted)
+    started, ended = _checked(run, events)
+    settings = _settings(started)
+    aftermath = tuple(aftermath_of(bank, run, ended.seq, upto, alone=settings.rollouts == 1))
+    _refuse_erased(run, aftermath)
     return Recording(
         position=first.seq - 1,
         started=started,
+        ended=ended,
         events=events,
-        settings=_settings(started),
+        aftermath=aftermath,
+        settings=settings,
         ontology_digest=_digest_of(bank, started),
         erased_since=any(True for _ in bank.log.read(after=first.seq, upto=upto, types={"content_erased"})),
     )
@@ -78,24 +97,27 @@ def _from_beginning_to_end(bank: Bank, first: RunStarted, upto: int) -> Iterator
             return
 
 
-def _check(run: str, events: tuple[Event, ...]) -> None:
-    """Raise `CannotRerun` where something is missing that no rerun can make up for."""
+def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinished]:
+    """Its first event and its last. Raises `CannotRerun` where something is missing that no rerun can make up for."""
     started, ended = events[0], events[-1]
+    _refuse_erased(run, events)
+    if not isinstance(started, RunStarted) or started.settings is None:
+        reason = "its settings, and the requests and responses of its model, are not recorded: it was imported, or "
+        raise CannotRerun(run, reason + "made by something else than this loop")
+    if not isinstance(ended, RunFinished):
+        raise CannotRerun(run, "it never ended: it is still running, or was killed")
+    if started.endpoint is not None:
+        raise CannotRerun(run, f"it asked the endpoint {started.endpoint}, and a rerun uses no network")
+    if ended.error_code in SURROUNDINGS:
+        raise CannotRerun(run, f"it failed of what was around it ({ended.error_code}), which is not in its events")
+    return started, ended
+
+
+def _refuse_erased(run: str, events: tuple[Event, ...]) -> None:
     for event in events:
         if any(map(_holds_erased, (getattr(event, name) for name in texts_of(type(event))))):
             reason = f"texts of it were erased ({type_of(event)} at position {event.seq:,})"
             raise CannotRerun(run, reason)
-    if not isinstance(started, RunStarted) or started.settings is None:
-        steps = sum(isinstance(event, StepTaken) for event in events)
-        told = f"its {steps} steps" if steps else "it"
-        reason = f"{told} came from elsewhere (an import, or events that were appended); the settings and the requests "
-        raise CannotRerun(run, reason + "and responses of its model are not recorded")
-    if not isinstance(ended, RunFinished):
-        raise CannotRerun(run, "it never ended: it is still running, or was killed")
-    if ended.error_code == "interrupted":
-        raise CannotRerun(run, "it was interrupted from outside, which its events can't bring about again")
-    if started.endpoint is not None:
-        raise CannotRerun(run, f"it asked the endpoint {started.endpoint}, and a rerun uses no network")
 
 
 def _holds_erased(value: object) -> bool:

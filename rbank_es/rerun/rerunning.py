@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,10 +12,12 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
+from rbank_es.events import Event, RunFinished
 from rbank_es.loop.equipment import Equipment, origin
 from rbank_es.loop.one_run import NewRun, begin_runs, execute
 from rbank_es.loop.rollouts import question_of
 from rbank_es.loop.tasks import Task
+from rbank_es.rerun.aftermath import aftermath_of, learn_again
 from rbank_es.rerun.comparing import Difference, first_difference
 from rbank_es.rerun.ontologies import Ontologies
 from rbank_es.rerun.recording import Recording, recording_of
@@ -38,7 +39,6 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     difference: Difference | None = None
     notes: tuple[str, ...] = ()
-    duration_s: float = 0.0
 
     @property
     def identical(self) -> bool:
@@ -57,8 +57,9 @@ def rerun(
 ) -> Rerun:
     """Run a recorded run again and compare it event by event. Asks no model, uses no key and no network.
 
-    What it retrieves and what its tools answer is found anew; what its models said and, unless `live_sandbox`, what
-    its code came to is taken from the record. The bank is only read.
+    What it retrieves and what its tools answer is found anew, and so are its verdict and what is learnt of it alone;
+    what its models said and, unless `live_sandbox`, what its code came to is taken from the record. The bank is only
+    read.
 
     Args:
         bank: where the run is recorded.
@@ -74,22 +75,30 @@ def rerun(
         BadOntology, BadInput: what was given can't be used.
         SandboxUnavailable: `live_sandbox`, and there is none here.
     """
-    began = time.perf_counter()
     recording = recording_of(bank, run, point)
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
         scratch = stack.enter_context(_scratch(bank, recording, into))
         again = stack.enter_context(_again(bank, scratch, recording, source, live_sandbox))
         _run(again, recording)
-        events = tuple(scratch.events(after=recording.position, run=run, resolve=True))
+        difference = first_difference(recording.whole, tuple(_came(scratch, recording)))
     return Rerun(
         run=run,
         position=recording.position,
-        events=len(recording.events),
-        difference=first_difference(recording.events, events),
+        events=len(recording.whole),
+        difference=difference,
         notes=tuple(_notes(recording, source)),
-        duration_s=round(time.perf_counter() - began, 6),
     )
+
+
+def _came(scratch: Bank, recording: Recording) -> Iterator[Event]:
+    """The events of the run as it came out again, and of what was made of it."""
+    for event in scratch.events(after=recording.position, run=recording.run, resolve=True):
+        yield event
+        if isinstance(event, RunFinished):
+            alone = recording.settings.rollouts == 1
+            yield from aftermath_of(scratch, recording.run, event.seq, scratch.position, alone=alone)
+            return
 
 
 @contextmanager
@@ -128,7 +137,7 @@ def _again(
 
     with ExitStack() as stack:
         try:
-            model = ReplayModel(recording.events)
+            model = ReplayModel(recording.whole)
             places = stack.enter_context(_places(bank, recording, live_sandbox))
         except CannotRerun:
             raise
@@ -177,7 +186,7 @@ def _recorded(bank: Bank, recording: Recording) -> Interpreters:
     if recording.settings.unsafe_local:
         import dspy
 
-        told = dspy.LocalInterpreter.execution_instructions  # type: ignore[attr-defined]
+        told = dspy.LocalInterpreter.execution_instructions
     interpreter.execution_instructions = told  # type: ignore[attr-defined]
     return interpreter
 
@@ -193,6 +202,7 @@ def _run(again: Equipment, recording: Recording) -> None:
         execute(again, task, begun.context.text, new, question=put)
     except LoopStopped:
         return
+    learn_again(again, task, recording)
 
 
 def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
@@ -200,7 +210,7 @@ def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
     for name in ("release", "commit"):
         was, is_ = getattr(recording.started, name), now[name]
         if was != is_:
-            yield f"{name}: recorded {was or 'none'}, now {is_ or 'none'}"
+            yield f"another {name}: recorded {str(was or 'none')[:12]}, now {str(is_ or 'none')[:12]}"
     ontology = source.ontology if source is not None else None
     if ontology is not None and ontology.digest != recording.ontology_digest:
         was, is_ = str(recording.ontology_digest)[:12], ontology.digest[:12]
