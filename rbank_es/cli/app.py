@@ -26,6 +26,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo:demo", "A tour of the sample bank: start here."),
     },
     "Agents": {
+        "run": ("start:run", "Set an agent to tasks, and keep what it learns."),
+        "guide": ("guides:guide", "Have an agent write a guide to an ontology, once."),
         "ontology": ("ontology:ontology", "What is in an ontology, and the card of it."),
         "context": ("context:context", "What an agent would be told, layer by layer; writes nothing."),
         "tools": ("tools:tools", "The tools an agent may call, and what they return."),

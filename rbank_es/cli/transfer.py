@@ -94,7 +94,7 @@ def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
             for piece in export(opened, point, form):
                 write(piece)
             return
-        written = [_save(path, pieces) for path, pieces in _files(opened, point, form, output)]
+        written = [save(path, pieces) for path, pieces in _files(opened, point, form, output)]
     if as_json:
         say_json({"bank": opened.name, "format": form, "files": written})
     else:
@@ -103,7 +103,9 @@ def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
         say(f"wrote {what} ({total})")
 
 
-class _Written(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True):
+    """A file that was written."""
+
     path: str
     size_bytes: int
 
@@ -121,7 +123,7 @@ def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tu
         yield path / name, pieces
 
 
-def _save(path: Path, pieces: Iterable[bytes]) -> _Written:
+def save(path: Path, pieces: Iterable[bytes]) -> Written:
     """Write a file whole, or leave what is there as it was."""
     draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
     try:
@@ -131,4 +133,4 @@ def _save(path: Path, pieces: Iterable[bytes]) -> _Written:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return _Written(str(path), size_bytes)
+    return Written(str(path), size_bytes)

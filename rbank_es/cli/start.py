@@ -1,0 +1,355 @@
+"""`run`: an agent set to tasks, one after the other, and what it learns kept for the next ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rbank_es.bank import Bank
+from rbank_es.cli.agents import (
+    SCRIPTED,
+    check_settings,
+    chosen_models,
+    constraints_text,
+    executor_options,
+    guide_text,
+    model_options,
+    opened_source,
+    source_options,
+)
+from rbank_es.cli.app import command
+from rbank_es.cli.banks import open_or_create, outside, whole_bank, writable
+from rbank_es.cli.context import parse_budget
+from rbank_es.cli.live import VERDICTS, Live, watched
+from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
+from rbank_es.cli.texts import count, line
+from rbank_es.errors import BadInput, BankNotFound
+
+if TYPE_CHECKING:
+    from rbank_es.loop.closed_loop import TaskResult
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.tasks import Task
+    from rbank_es.sparql.source import Source
+
+UNNAMED = "unnamed/model"
+"""What stands for the model where none needs to be named: in a dry run."""
+
+MATTS_K = 3
+"""Rollouts of `--matts` (source: the ReasoningBank paper's parallel scaling, as its command line had it)."""
+
+
+@command(
+    "run",
+    'rbank-es run notes --ont model.ttl --task "Which are the classes?" --lm openai/gpt-4.1-mini --l0 --extract',
+    "rbank-es run notes --ont lights --tasks tasks.json --lm openai/any --api-base http://localhost:8000/v1 --extract",
+    "rbank-es run notes --ont lights --tasks tasks.json --lm script:turns.toml --matts --matts-k 5",
+    'rbank-es run notes --endpoint uniprot --task "How many taxa?" --lm openai/gpt-4.1-mini --l0 --dry-run',
+)
+@click.argument("bank")
+@source_options
+@click.option("--task", "question", metavar="TEXT", help="One question.")
+@click.option("--tasks", "tasks_file", metavar="FILE", help="Questions, as JSON or JSON Lines: id, question, and more.")
+@executor_options
+@model_options
+@click.option("--l0/--no-l0", default=None, help="The sense card of the ontology; on with --extract and --matts.")
+@click.option("--l1/--no-l1", default=False, help="Constraints: what holds, and what to avoid.")
+@click.option("--l2/--no-l2", default=True, show_default=True, help="Procedures: what earlier runs taught.")
+@click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
+@click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="The budgets.")
+@click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'.")
+@click.option(
+    "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
+    help="How memory reaches the agent: put in its context, by its tools (no L2), or both.",
+)  # fmt: skip
+@click.option(
+    "--guide", "guide_file", metavar="FILE", help="A guide in Markdown; the latest in the bank, unless given."
+)
+@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; those beside PATH, unless given.")
+@click.option(
+    "--judge", type=click.Choice(["none", "checks", "lm"]), default="lm", show_default=True,
+    help="Who says whether a run succeeded: nobody, checks alone, or a model where no check decides.",
+)  # fmt: skip
+@click.option("--supervised", is_flag=True, help="Right answers of tasks judge for learning too, not only for scoring.")
+@click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
+@click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
+@click.option("--matts-k", metavar="N", type=click.IntRange(1), default=MATTS_K, show_default=True, help="How many.")
+@click.option(
+    "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
+    help="Put the question to each rollout in other words, so that they differ.",
+)  # fmt: skip
+@click.option("--temperature", metavar="T", type=click.FloatRange(0, 2), help="Of the agent, where rollouts are alike.")
+@click.option("--no-dedup", is_flag=True, help="From now on, the bank takes near duplicates too (a policy_set event).")
+@click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
+@click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last.")
+@click.option("--again", is_flag=True, help="Also run what the bank has under these very settings.")
+@click.option("--test", "canned", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
+@click.option("--dry-run", is_flag=True, help="Print the context and the calls that would be made; write nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
+def run(bank: str, as_json: bool, **given: Any) -> None:
+    """Set an agent to tasks: retrieve, run, judge, extract, consolidate; each may use what the ones before taught.
+
+    BANK is made if there is none. Everything is recorded as it happens, so an interrupted loop goes on where it
+    stopped when the same command is given again, and finished tasks aren't repeated (--again repeats them). Keys are
+    taken from the environment alone, such as OPENAI_API_KEY, and are never recorded.
+    """
+    place = whole_bank(bank)
+    with ExitStack() as stack:
+        if given["canned"]:
+            _try_canned(given, as_json=as_json)
+            return
+        _refuse_nonsense(given)
+        source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
+        tasks = _tasks(given["question"], given["tasks_file"], source)
+        known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
+        settings = settings_of(given, source, known)
+        _warn(given, settings, source, known)
+        if given["dry_run"]:
+            from rbank_es.cli.rehearsal import rehearse
+
+            rehearse(tasks, settings, source, known, as_json=as_json)
+            return
+        check_settings(settings)
+        facts, results = _run(place, tasks, settings, source, given)
+    if as_json:
+        say_json(facts | {"results": results})
+    else:
+        _report(facts, results)
+
+
+# ---------------------------------------------------------------- what is asked for
+
+
+def _refuse_nonsense(given: dict[str, Any]) -> None:
+    if (given["question"] is None) == (given["tasks_file"] is None):
+        raise BadInput("what should the agent do? Give one question with --task, or a file of them with --tasks")
+    if given["lm"] is None and not given["dry_run"]:
+        raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
+    if given["judge"] == "none" and (given["extract"] or given["matts"]):
+        raise BadInput("nothing is learnt of runs that nobody judged: leave out --judge none, or --extract and --matts")
+    if given["load_mem"] is not None and not Path(given["load_mem"]).is_file():
+        raise BadInput(f"{given['load_mem']}: there is no such file to load memory from")
+    if given["save_mem"] is not None:
+        writable(Path(given["save_mem"]))
+
+
+def _tasks(question: str | None, file: str | None, source: Source) -> tuple[Task, ...]:
+    """The tasks that are about this source; says how many are about others."""
+    from rbank_es.loop.tasks import Task, about, load_tasks
+
+    if question is not None:
+        return (Task.asking(question),)
+    tasks = load_tasks(str(file))
+    ours = about(tasks, source.id)
+    if not ours:
+        named = ", ".join(sorted({str(task.ontology) for task in tasks}))
+        raise BadInput(
+            f"all tasks of {file} are about {named}, and what is asked is called {source.id}; name it with --id"
+        )
+    if len(ours) < len(tasks):
+        complain(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
+    return ours
+
+
+def _existing(place: str) -> Bank | None:
+    with suppress(BankNotFound):
+        return Bank.open(place)
+    return None
+
+
+def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> LoopSettings:
+    """The settings that the options mean. Raises `BadInput`."""
+    from rbank_es.loop.settings import LoopSettings
+
+    learns = given["extract"] or given["matts"]
+    sense = given["l0"] if given["l0"] is not None else learns
+    layers = [name for name, on in (("L0", sense), ("L1", given["l1"]), ("L2", given["l2"]), ("L3", given["l3"])) if on]
+    chosen = {name: given[name] for name in ("executor", "preset", "mode", "judge", "supervised", "unsafe_local")}
+    if given["iterations"] is not None:
+        chosen["iterations"] = given["iterations"]
+    names = ("lm", "sub_lm", "judge_lm", "extractor_lm")
+    models = {name: given[name] for name in names} | ({} if given["lm"] is not None else {"lm": UNNAMED})
+    return LoopSettings(
+        **chosen_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
+        **chosen,
+        layers=tuple(layers),
+        budgets=dict(map(parse_budget, given["budgets"])),
+        constraints=constraints_text(given["constraints"], given["paths"]) if given["l1"] else None,
+        guide=guide_text(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
+        extract=learns,
+        extract_from="contrastive" if given["matts"] else None,
+        rollouts=given["matts_k"] if given["matts"] else 1,
+        perturbation=given["perturb"],
+        temperature=given["temperature"],
+    )
+
+
+def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: Bank | None) -> None:
+    """Say what the person may not have meant."""
+    if "L0" not in settings.layers and settings.extract:
+        complain("without L0 an agent may take the ontology for another one, and learn from that")
+    if "L3" in settings.layers and settings.guide is None:
+        from rbank_es.context.guide import latest_guide
+
+        if bank is None or latest_guide(bank, source.id) is None:
+            complain(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
+    if settings.scripted:
+        complain(SCRIPTED)
+
+
+# ---------------------------------------------------------------- running
+
+
+def _run(
+    place: str, tasks: Sequence[Task], settings: LoopSettings, source: Source, given: dict[str, Any]
+) -> tuple[dict[str, Any], list[TaskResult]]:
+    """Run the loop; facts about the bank, and the results."""
+    from rbank_es.loop.closed_loop import run_closed_loop
+
+    opened, made = open_or_create(place)
+    with opened, Live(verbose=given["verbose"]) as live:
+        saved = outside(opened, Path(given["save_mem"])) if given["save_mem"] is not None else None
+        _prepare(opened, given)
+        options = {"again": given["again"], "on_task": live.task, "on_result": live.result}
+        try:
+            results = run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
+        finally:
+            if saved is not None:
+                _save(opened, saved)
+        facts = {
+            "bank": opened.name,
+            "created": made,
+            "scripted": settings.scripted,
+            "model": settings.lm.name,
+            "config_digest": settings.digest,
+            "head": str(opened.head()),
+        }
+    return facts, results
+
+
+def _prepare(bank: Bank, given: dict[str, Any]) -> None:
+    if given["load_mem"] is not None:
+        from rbank_es.importers import import_paths
+
+        import_paths(bank, [given["load_mem"]])
+    if given["no_dedup"]:
+        _without_dedup(bank)
+
+
+def _without_dedup(bank: Bank) -> None:
+    """Record that from here on candidates are appended, near duplicates or not; unless that is so already."""
+    from rbank_es.events import PolicySet
+    from rbank_es.policies import Append
+
+    policies = dict(bank.state().policies)
+    if policies.get("consolidation") != Append().choice:
+        policies["consolidation"] = Append().choice
+        bank.append(PolicySet(policies=tuple(policies.values()), by="rbank-es run", why="--no-dedup"))
+
+
+def _save(bank: Bank, path: Path) -> None:
+    from rbank_es.cli.transfer import save
+    from rbank_es.exporters import export
+
+    save(path, export(bank, None, "items"))
+
+
+def _try_canned(given: dict[str, Any], *, as_json: bool) -> None:
+    from rbank_es.cli.canned import try_judge_and_extract
+
+    if given["lm"] is None:
+        raise BadInput("which model judges and extracts? Name it with --lm, or give script:FILE")
+    models = chosen_models(
+        {name: given[name] for name in ("lm", "judge_lm", "extractor_lm")}, given["api_base"], given["lm_args"]
+    )
+    try_judge_and_extract(models, verbose=given["verbose"], as_json=as_json)
+
+
+# ---------------------------------------------------------------- reporting
+
+
+def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
+    print_results(results)
+    print_spreads(results)
+    for result in results:
+        for note in (*result.notes, *([result.error] if result.error else [])):
+            say(styled(f"{line(result.task)}: {line(note)}", "yellow"))
+    say()
+    fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
+    if facts["scripted"]:
+        say(styled(f"\n{SCRIPTED}", "yellow"))
+
+
+def print_results(results: Sequence[TaskResult]) -> None:
+    """The summary table: a row for each task."""
+    headers = ["task", "outcome", "verdict", "score", "steps", "calls", "tokens", "cost", "new", "known", "reason"]
+    rows: list[list[Cell]] = [
+        [
+            result.task,
+            result.error_code or result.outcome,
+            VERDICTS[result.success],
+            {True: "right", False: "wrong", None: None}[result.scored],
+            result.iterations,
+            result.lm_calls,
+            result.tokens_in + result.tokens_out,
+            f"${result.cost_usd:.4f}" if result.cost_usd is not None else None,
+            len(result.added),
+            "done before" if result.how == "known" else None,
+            result.reason,
+        ]
+        for result in results
+    ]
+    shown = [
+        at for at in range(len(headers)) if headers[at] not in ("cost", "score", "known") or any(r[at] for r in rows)
+    ]
+    table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], flexible=["reason", "task"])
+
+
+def print_spreads(results: Sequence[TaskResult]) -> None:
+    """What several rollouts of each task came to; nothing where there was one."""
+    rows: list[list[Cell]] = []
+    for result in results:
+        spread = result.spread
+        if spread is not None:
+            varied = f"{spread.diversity:.2f} ({spread.diversity_of})" if spread.diversity is not None else None
+            rows.append(
+                [
+                    result.task,
+                    spread.rollouts,
+                    spread.pass_at_1,
+                    spread.pass_at_k,
+                    spread.best_of_n,
+                    varied,
+                    spread.best,
+                ]
+            )
+    if rows:
+        heading("rollouts")
+        headers = ["task", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
+        table(headers, rows, flexible=["best", "task"])
+
+
+def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
+    """What all tasks came to, by name."""
+    judged = [result for result in results if result.success is not None]
+    scored = [result for result in results if result.scored is not None]
+    costs = [result.cost_usd for result in results if result.cost_usd is not None]
+    return {
+        "tasks": len(results),
+        "successes": f"{sum(bool(each.success) for each in judged)} of {len(judged)} judged" if judged else None,
+        "right": f"{sum(bool(each.scored) for each in scored)} of {len(scored)} scored" if scored else None,
+        "new items": len({item for result in results for item in result.added}),
+        "calls": sum(result.lm_calls for result in results),
+        "tokens": sum(result.tokens_in + result.tokens_out for result in results),
+        "cost": f"${sum(costs):.4f}" if costs else None,
+    }
+
+
+def complain(words: str) -> None:
+    """Tell the person something on standard error."""
+    if sys.stderr is not None:
+        print(f"rbank-es: {line(words)}", file=sys.stderr, flush=True)
