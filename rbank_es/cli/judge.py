@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from rbank_es.cli.app import command
+from rbank_es.cli.app import Command, command, debug_option
 from rbank_es.cli.banks import open_at, open_whole
 from rbank_es.cli.ontologies import ONTOLOGY_HELP, loaded
 from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
@@ -83,9 +83,24 @@ def means(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group("judge", context_settings={"max_content_width": 100})
+class Judging(click.Group):
+    """The two commands, with an example of each."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One example of each command, as it was written."""
+        with formatter.section("Examples"):
+            for made in self.commands.values():
+                if isinstance(made, Command):
+                    formatter.write(f"  {made.examples[0]}\n")
+
+
+@click.group("judge", cls=Judging, options_metavar="", subcommand_metavar="COMMAND ...")
 def judge() -> None:
-    """Judge a run, or measure a judge on cases that an expert has judged."""
+    """Judge a run, or measure a judge on cases that an expert has judged.
+
+    A judge is a set of deterministic checks, the right query of a task, or a model. Verdicts for learning feed the
+    bank; verdicts for scoring only measure.
+    """
 
 
 # ---------------------------------------------------------------- calibrate
@@ -268,5 +283,6 @@ def _policy(bank: Bank, name: str | None) -> JudgingPolicy:
     return LmJudging() if name == "lm" else CheckJudging()
 
 
+judge.params.append(debug_option())
 judge.add_command(calibrate)
 judge.add_command(run)

@@ -1,0 +1,127 @@
+"""Grounding: which terms of a query and of an answer exist, asked of the schema first and then of the data, once."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rbank_es import limits
+from rbank_es.errors import QueryFailed
+from rbank_es.judging.grounding import answer_terms, ground
+from rbank_es.judging.queries import read_query, terms_of
+from rbank_es.sparql.answers import Answer, Form
+from rbank_es.sparql.engine import Caps, Engine
+from rbank_es.sparql.source import Source
+
+PREFIXES = {"e": "http://e.org/", "lt": "https://lights.example/ns#"}
+
+
+class Counting:
+    """An engine that passes on what it is asked, and keeps it; or fails."""
+
+    def __init__(self, engine: Engine, *, fails: bool = False) -> None:
+        self.engine, self.fails, self.asked = engine, fails, list[str]()
+
+    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+        self.asked.append(query)
+        if self.fails:
+            raise QueryFailed("unreachable", "nobody answers", "try again")
+        return self.engine.run(query, form, caps)
+
+    def close(self) -> None: ...
+
+
+def counted(source: Source, *, fails: bool = False) -> tuple[Source, Counting]:
+    engine = Counting(source.engine, fails=fails)
+    return msgspec.structs.replace(source, engine=engine), engine
+
+
+# ---------------------------------------------------------------- what is a term
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("SELECT * { ?x a e:A ; e:p/e:q* e:o }", ["e:A", "e:p", "e:q", "e:o"]),
+        ("SELECT * { VALUES ?x { e:a <http://e.org/b> } ?x ?p ?o }", ["e:a", "<http://e.org/b>"]),
+        ("SELECT * { ?x ?p ?o FILTER(?o IN (e:a, e:b)) BIND(e:c AS ?c) }", ["e:a", "e:b", "e:c"]),
+        ("SELECT * { { SELECT ?x { ?x a e:A } } FILTER NOT EXISTS { ?x e:p ?y } }", ["e:A", "e:p"]),
+        ('SELECT * { ?x e:p "1"^^e:int FILTER(e:cast(?x) = 1) }', ["e:p"]),
+        ("SELECT * FROM e:g FROM NAMED e:h { GRAPH e:i { ?x a e:A } }", ["e:A"]),
+        ("CONSTRUCT { ?x a e:B } { ?x a e:A }", ["e:B", "e:A"]),
+        ("DESCRIBE e:a", ["e:a"]),
+        ('# e:comment\nSELECT * { ?x e:p "e:string" }', ["e:p"]),
+        ("PREFIX e: <http://other.org/> SELECT * { ?x a e:A }", ["e:A"]),
+    ],
+)
+def test_the_terms_of_a_query_are_all_that_it_names_as_things(query: str, terms: list[str]) -> None:
+    assert list(terms_of(read_query(query, PREFIXES)).values()) == terms
+
+
+def test_terms_are_resolved_by_the_querys_own_prologue() -> None:
+    query = "BASE <http://base.org/> PREFIX e: <http://other.org/> SELECT * { <a> e:p <b#c> }"
+    assert list(terms_of(read_query(query, PREFIXES))) == [
+        "http://base.org/a",
+        "http://other.org/p",
+        "http://base.org/b#c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "terms"),
+    [
+        ("See e:Thing, e:other-one. And (e:third)!", ["e:Thing", "e:other-one", "e:third"]),
+        ("At http://e.org/a. Or <http://e.org/b>, http://e.org/c_(d)", ["http://e.org/a", "http://e.org/b", "http://e.org/c_(d)"]),
+        ("Note: it is 12:30; see unknown:Thing and http://e.org/x:y", ["http://e.org/x:y"]),
+        ("`e:Thing` twice e:Thing", ["e:Thing"]),
+        ("nothing here", []),
+    ],
+)  # fmt: skip
+def test_an_answer_names_iris_and_names_with_a_known_prefix(answer: str, terms: list[str]) -> None:
+    assert list(answer_terms(answer, PREFIXES).values()) == terms
+
+
+# ---------------------------------------------------------------- looking up
+
+
+def test_what_the_schema_knows_is_not_looked_up(lights_source: Source) -> None:
+    source, engine = counted(lights_source)
+    found = ground("SELECT ?x { ?x a lt:Lighthouse ; lt:name ?n ; rdfs:label ?l }", "lt:Beacon", source)
+    assert (found.terms, found.grounded, found.answer_share, engine.asked) == (4, True, 1.0, [])
+
+
+def test_the_rest_is_looked_up_with_one_query_as_subject_predicate_or_object(lights_source: Source) -> None:
+    source, engine = counted(lights_source)
+    light = "<https://lights.example/light/gannet>"
+    query = f"SELECT ?x {{ {light} lt:status ?x ; ?p <https://lights.example/light/nowhere> . ?y lt:status lt:Lit }}"
+    found = ground(query, "https://lights.example/light/gannet is lt:Discontinued, not lt:Sunk", source)
+    assert found.unknown_in_query == ("<https://lights.example/light/nowhere>",)
+    assert found.unknown_in_answer == ("lt:Sunk",)
+    assert found.answer_share == pytest.approx(2 / 3)
+    assert len(engine.asked) == 1
+
+
+def test_where_the_data_can_not_be_asked_nothing_is_held_against_a_run(lights_source: Source) -> None:
+    source, _ = counted(lights_source, fails=True)
+    found = ground("SELECT ?x { ?x lt:wrong <http://e.org/a> }", "", source)
+    assert found.grounded
+    assert found.unchecked == ("lt:wrong", "<http://e.org/a>")
+
+
+def test_very_many_terms_are_looked_up_only_in_part(lights_source: Source) -> None:
+    source, engine = counted(lights_source)
+    values = " ".join(f"<http://e.org/{n}>" for n in range(limits.JUDGE_TERMS + 7))
+    found = ground(f"SELECT ?x {{ VALUES ?x {{ {values} }} ?x ?p ?o }}", "", source)
+    assert (len(found.unknown_in_query), len(found.unchecked), len(engine.asked)) == (limits.JUDGE_TERMS, 7, 1)
+
+
+@pytest.mark.parametrize("sparql", ["", "nonsense", "SELECT", "DROP ALL", "SELECT * { ?x nobody:knows ?y }"])
+def test_what_can_not_be_read_names_nothing(sparql: str, lights_source: Source) -> None:
+    found = ground(sparql, "", lights_source)
+    assert (found.terms, found.grounded, found.answer_share) == (0, True, None)
+
+
+def test_a_name_can_not_break_out_of_the_look_up(lights_source: Source) -> None:
+    hostile = "http://e.org/a>}}<x"
+    found = ground("", f"{hostile} http://e.org/\u0001b", lights_source)
+    assert not found.grounded
