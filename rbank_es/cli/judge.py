@@ -99,7 +99,7 @@ def judge() -> None:
     """Judge a run, or measure a judge on cases that an expert has judged.
 
     A judge is a set of deterministic checks, the right query of a task, or a model. Verdicts for learning feed the
-    bank; verdicts for scoring only measure.
+    bank; verdicts for scoring only measure. Both commands print JSON with --json.
     """
 
 
