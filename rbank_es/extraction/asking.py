@@ -77,12 +77,14 @@ def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[st
 
 
 def _answered(messages: list[dict[str, Any]]) -> str:
+    """The words of the model's answer, as they are: dspy's own reading of them would refuse more, and mend too much."""
     from rbank_es.lms.serialising import load_dspy
 
-    outputs = load_dspy().settings.lm(messages=messages)
-    first = outputs[0] if outputs else ""
-    text = first.get("text") if isinstance(first, dict) else first
-    return text if isinstance(text, str) else ""
+    dspy = load_dspy()
+    lm = dspy.settings.lm
+    given = {name: value for name, value in lm.kwargs.items() if value is not None}
+    request = dspy.lm15.request_from_openai_chat({"model": lm.model, "messages": messages, **given})
+    return str(lm(request).text or "")
 
 
 def _read(reading: Reading, make: Callable[[list[Any]], Usable], number: int) -> Asked:

@@ -77,7 +77,7 @@ def _list(text: str) -> list[Any] | None:
         found = _as_list(_decoded(candidate))
         if found is not None:
             return found
-    return _as_list(_mended(bare))
+    return _as_list(_mended(bare)) or None  # what is mended to an empty list was none
 
 
 def _between(text: str, opening: str, closing: str) -> str:

@@ -46,8 +46,10 @@ def from_proposals(
         return blank.without("judged_a_failure", "nothing that was proposed in it is kept")
     if rule.grounded and not verdict.learnable:
         return blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
-    fit = {item.id: item for item in reversed(list(filter(None, map(_item, given))))}
-    items = tuple(reversed(fit.values()))[: limits.EXTRACTION_PROPOSALS]
+    fit: dict[str, Item] = {}
+    for item in filter(None, map(_item, given)):
+        fit.setdefault(item.id, item)
+    items = tuple(fit.values())[: limits.EXTRACTION_PROPOSALS]
     distinct = len({event.head.id for event in given})
     if not items:
         return blank.without("no_usable_item", f"{distinct} proposals break the limits of items")

@@ -1,0 +1,302 @@
+"""Consolidating: extractions and the decisions about them go into the log together, whoever else is writing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.consolidating import Decider, Latest, append_decided, consolidation_policy
+from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
+from rbank_es.events import (
+    Erased,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesRetracted,
+    NoteLogged,
+    PolicyChoice,
+    PolicySet,
+    RunJudged,
+)
+from rbank_es.extraction import Extraction, consolidate
+from rbank_es.items import Item, ItemText
+from rbank_es.policies import Append, Dedup, default_policies, load_policies
+from rbank_es.policies import consolidate as decide
+from rbank_es.state import State, fold
+from rbank_es.testing import event_id
+
+COUNT = Item.make("Count with DISTINCT", "joins repeat rows so count distinct things", "success")
+NEAR = Item.make("Count with DISTINCT!", "Joins repeat rows, so count distinct things.", "success")
+OTHER = Item.make("Look at the classes", "g_classes tells what there is", "success")
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        yield made
+
+
+def extraction(*items: Item, **facts: Any) -> Extraction:
+    return Extraction(kind="success", items=items, **facts)
+
+
+def before_each_append(bank: Bank, monkeypatch: pytest.MonkeyPatch, meddle: Callable[[], None], times: int) -> None:
+    """Another writer is faster than the first `times` appends."""
+    append, left = bank.log.append, times
+
+    def slow(events: Any, **options: Any) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            meddle()
+        return append(events, **options)
+
+    monkeypatch.setattr(bank.log, "append", slow)
+
+
+def test_an_extraction_and_its_decisions_are_one_group(bank: Bank) -> None:
+    """Every candidate has one, in their order, under the policy in force."""
+    first = consolidate(bank, [extraction(COUNT)])
+    made = consolidate(bank, [extraction(NEAR, OTHER, COUNT)])
+    assert first.added == (COUNT.id,)
+    assert [(each.action, each.targets, each.reason) for each in made.decisions] == [
+        ("skip", (COUNT.id,), "near-duplicate"),
+        ("add", (), "new"),
+        ("skip", (COUNT.id,), "same-id"),
+    ]
+    extracted, consolidated = list(bank.events(after=made.first - 1))
+    assert isinstance(extracted, MemoriesExtracted) and isinstance(consolidated, MemoriesConsolidated)
+    assert (extracted.id, consolidated.extraction, consolidated.policy) == (
+        made.extractions[0],
+        extracted.id,
+        "dedup-1",
+    )
+    assert (extracted.more, consolidated.more) == (1, 0)
+    assert bank.state().items.keys() == {COUNT.id, OTHER.id}
+
+
+def test_several_extractions_are_decided_one_after_the_other(bank: Bank) -> None:
+    """The second knows what the first brought."""
+    made = consolidate(bank, [extraction(COUNT), extraction(NEAR)])
+    assert [each.action for each in made.decisions] == ["add", "skip"]
+    assert len(made.extractions) == 2 and made.last - made.first == 3
+
+
+def test_append_takes_what_dedup_skips(tmp_path: Path) -> None:
+    """As `--no-dedup` asks for."""
+    policies = load_policies('[consolidation]\nname = "append"')
+    with Bank.create(tmp_path / "bank", policies=policies, unsafe_no_sync=True) as bank:
+        assert len(consolidate(bank, [extraction(COUNT), extraction(NEAR)]).added) == 2
+
+
+def test_an_extraction_without_candidates_is_recorded_with_its_reason(bank: Bank) -> None:
+    made = consolidate(bank, [extraction(code="malformed", reason="malformed: 3 answers")])
+    (event,) = bank.events(after=made.first - 1)
+    assert isinstance(event, MemoriesExtracted) and event.reason == "malformed: 3 answers"
+    assert made.decisions == made.added == ()
+
+
+def test_items_alone_are_an_extraction_by_hand(bank: Bank) -> None:
+    made = consolidate(bank, [COUNT, NEAR])
+    assert [each.action for each in made.decisions] == ["add", "skip"]
+    (event,) = bank.events(types={"memories_extracted"})
+    assert isinstance(event, MemoriesExtracted) and event.kind == "manual"
+
+
+def test_what_comes_before_is_in_the_same_group(bank: Bank) -> None:
+    """And counts: what it ends is no twin any more."""
+    consolidate(bank, [extraction(COUNT)])
+    judged = RunJudged(run="r", purpose="learning", success=True, judge="j", judge_version="1", kind="check")
+    made = consolidate(bank, [extraction(NEAR)], before=[judged, MemoriesRetracted(ids=(COUNT.id,))])
+    assert made.added == (NEAR.id,)
+    assert [type(event).__name__ for event in bank.events(after=made.first - 1)] == [
+        "RunJudged",
+        "MemoriesRetracted",
+        "MemoriesExtracted",
+        "MemoriesConsolidated",
+    ]
+
+
+# ---------------------------------------------------------------- again
+
+
+def test_an_event_that_is_there_is_not_decided_again(bank: Bank) -> None:
+    """The decisions that were made come back, whatever happened since."""
+    event = extraction(COUNT).event(event_id(7))
+    first = consolidate(bank, [event])
+    bank.append(MemoriesRetracted(ids=(COUNT.id,)))
+    again = consolidate(bank, [event])
+    assert again == replace(first, duplicate=True)
+    assert bank.position == first.last + 1
+
+
+@pytest.mark.parametrize("others", [[], [extraction(OTHER).event(event_id(8))]])
+def test_an_event_that_is_there_with_other_content_is_refused(bank: Bank, others: list[Any]) -> None:
+    """Or in another group."""
+    consolidate(bank, [extraction(COUNT).event(event_id(7))])
+    position = bank.position
+    with pytest.raises(DuplicateEvent):
+        consolidate(bank, [extraction(*([OTHER] if not others else [COUNT])).event(event_id(7)), *others])
+    assert bank.position == position
+
+
+def test_an_extraction_that_somebody_appended_without_decisions_is_refused(bank: Bank) -> None:
+    event = extraction(COUNT).event(event_id(7))
+    bank.append([event, NoteLogged(note="{}")])
+    with pytest.raises(DuplicateEvent):
+        consolidate(bank, [event])
+
+
+def test_a_crash_leaves_both_or_none(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision is no second append."""
+    appended: list[int] = []
+    append = bank.log.append
+
+    def counting(events: Any, **options: Any) -> Any:
+        appended.append(len(events))
+        return append(events, **options)
+
+    monkeypatch.setattr(bank.log, "append", counting)
+    consolidate(bank, [extraction(COUNT)])
+    assert appended == [2]
+
+
+# ---------------------------------------------------------------- others
+
+
+def test_where_another_writer_was_faster_it_is_decided_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the state that the other one left: what was new is not any more."""
+    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+        before_each_append(bank, monkeypatch, lambda: void(consolidate(other, [extraction(COUNT)])), times=1)
+        made = consolidate(bank, [extraction(NEAR)])
+    assert [(each.action, each.targets) for each in made.decisions] == [("skip", (COUNT.id,))]
+    assert bank.state().items[COUNT.id].support == 2
+
+
+def test_the_policy_is_that_of_the_position(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was set in between decides."""
+    consolidate(bank, [extraction(COUNT)])
+    change = PolicySet(policies=(Append().choice,))
+    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+        before_each_append(bank, monkeypatch, lambda: void(other.append(change)), times=1)
+        assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
+
+
+def test_it_gives_up_when_others_are_always_faster(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+        before_each_append(bank, monkeypatch, lambda: void(other.append(NoteLogged(note="{}"))), times=10**6)
+        position = bank.position
+        with pytest.raises(PositionConflict):
+            consolidate(bank, [extraction(COUNT)])
+    assert bank.position == position + limits.CONSOLIDATION_TRIES
+    assert bank.state().items == {}
+
+
+def test_the_same_event_by_two_writers_is_there_once(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second gets what the first decided."""
+    event = extraction(COUNT).event(event_id(7))
+    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+        before_each_append(bank, monkeypatch, lambda: void(consolidate(other, [event])), times=1)
+        made = consolidate(bank, [event])
+    assert made.duplicate and made.added == (COUNT.id,)
+    assert len(list(bank.events(types={"memories_extracted"}))) == 1
+
+
+@pytest.mark.parametrize("policy", [Append(), Dedup()])
+def test_writers_side_by_side_leave_what_they_would_have_left_one_after_the_other(
+    tmp_path: Path, policy: Append | Dedup
+) -> None:
+    """Every decision is the one that follows from the state at its own position."""
+    with Bank.create(tmp_path / "bank", policies=(policy.choice,), unsafe_no_sync=True) as bank:
+        writers = [threading.Thread(target=write, args=(bank.path, number)) for number in range(4)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert_serial(bank)
+        state = bank.state()
+    assert len(state.candidates) == 4 * 5 * 2
+    assert sum(entry.support for entry in state.items.values()) == 4 * 5 * 2
+    assert len(state.items) == (7 if isinstance(policy, Dedup) else 22)
+
+
+def write(place: Path, number: int) -> None:
+    """Five extractions, each with an item that all writers have nearly alike and one that all have."""
+    with Bank.open(place, unsafe_no_sync=True) as bank:
+        latest = Latest(bank.log)
+        for turn in range(5):
+            words = f"step {turn} goes on with many words that are the same for everybody"
+            near = Item.make(f"A step, {'abcde'[turn] * 30}", f"{words} {number}", "success")
+            same = Item.make("The same for all", "one two three", "pattern") if turn % 2 else COUNT
+            consolidate(bank, [extraction(near, same)], latest=latest)
+
+
+def assert_serial(bank: Bank) -> None:
+    events = list(bank.events(resolve=True))
+    for at, event in enumerate(events):
+        if isinstance(event, MemoriesConsolidated):
+            extracted = events[at - 1]
+            assert isinstance(extracted, MemoriesExtracted) and extracted.id == event.extraction
+            state = fold(events[: at - 1])
+            items = [
+                Item.join(head, words(text)) for head, text in zip(extracted.heads, extracted.candidates, strict=True)
+            ]
+            assert decide(consolidation_policy(state), state, items) == event.decisions
+
+
+def words(text: object) -> ItemText:
+    assert isinstance(text, ItemText)
+    return text
+
+
+def void(_: object) -> None:
+    """What a callback gives, left out."""
+
+
+# ---------------------------------------------------------------- policies, erasure
+
+
+def test_a_bank_without_a_policy_appends_and_one_of_the_future_is_refused(bank: Bank) -> None:
+    assert consolidation_policy(State()) == Append()
+    bank.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="merge", version=1),)))
+    with pytest.raises(BadPolicy):
+        consolidate(bank, [extraction(COUNT)])
+    assert default_policies()[1] == Dedup().choice
+
+
+def test_a_state_that_is_kept_forgets_what_was_erased(bank: Bank) -> None:
+    """An item without words is nobody's twin."""
+    latest = Latest(bank.log)
+    consolidate(bank, [extraction(COUNT)], latest=latest)
+    assert latest.at(bank.position).items[COUNT.id].item.title == COUNT.title
+    bank.erase(item=COUNT.id)
+    assert consolidate(bank, [extraction(NEAR)], latest=latest).added == (NEAR.id,)
+
+
+def test_candidates_without_words_are_discarded_with_a_reason(bank: Bank) -> None:
+    """As those of an export from a bank in which they were erased: decisions about the others keep their index."""
+    event = extraction(COUNT, OTHER).event()
+    bare = replace(event, id=event_id(9))
+    erased = replace(bare, candidates=(Erased(digest="0" * 64), OTHER.text))
+    _, made = Decider(State()).decided([erased])
+    assert isinstance(made, MemoriesConsolidated)
+    assert [(each.candidate, each.action, each.item, each.reason) for each in made.decisions] == [
+        (0, "discard", COUNT.id, "erased"),
+        (1, "add", OTHER.id, "new"),
+    ]
+
+
+def test_events_of_any_kind_may_be_appended_decided(bank: Bank) -> None:
+    """Those that are no extraction stand as they are."""
+    appended = append_decided(bank.log, [NoteLogged(note="{}"), extraction(COUNT).event()])
+    assert [type(event).__name__ for event in appended.events] == [
+        "NoteLogged",
+        "MemoriesExtracted",
+        "MemoriesConsolidated",
+    ]

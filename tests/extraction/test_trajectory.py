@@ -1,0 +1,149 @@
+"""Trajectories as text: whole where they fit, else the first step and the last ones, with a word on the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, NotInBank
+from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.extraction import Step, attempt_of, format_trajectory, trajectory_of
+from rbank_es.extraction.trajectory import LEAST_CHARS, clip
+
+
+def steps(count: int, chars: int = 100) -> list[Step]:
+    return [
+        Step(index=number, reasoning=f"thought {number}", code=f"code_{number}()", output=f"{number} " * (chars // 2))
+        for number in range(1, count + 1)
+    ]
+
+
+def test_a_short_trajectory_is_given_whole() -> None:
+    """Each part under its name; what there is none of is not named."""
+    text = format_trajectory([Step(index=1, reasoning="look", code="x = 1\ny"), {"code": "print(x)", "output": "1"}])
+    assert text == "Step 1\nReasoning:\nlook\nCode:\nx = 1\ny\n\nStep 2\nCode:\nprint(x)\nOutput:\n1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"code": "a", "output": "b"},
+        SimpleNamespace(code="a", output="b", reasoning=None),
+        Step(index=1, code="a", output="b"),
+    ],
+)
+def test_a_step_may_be_a_mapping_an_object_or_a_step(given: object) -> None:
+    assert format_trajectory([given]) == "Step 1\nCode:\na\nOutput:\nb"
+
+
+def test_what_is_between_the_first_and_the_last_steps_is_left_out_and_counted() -> None:
+    """Whole steps, as many of the last as fit."""
+    text = format_trajectory(steps(9), 800)
+    assert len(text) <= 800
+    assert text.startswith("Step 1\nReasoning:\nthought 1\n")
+    assert "[steps 2 to 6 left out: 5 of 9]" in text
+    assert [number for number in range(1, 10) if f"code_{number}()" in text] == [1, 7, 8, 9]
+    assert text.count("9 " * 50) == 1
+
+
+def test_one_step_that_is_left_out_is_named() -> None:
+    whole = format_trajectory(steps(3))
+    assert "[step 2 left out: 1 of 3]" in format_trajectory(steps(3), len(whole) - 1)
+
+
+def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_more() -> None:
+    """Head and tail stay: an error stands at the end of an output."""
+    long = "\n".join(f"line {number}" for number in range(1_000))
+    given = [Step(index=1, code=long, output=long), Step(index=2, code="short()", output=long + "\nValueError: no")]
+    text = format_trajectory(given, 2_000)
+    first, last = text.split("\n\nStep 2\n")
+    assert len(text) <= 2_000 < len(first) + len(last) + 600
+    assert len(first) < len(last)
+    assert "short()" in last and last.endswith("ValueError: no") and "\nline 0\nline 1\n" in last
+    assert "characters left out …]\nline " in last
+
+
+def test_no_steps_and_no_room_give_an_empty_text() -> None:
+    assert format_trajectory([]) == ""
+    assert format_trajectory(steps(2), LEAST_CHARS - 1) == ""
+    assert format_trajectory([Step(index=1)]) == "Step 1\n(nothing was recorded)"
+    with pytest.raises(BadInput, match="can't be kept"):
+        format_trajectory([], -1)
+
+
+@pytest.mark.parametrize("room", [0, 1, 79, 80, 100, 500])
+def test_a_clipped_text_keeps_its_room_and_counts_what_is_gone(room: int) -> None:
+    text = "word " * 400
+    short = clip(text, room)
+    assert len(short) <= room
+    if room >= 80:
+        head, rest = short.split("\n[… ")
+        left_out, tail = rest.split(" characters left out …]\n")
+        assert text.startswith(head) and text.endswith(tail)
+        assert abs(len(head) + len(tail) + int(left_out.replace(",", "")) - len(text)) <= 2
+
+
+def test_a_text_that_cant_be_encoded_is_made_so() -> None:
+    assert format_trajectory([{"code": "a\ud800b"}]) == "Step 1\nCode:\na?b"
+
+
+# ---------------------------------------------------------------- from a bank
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Bank:
+    return Bank.create(tmp_path / "bank", unsafe_no_sync=True)
+
+
+def test_the_steps_of_a_run_are_those_of_its_events(bank: Bank) -> None:
+    """In their order, long texts in place, those of other runs left out; a preview says that it is one."""
+    long = "x" * 5_000
+    bank.append(
+        [
+            StepTaken(run="r", index=1, reasoning="a", code="b", output=long),
+            StepTaken(run="other", index=1, code="c"),
+            StepTaken(run="r", index=2, code="d", previews=("code",)),
+        ]
+    )
+    assert trajectory_of(bank, "r") == (
+        Step(index=1, reasoning="a", code="b", output=long),
+        Step(index=2, code="d…"),
+    )
+    assert trajectory_of(bank, "unknown") == ()
+
+
+def test_a_run_without_steps_is_told_by_its_calls_of_tools(bank: Bank) -> None:
+    """With what they gave, or their error."""
+    bank.append(
+        [
+            ToolCalled(run="r", tool="g_stats", arguments="{}", result="9 triples"),
+            ToolCalled(run="r", tool="g_query", arguments='{"query": "x"}', error_code="syntax", error="no"),
+        ]
+    )
+    assert trajectory_of(bank, "r") == (
+        Step(index=1, code="g_stats({})", output="9 triples"),
+        Step(index=2, code='g_query({"query": "x"})', output="no"),
+    )
+
+
+def test_an_attempt_is_a_run_with_its_end(bank: Bank) -> None:
+    """A run that did not end counts as failed; one that did not begin is none."""
+    bank.append([RunStarted(run="r", task="why", ontology="lights"), StepTaken(run="r", index=1, code="x")])
+    begun = attempt_of(bank, "r")
+    assert (begun.outcome, begun.error, begun.domain) == ("failed", "the run did not finish", "lights")
+    bank.append(RunFinished(run="r", outcome="forced_at_limit", answer="a", sparql="q"))
+    ended = attempt_of(bank, "r")
+    assert (ended.task, ended.answer, ended.sparql, ended.outcome) == ("why", "a", "q", "forced_at_limit")
+    assert ended.steps == (Step(index=1, code="x"),)
+    with pytest.raises(NotInBank):
+        attempt_of(bank, "unknown")
+
+
+def test_an_erased_run_can_still_be_told(bank: Bank) -> None:
+    """Its texts are empty."""
+    bank.append([RunStarted(run="r", task="why"), StepTaken(run="r", index=1, code="secret words here")])
+    bank.erase(run="r")
+    assert attempt_of(bank, "r").steps == (Step(index=1),)
