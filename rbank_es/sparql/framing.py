@@ -6,6 +6,7 @@ import os
 import select
 import struct
 import time
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,13 +16,20 @@ from rbank_es.sparql.engine import Caps
 _LENGTH = struct.Struct(">I")
 
 
+class Sources(NamedTuple):
+    """The graphs that a query names: those after FROM, which together are its default graph, and after FROM NAMED."""
+
+    merged: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+
+
 class Request(msgspec.Struct, frozen=True, array_like=True):
-    """A query for the worker. `union`: its default graph is all graphs together."""
+    """A query for the worker. A query that names no graph is asked of all graphs together."""
 
     query: str
     form: Form
     caps: Caps
-    union: bool
+    sources: Sources = Sources()
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -14,9 +15,10 @@ from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.sparql.answers import Answer, Form
 from rbank_es.sparql.engine import Caps, Engine
 from rbank_es.sparql.forks import tell_of_forks
-from rbank_es.sparql.framing import Ended, OutOfTime, Request, Response
+from rbank_es.sparql.framing import Ended, OutOfTime, Request, Response, Sources
 from rbank_es.sparql.lexing import tokenise
 from rbank_es.sparql.process import WorkerProcess
+from rbank_es.sparql.reading import read
 
 HINTS = {
     "timeout": "make it cheaper: name the properties and classes, join on shared variables, filter early, count first",
@@ -36,7 +38,8 @@ class LocalEngine(Engine):
     limit, and the next query gets a new one. A query of another thread is waited for; a query's own time begins when it
     goes to the worker, so neither that wait nor loading the graph counts. After a fork, the child gets its own worker.
 
-    The default graph is all graphs of the file together, except where the query says with FROM which it wants.
+    The default graph is the merge of all graphs of the file, each triple once; where the query says with FROM which it
+    wants, the merge of those.
     """
 
     def __init__(self, quads: Path) -> None:
@@ -47,7 +50,7 @@ class LocalEngine(Engine):
 
     def run(self, query: str, form: Form, caps: Caps) -> Answer:
         """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
-        request = Request(query, form, caps, not names_graphs(query))
+        request = Request(query, form, caps, sources_of(query))
         with self._lock:
             worker = self._ready()
             began = time.perf_counter()
@@ -107,12 +110,18 @@ class LocalEngine(Engine):
             worker.disown()
 
 
-def names_graphs(query: str) -> bool:
-    """Whether a query says with FROM which graphs it asks. Text that can't be read as SPARQL counts as if it did."""
+def sources_of(query: str) -> Sources:
+    """The graphs that a query names with FROM and FROM NAMED; none of text that can't be read as SPARQL."""
     try:
-        return any(token.keyword == "FROM" for token in tokenise(query))
+        tokens = tokenise(query)
+        after = {following.offset for token, following in pairwise(tokens) if token.keyword == "FROM"}
+        graphs = read(tokens, {})[0].sources if after else ()
     except QueryRefused:
-        return True
+        return Sources()  # the engine says what is wrong with it
+    return Sources(
+        tuple(graph.iri for graph in graphs if graph.offset in after),
+        tuple(graph.iri for graph in graphs if graph.offset not in after),
+    )
 
 
 def _failure(response: Response) -> QueryFailed:

@@ -23,10 +23,11 @@ from rbank_es import limits
 from rbank_es.sparql.answers import TRIPLE, Answer, Row
 from rbank_es.sparql.framing import Ended, Request, Response, receive, send
 from rbank_es.sparql.keeping import Keeper
+from rbank_es.sparql.merging import Graphs
 from rbank_es.sparql.results import cell_of_term
 
 if TYPE_CHECKING:
-    from pyoxigraph import QueryTriples, Store
+    from pyoxigraph import QueryTriples
 
 INPUT, OUTPUT, DESCRIPTORS = 0, 1, 3
 """The two pipes, and how many descriptors there may be: these, and standard error."""
@@ -41,7 +42,7 @@ def main(quads: str) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     threading.Thread(target=_end_with_engine, daemon=True).start()
     try:
-        store = _load(quads)
+        graphs = Graphs.of_file(quads)
         _confine()
     except Exception as error:
         send(OUTPUT, Response(code="engine_failed", message=f"{type(error).__name__}: {error}"))
@@ -51,7 +52,7 @@ def main(quads: str) -> None:
     while True:
         request = decoder.decode(receive(INPUT))
         signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s + GRACE_S)
-        response = respond(store, request)
+        response = respond(graphs, request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(OUTPUT, response)
 
@@ -62,15 +63,6 @@ def _end_with_engine() -> None:
     poll.register(INPUT, 0)  # asks for nothing, so it returns for a hang-up only
     poll.poll()
     os._exit(0)
-
-
-def _load(quads: str) -> Store:
-    from pyoxigraph import RdfFormat, Store, parse
-
-    store = Store()
-    # `bulk_load`, no faster, gives blank nodes other names each time: the same query would never get the same answer.
-    store.bulk_extend(parse(path=quads, format=RdfFormat.N_QUADS))
-    return store
 
 
 def _confine() -> None:
@@ -91,10 +83,10 @@ def _address_space_bytes() -> int:
         return 0
 
 
-def respond(store: Store, request: Request) -> Response:
+def respond(graphs: Graphs, request: Request) -> Response:
     """Run one query."""
     try:
-        return Response(answer=_answer(store, request))
+        return Response(answer=_answer(graphs, request))
     except SyntaxError as error:
         return Response(code="bad_query", message=str(error))
     except MemoryError:
@@ -105,10 +97,10 @@ def respond(store: Store, request: Request) -> Response:
         return Response(code="engine_failed", message=f"{type(error).__name__}: {error}")
 
 
-def _answer(store: Store, request: Request) -> Answer:
+def _answer(graphs: Graphs, request: Request) -> Answer:
     from pyoxigraph import QueryBoolean, QuerySolutions
 
-    found = store.query(request.query, use_default_graph_as_union=request.union)
+    found = graphs.query(request.query, request.sources)
     if isinstance(found, QueryBoolean):
         return Answer(form="ask", boolean=bool(found))
     if isinstance(found, QuerySolutions):

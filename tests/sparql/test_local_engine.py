@@ -18,15 +18,15 @@ from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form
 from rbank_es.sparql.engine import Caps, Engine
-from rbank_es.sparql.framing import Ended, OutOfTime, Request, Response, receive, send
-from rbank_es.sparql.local import LocalEngine, names_graphs
+from rbank_es.sparql.framing import Ended, OutOfTime, Request, Response, Sources, receive, send
+from rbank_es.sparql.local import LocalEngine, sources_of
 from rbank_es.sparql.second_opinion import RdflibEngine
 from tests.sparql.fault_server import fault_server, says
 
 # rdflib calls its own old names.
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset:DeprecationWarning")
 
-E = "http://example.org/"
+E, E1 = "http://example.org/", "http://e.org/"
 QUADS = f"""\
 <{E}a> <{E}p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .
 <{E}a> <{E}p> "zwei"@de .
@@ -150,15 +150,21 @@ def test_a_query_that_is_wrong_says_so(either: Engine) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("SELECT * FROM <g> {}", True),
-        ("select * from named <g> {}", True),
-        ("SELECT ?from { ?from <http://e.org/from> 'FROM <g>' } # FROM <g>", False),
-        ("PREFIX from: <http://e.org/> SELECT * { ?s from:from ?o }", False),
-        ("SELECT * { ?s ?p 'never closed }", True),
+        ("SELECT * FROM <e:g> {}", Sources(("e:g",))),
+        ("select * from named <e:g> {}", Sources((), ("e:g",))),
+        (
+            "PREFIX e: <http://e.org/> ASK FROM e:a FROM NAMED e:b FROM <e:c> {}",
+            Sources((E1 + "a", "e:c"), (E1 + "b",)),
+        ),
+        ("BASE <http://e.org/> CONSTRUCT WHERE { ?s ?p ?o }", Sources()),
+        ("BASE <http://e.org/> DESCRIBE ?s FROM <a> FROM <b> { ?s ?p ?o }", Sources((E1 + "a", E1 + "b"))),
+        ("SELECT ?from { ?from <http://e.org/from> 'FROM <g>' } # FROM <g>", Sources()),
+        ("PREFIX from: <http://e.org/> SELECT * { ?s from:from ?o }", Sources()),
+        ("SELECT * { ?s ?p 'never closed }", Sources()),
     ],
 )
-def test_from_is_found_by_token(query: str, expected: bool) -> None:
-    assert names_graphs(query) == expected
+def test_the_graphs_after_from_are_found_by_token(query: str, expected: Sources) -> None:
+    assert sources_of(query) == expected
 
 
 # ---------------------------------------------------------------- the worker
@@ -421,7 +427,7 @@ def test_the_worker_does_not_take_modules_from_the_folder_it_is_started_in(
 
 def test_frames_larger_than_a_pipe_pass_and_a_closed_pipe_is_told() -> None:
     reading, writing = os.pipe()
-    request = Request("x" * 300_000, "select", Caps(), True)
+    request = Request("x" * 300_000, "select", Caps())
     thread = threading.Thread(target=send, args=(writing, request, time.monotonic() + 10))
     thread.start()
     assert len(receive(reading, time.monotonic() + 10)) > 300_000
