@@ -7,8 +7,8 @@ What a rerun from these events must provide, to get the same requests and so the
 - The same handles. A handle's key is an id that is made once for each payload, and it is in what a tool returns and so
   in prompts. `playback.recorded_keys` has them in order, for `build_tools(new_id=...)`.
 - The same outcomes of code: `playback.recorded_steps` makes them out of the events, for a `RecordedInterpreter`.
-- The models' answers: `lm_called` events by key of request; within a step, sub-calls that were made side by side are
-  recorded in the order in which they ended, and are played in that order, one by one.
+- The models' answers: `lm_called` events by key of request. Sub-calls that were made side by side are recorded in the
+  order in which they ended, so those of one step are to be compared in any order.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from rbank_es.executors.playback import recorded_keys, recorded_steps
 from rbank_es.executors.protocol import Interpreters
 from rbank_es.executors.recorded import RecordedInterpreter
 from rbank_es.executors.sandbox import SandboxExhausted, SessionLost
+from rbank_es.lms.failures import TurnedAway, failed
 from rbank_es.lms.replaying import ReplayModel
 from rbank_es.lms.scripting import rendered
 from tests.executors.runs import TASK, Said, Setting, Turns, answer, code, local
@@ -282,6 +284,13 @@ class ExecutorContract:
         result = made.run(self.name, self.interpreters)
         assert (result.outcome, result.error_code, len(made.steps)) == ("failed", "script_mismatch", 1)
 
+    def test_a_forced_answer_that_may_not_be_asked_for_fails_the_run(self, tmp_path: Path) -> None:
+        made = self.setting(
+            tmp_path, self.calls("find", word="rock"), LmFailed("replay_miss", "never asked", "mend it")
+        )
+        result = made.run(self.name, self.interpreters, iterations=1)
+        assert (result.outcome, result.error_code, result.iterations) == ("failed", "replay_miss", 1)
+
     # ---------------------------------------------------------------- a bank that can't be written
 
     @pytest.mark.parametrize("kind", ["lm_called", "tool_called", "step_taken"])
@@ -343,9 +352,16 @@ class ExecutorContract:
             self.calls("llm_query_batched", prompts=["one", "two", "one"]),
             self.submits("Three.", sparql=SPARQL, evidence=["text_0"]),
         ]
-        first = self.setting(tmp_path / "first", *said)
+        failing = iter([True])
+
+        def sub(prompt: str) -> str:
+            if prompt == "two" and next(failing, False):
+                raise TurnedAway(failed("rate_limited", "later"))
+            return prompt.upper()
+
+        first = Setting(tmp_path / "first", Turns(said, sub))
         result = first.run(self.name, self.interpreters)
-        assert result.outcome == "submitted"
+        assert result.outcome == "submitted" and [call.attempt for call in lm_calls(first)].count(2) == 1
         self._told_again(first, tmp_path)
 
     def test_a_forced_run_is_told_again_from_its_events(self, tmp_path: Path) -> None:
@@ -504,6 +520,25 @@ class CodeContract(ExecutorContract):
         result = made.run(self.name, local)
         assert (result.outcome, result.error_code) == ("failed", "sandbox_failed") and len(made.steps) == 2
 
+    def test_code_that_hides_why_nothing_may_be_asked_can_not_submit(self, tmp_path: Path) -> None:
+        def sub(prompt: str) -> str:
+            raise LmFailed("script_mismatch", "the script has no such prompt", "mend it")
+
+        hides = "try:\n    llm_query('p')\nexcept Exception:\n    pass\nSUBMIT(answer='x', sparql='', evidence={})"
+        made = Setting(tmp_path / "bank", Turns([code(hides)], sub))
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code, result.answer) == ("failed", "script_mismatch", "")
+        assert len(made.steps) == 1
+
+    def test_code_that_hides_that_a_call_was_not_recorded_can_not_submit(self, tmp_path: Path) -> None:
+        disk = Disk()
+        hides = code("find('rock')\nSUBMIT(answer='x', sparql='', evidence={})")
+        made = self.setting(tmp_path, hides, bank=Bank.create(tmp_path / "bank", calls=disk))
+        fail_from(made, disk, "tool_called", 1, once=True)
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code) == ("failed", "not_recorded")
+        assert made.end.error_code == "not_recorded" and [step.index for step in made.steps] == [1]
+
     def test_sub_agents_are_not_there(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, code("print(__dspy_construct__)"), self.submits())
         result = made.run(self.name, self.interpreters)
@@ -519,24 +554,36 @@ def tool_calls(made: Setting) -> list[ToolCalled]:
     return [event for event in made.events if isinstance(event, ToolCalled)]
 
 
-def fail_from(made: Setting, disk: Disk, kind: str, number: int) -> None:
-    """The disk is full from the `number`-th event of a kind on."""
+def fail_from(made: Setting, disk: Disk, kind: str, number: int, *, once: bool = False) -> None:
+    """The disk is full from the `number`-th event of a kind on, or only for that one."""
     append, seen = made.bank.append, 0
 
     def full(events: Any, **options: Any) -> Any:
         nonlocal seen
         listed = events if isinstance(events, list | tuple) else [events]
-        seen += sum(event.__struct_config__.tag == kind for event in listed)
-        if seen >= number:
-            disk.fail = lambda name, _: no_space() if name == "write" else None
+        found = sum(event.__struct_config__.tag == kind for event in listed)
+        seen += found
+        is_full = seen >= number and (found or not once)
+        disk.fail = lambda name, _: no_space() if is_full and name == "write" else None
         return append(events, **options)
 
     made.bank.append = full  # type: ignore[method-assign]
 
 
 def comparable(made: Setting) -> list[dict[str, Any]]:
-    """The events of a run without what may differ when it is told again."""
-    return [dict(_kept(event)) for event in made.events]
+    """The events of a run without what may differ when it is told again: sub-calls side by side have no order."""
+    kept: list[dict[str, Any]] = []
+    for _, group in groupby(made.events, _is_sub_call):
+        kept += [dict(_kept(event)) for event in sorted(group, key=_of_sub_call)]
+    return kept
+
+
+def _is_sub_call(event: Any) -> bool:
+    return isinstance(event, LmCalled) and event.role == "sub"
+
+
+def _of_sub_call(event: Any) -> tuple[str, int]:
+    return (str(event.request_key), event.attempt or 1) if _is_sub_call(event) else ("", 0)
 
 
 def _kept(event: Any) -> Iterator[tuple[str, Any]]:
