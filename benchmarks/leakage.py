@@ -49,7 +49,7 @@ def _run(bank: Bank, place: Path, suite: Suite) -> None:
         for payloads in ("handles", "naive"):
             run = f"{suite.name}/{number}/{payloads}"
             bank.append(RunStarted(run=run, task=question, scripted=True))
-            policy = ToolPolicy(payloads=payloads, propose=False)
+            policy = ToolPolicy(payloads=payloads, mode="both", propose=False)
             _calls(build_tools(bank, run=run, source=source, policy=policy), question, query, payloads)
     source.close()
 

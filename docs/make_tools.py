@@ -22,6 +22,7 @@ from rbank_es.events import RunStarted
 from rbank_es.importers import import_paths
 from rbank_es.items import make_id
 from rbank_es.ontology.loading import load_ontology
+from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.toolbox import Manual, Toolbox, build_tools
 
 DOCUMENT = Path(__file__).resolve().parent / "tools.md"
@@ -74,7 +75,8 @@ def section() -> str:
     with tempfile.TemporaryDirectory() as place, Bank.create(Path(place) / "bank") as bank:
         import_paths(bank, [lights().seed])
         bank.append(RunStarted(run="run-1", task="How high is each light?"))
-        with build_tools(bank, run="run-1", ontology=load_ontology(lights().ontology)) as box:
+        ontology, policy = load_ontology(lights().ontology), ToolPolicy(mode="both")
+        with build_tools(bank, run="run-1", ontology=ontology, policy=policy) as box:
             box.call("sparql_schema")  # so that what is shown comes from the cache, as it mostly does
             return "\n".join(_lines(box))
 

@@ -10,7 +10,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -25,10 +25,17 @@ from rbank_es.tools.reply import Reply, ToolError
 RawTool = Callable[..., Reply]
 Clock = Callable[[], float]
 
+NAIVE_KEY = "naive_payload"
+"""Under which the naive mode gives the payload itself."""
+
 NAIVE_CHARS = limits.PAYLOAD_BYTES * 2
 """The cap of the naive mode: none but what one text can hold."""
 
 _PATH = re.compile(r"(?<![\w:/<.])/(?:[^\s/'\"<>]+/)+[^\s'\"<>:;,)]*")
+_PYTHON = {"`object": "`dict", "| object": "| dict", "`array": "`list", "| array": "| list", "`null": "`None"}
+_TYPES = re.compile("|".join(map(re.escape, _PYTHON)))
+"""What msgspec calls types, and what Python does."""
+
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -48,7 +55,11 @@ class Tool:
     def call(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a call, and record it."""
         began = self._clock()
-        shown = self._shown(given, named)
+        given, named = tuple(map(_slim, given)), {name: _slim(value) for name, value in named.items()}
+        try:
+            shown = self._shown(given, named)
+        except Exception as error:
+            return self._recorded(error_of(error), "{}", began)
         for _ in range(limits.TOOL_TRIES):
             reply = self._reply(given, named, shown)
             try:
@@ -79,13 +90,15 @@ class Tool:
         return {name: self._converted(name, value) for name, value in arguments.items()}
 
     def _converted(self, name: str, value: Any) -> Any:
-        if isinstance(value, Ref):
+        hint = self._hints[name]
+        if isinstance(value, Ref) and any(get_origin(part) is dict for part in get_args(hint)):
             return value
         try:
-            return msgspec.convert(value, self._hints[name], strict=False)
+            return msgspec.convert(value, hint, strict=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, msgspec.ValidationError) else f"got {type(value).__name__}"
-            raise ToolError("bad_arguments", f"{self.name}: {name}: {reason}", f"call it as {self.usage}") from None
+            words = _TYPES.sub(lambda found: _PYTHON[found[0]], reason)
+            raise ToolError("bad_arguments", f"{self.name}: {name}: {words}", f"call it as {self.usage}") from None
 
     @property
     def usage(self) -> str:
@@ -130,14 +143,14 @@ class Tool:
             raise
         if ref is not None:
             self._desk.store.settle(ref)
-        self._desk.proposed.update(each.head.id for each in reply.beside if isinstance(each, MemoryProposed))
+        self._desk.proposed.update((each.head.id, each.by) for each in reply.beside if isinstance(each, MemoryProposed))
         return result
 
     def _handle(self, ref: Ref | None) -> dict[str, Any]:
         return {} if ref is None else {"alias": self._desk.store.alias_of(ref), **handle_of(ref)}
 
     def _inlined(self, reply: Reply) -> dict[str, Any]:
-        return {"naive_payload": reply.payload} if self._desk.naive and reply.payload is not None else {}
+        return {NAIVE_KEY: reply.payload} if self._desk.naive and reply.payload is not None else {}
 
     def _failed(self, error: ToolError, shown: str, began: float) -> dict[str, Any]:
         told = {"code": error.code, "message": error.message, "hint": error.hint}
@@ -172,6 +185,13 @@ class Tool:
         hint = "the answer is withheld; call again, and if that fails too, submit what you have"
         told = {"code": "not_recorded", "message": f"the call could not be recorded: {why}", "hint": hint}
         return encode({"ok": False, "error": told}, self.cap_chars)
+
+
+def _slim(value: Any) -> Any:
+    """A handle without the payload that the naive mode puts into it: it may be handed on as it came."""
+    if isinstance(value, dict) and NAIVE_KEY in value:
+        return {name: part for name, part in value.items() if name != NAIVE_KEY}
+    return value
 
 
 def error_of(error: Exception) -> ToolError:

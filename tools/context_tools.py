@@ -56,7 +56,7 @@ class ContextTools:
         """
         wanted = min(max(1, k), limits.FIND_HITS)
         text = self._desk.store.get(ref)
-        found = _matches(pattern, text, wanted + 1, _count("start", start))
+        found = _matches(pattern, text, wanted + 1, min(_count("start", start), len(text)))
         return _hits(text, found[:wanted], more=len(found) > wanted)
 
     def _part(self, ref: str | dict[str, Any], start: int, end: int, cap_chars: int) -> Reply:

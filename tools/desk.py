@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.errors import BadInput
 from rbank_es.tools.store import Handle, Store
 
 if TYPE_CHECKING:
@@ -30,8 +30,13 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     payloads: Literal["handles", "naive"] = "handles"
-    mode: Literal["auto", "tools", "both"] = "both"
+    mode: Literal["auto", "tools", "both"] = "auto"
     propose: bool = True
+
+    def __post_init__(self) -> None:
+        for name, known in (("payloads", ("handles", "naive")), ("mode", ("auto", "tools", "both"))):
+            if getattr(self, name) not in known:
+                raise BadInput(f"{name} is {getattr(self, name)!r}; give one of {', '.join(known)}")
 
 
 @dataclass
@@ -46,8 +51,10 @@ class Desk:
     policy: ToolPolicy = ToolPolicy()
     step: int | None = None
     call: str = ""
-    proposed: set[str] = field(default_factory=set)
-    """Ids of the items that this run has proposed so far."""
+    calls: int = 0
+    """Calls that the run made before these tools were built."""
+    proposed: set[tuple[str, str]] = field(default_factory=set)
+    """Ids of the items that this run has proposed so far, with the tool that did."""
     seen: int = 0
     """The bank's position at which its read models were last brought up to date for this run; 0 before."""
     unrecorded: list[Exception] = field(default_factory=list)
@@ -71,7 +78,3 @@ class Desk:
         arguments = json.loads(self.bank.text(made.arguments) or "{}")
         query: Any = arguments.get("query") if isinstance(arguments, dict) else None
         return query if isinstance(query, str) else None
-
-    def row_limit(self, asked: int) -> int:
-        """The number of rows that a query may give, within the limits."""
-        return max(1, min(asked, limits.QUERY_ROWS))

@@ -97,8 +97,12 @@ class QueryPattern:
 
 
 def proposal(desk: Desk, item: Item, by: str, why: str = "") -> MemoryProposed | None:
-    """The event that proposes an item, for the call that is being made; None if this run has proposed it before."""
-    if item.id in desk.proposed:
+    """The event that proposes an item, for the call that is being made; None if this tool has proposed it in this run.
+
+    Another tool may propose the same item again: what a query found by itself and what an agent vouches for are
+    different reasons for it.
+    """
+    if (item.id, by) in desk.proposed:
         return None
     reason = text_of(why)[: limits.ERROR_CHARS]
     return MemoryProposed(run=desk.run, by=by, call=desk.call, head=item.head, candidate=item.text, why=reason)

@@ -234,7 +234,7 @@ class MemoryTools:
         return given, refused
 
     def _unknown(self, id: str) -> str:
-        return PROPOSED if id in self._desk.proposed else UNKNOWN
+        return PROPOSED if id in {item for item, _ in self._desk.proposed} else UNKNOWN
 
     def _refusal(self, row: dict[str, Any]) -> str:
         """Why an item is not given to an agent; empty if it is."""

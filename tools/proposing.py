@@ -15,7 +15,7 @@ from rbank_es.tools.room import Room
 from rbank_es.tools.store import Handle
 
 LATER = "it is stored only if the judge and the policies say so after the run; mem_search doesn't find it before"
-BEFORE = "this run has proposed the same item before, so nothing was written"
+BEFORE = "this tool has proposed the same item before in this run, so nothing was written"
 KNOWN = "the bank knows this item already, so nothing was written; it is"
 
 

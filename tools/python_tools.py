@@ -6,7 +6,6 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.tools.desk import Desk
-from rbank_es.tools.encoding import handle_of
 from rbank_es.tools.reply import Reply, ToolError
 
 
@@ -17,13 +16,12 @@ class PythonTools:
         self._desk = desk
 
     def load_graph(self, path: str) -> Reply:
-        """A handle to a graph, as N-Quads."""
+        """A handle to a graph, as N-Quads; a graph that is too large for a payload is refused: query it instead."""
         from rbank_es.ontology.loading import load_ontology
 
         ontology = load_ontology(path)
-        preview = f"{ontology.id}: {ontology.schema.triples:,} triples"
-        ref = self._desk.store.attach(ontology.quads, ontology.digest, "graph", preview)
-        return Reply({"alias": self._desk.store.alias_of(ref), **handle_of(ref), "triples": ontology.schema.triples})
+        content = ontology.quads.read_text(encoding="utf-8")
+        return Reply({"triples": ontology.schema.triples, "digest": ontology.digest}, content, "graph")
 
     def execute_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
         """A handle to the result of a query."""

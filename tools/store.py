@@ -8,8 +8,7 @@ Without a bank, payloads are held in memory, and a key is good as long as the st
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,7 +38,6 @@ class Store:
         self._held_chars = 0
         self._refs: dict[str, Ref] = {}
         self._aliases: dict[str, str] = {}
-        self._files: dict[str, Path] = {}
 
     def put(self, content: str, dtype: str) -> Ref:
         """Keep a payload; `dtype` says what it is: results, graph, mem, text.
@@ -57,11 +55,9 @@ class Store:
         self._hold(key, content)
         return self._name(Ref(key, dtype, len(content), content[: limits.REF_PREVIEW_CHARS]), alias)
 
-    def attach(self, path: Path, key: str, dtype: str, preview: str) -> Ref:
-        """Name a payload that stays in a file, such as a parsed graph; it is read when it is asked for."""
-        self._files[key] = path
-        size = len(path.read_text(encoding="utf-8"))
-        return self._name(Ref(key, dtype, size, preview[: limits.REF_PREVIEW_CHARS]), f"{dtype}_{len(self._aliases)}")
+    def remember(self, calls: Iterable[ToolCalled]) -> None:
+        """Know the aliases that calls of this run were given in an earlier process; those to come follow on them."""
+        self._aliases.update((call.alias, call.id) for call in calls if call.alias)
 
     def settle(self, ref: Ref) -> None:
         """The event that holds this payload was appended: from now on it may be read from there."""
@@ -76,7 +72,8 @@ class Store:
     def resolve(self, handle: Handle) -> Ref:
         """The `Ref` of whatever names a payload. Raises `UnknownHandle`."""
         key = _key_of(handle)
-        known = self._refs.get(self._aliases.get(key, key))
+        key = self._aliases.get(key, key)
+        known = self._refs.get(key)
         if known is not None:
             return known
         found = self._in_bank(key)
@@ -93,8 +90,6 @@ class Store:
         ref = self.resolve(handle)
         if ref.key in self._held:
             return self._held[ref.key]
-        if ref.key in self._files:
-            return self._from_file(ref)
         text = self._read(ref.key)
         if text is None:
             raise UnknownHandle(ref.key, "its text was erased")
@@ -136,12 +131,6 @@ class Store:
         self._refs[ref.key] = ref
         self._aliases[alias] = ref.key
         return ref
-
-    def _from_file(self, ref: Ref) -> str:
-        try:
-            return self._files[ref.key].read_text(encoding="utf-8")
-        except OSError as error:
-            raise UnknownHandle(ref.key, "its file is gone; load it again") from error
 
     def _in_bank(self, key: str) -> Ref | None:
         """A payload of an earlier process, by its key, or by its alias in this run."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, QueryFailed
-from rbank_es.events import Ref
+from rbank_es.events import Ref, ToolCalled
 from rbank_es.tools.calling import Clock, RawTool, Tool
 from rbank_es.tools.desk import Desk, ToolPolicy
 from rbank_es.tools.store import Store
@@ -49,7 +49,7 @@ class Toolbox:
 
     def __init__(self, desk: Desk, raw: Mapping[str, RawTool], hidden: Mapping[str, RawTool], clock: Clock) -> None:
         self.desk = desk
-        self._calls = 0
+        self._calls = desk.calls
         self._lock = RLock()
         self._tools = {name: self._tool(name, tool, clock) for name, tool in raw.items()}
         self._hidden = {name: self._tool(name, tool, clock) for name, tool in hidden.items()}
@@ -146,12 +146,29 @@ def build_tools(
     """
     from rbank_es.tools.extracting import QueryPattern
 
+    if not 1 <= len(run) <= limits.NAME_CHARS:
+        raise BadInput(f"a run's id has 1 to {limits.NAME_CHARS} characters, not {len(run):,}")
     if sum(given is not None for given in (ontology, endpoint, source)) > 1:
         raise BadInput("give one of ontology, endpoint and source, not several")
     opened = source or _opened(ontology, endpoint, void)
     chosen = policy or ToolPolicy()
     desk = Desk(bank, run, Store(bank, run, new_id), extractor or QueryPattern(), opened, chosen)
+    _take_up(desk)
     return Toolbox(desk, dict(_raw_tools(desk)), _python_tools(desk), clock)
+
+
+def _take_up(desk: Desk) -> None:
+    """Go on counting calls and aliases where an earlier process of the same run left off."""
+    from rbank_es.tools.memory_search import looking
+
+    with looking(desk) as (view, _):
+        begun = view.run(desk.run)
+    if begun is None:
+        return
+    found = desk.bank.events(after=begun["started_seq"], types={"tool_called"}, run=desk.run)
+    calls = [event for event in found if isinstance(event, ToolCalled)]
+    desk.calls = len(calls)
+    desk.store.remember(calls)
 
 
 def _opened(ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None) -> Source | None:

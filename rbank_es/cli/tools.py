@@ -58,7 +58,7 @@ class Tried(NamedTuple):
     "tools",
     "rbank-es tools",
     """rbank-es tools --call 'sparql_query {"query": "SELECT ?l WHERE { ?l a lt:Lighthouse }"}'""",
-    """rbank-es tools --ont model.ttl --call g_stats --call 'g_search {"q": "height"}'""",
+    """rbank-es tools --ont model.ttl --call g_stats --call 'g_search {"text": "height"}'""",
     "rbank-es tools --endpoint uniprot",
 )
 @click.option("--ont", "paths", metavar="PATH", multiple=True, help=f"{ONTOLOGY_HELP} Default: {LIGHTS}.")
@@ -153,7 +153,7 @@ def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str |
     from rbank_es.tools.desk import ToolPolicy
     from rbank_es.tools.toolbox import build_tools
 
-    policy = ToolPolicy(payloads="naive" if naive else "handles")
+    policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
     if endpoint is not None:
         return build_tools(bank, run=RUN, endpoint=endpoint, void=void, policy=policy)
     return build_tools(bank, run=RUN, ontology=loaded(paths or (LIGHTS,)), policy=policy)

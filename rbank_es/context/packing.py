@@ -62,9 +62,9 @@ class Section(NamedTuple):
 
 
 def checked_budget(budget_chars: int) -> int:
-    """The budget. Raises `BadInput` for one below 0."""
-    if budget_chars < 0:
-        raise BadInput(f"a budget of {budget_chars} characters can't be kept; give 0 or more")
+    """The budget. Raises `BadInput` for what is no whole number, or below 0."""
+    if type(budget_chars) is not int or budget_chars < 0:
+        raise BadInput(f"a budget of {budget_chars!r} characters can't be kept; give a whole number, 0 or more")
     return budget_chars
 
 
@@ -98,22 +98,6 @@ def sentences(text: str) -> list[str]:
             start = end.end()
     rest = text[start:].strip()
     return [*found, rest] if rest else found
-
-
-def whole_sentences(text: str, max_chars: int) -> str:
-    """The sentences that fit from the beginning; where not even the first does, its words that fit, then `…`.
-
-    Empty if not one word fits.
-    """
-    if len(text) <= max_chars:
-        return text
-    kept = ""
-    for sentence in sentences(text):
-        longer = f"{kept} {sentence}" if kept else sentence
-        if len(longer) > max_chars:
-            break
-        kept = longer
-    return kept or whole_words(text, max_chars)
 
 
 def whole_words(text: str, max_chars: int) -> str:
@@ -189,7 +173,7 @@ def _share_out(sections: Sequence[Section], room: int) -> tuple[list[Section], l
 def _left_out(shown: Sequence[tuple[Section, int]], given: Sequence[Section]) -> Iterator[str]:
     for section, count in shown:
         if count < len(section.entries):
-            yield f"{count} of {len(section.entries)} in {_name(section)}"
+            yield f"{len(section.entries) - count} of {len(section.entries)} in {_name(section)}"
     there = {id(section) for section, _ in shown}
     dropped = [section for section in given if id(section) not in there]
     if dropped:

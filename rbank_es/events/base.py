@@ -33,7 +33,9 @@ class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is
     prev: Annotated[str, msgspec.Meta(description="Its first 80 characters.")]
 
     def __repr__(self) -> str:
-        return f"Ref({self.key[:12]!r}, {self.dtype}, {self.sz} chars)"
+        # The key of a text line is long, and nobody types it; that of a tool's payload is what names it.
+        key = self.key if len(self.key) < 64 else f"{self.key[:12]}…"
+        return f"Ref({key!r}, {self.dtype}, {self.sz} chars)"
 
 
 class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is", tag="erased"):

@@ -12,7 +12,6 @@ from rbank_es.context.packing import (
     plain,
     sentences,
     short_count,
-    whole_sentences,
     whole_words,
 )
 from rbank_es.errors import BadInput
@@ -49,11 +48,10 @@ def test_sentences_end_where_people_end_them(text: str, found: list[str]) -> Non
     assert sentences(text) == found
 
 
-def test_a_text_is_cut_after_a_sentence_if_one_fits_else_after_a_word() -> None:
-    text = "Go by the watch. Never by the light."
-    assert whole_sentences(text, len(text)) == text
-    assert whole_sentences(text, len(text) - 1) == "Go by the watch."
-    assert whole_sentences(text, 15) == "Go by the…"
+def test_a_text_is_cut_after_a_word() -> None:
+    text = "Go by the watch."
+    assert whole_words(text, len(text)) == text
+    assert whole_words(text, 15) == "Go by the…"
     assert whole_words(text, 3) == "Go…"
     assert whole_words(text, 2) == ""
     assert whole_words("unbreakable", 5) == ""
@@ -86,7 +84,7 @@ def test_entries_are_left_out_whole_and_counted() -> None:
     entries = ["alpha", "beta", "gamma", "delta"]
     packed = pack_sections("L0", "# T", [Section("A: ", entries)], 30)
     assert packed.text == "# T\nA: alpha, beta, gamma … +1"
-    assert (packed.truncated, packed.cut) == (True, "3 of 4 in A")
+    assert (packed.truncated, packed.cut) == (True, "1 of 4 in A")
 
 
 def test_sections_that_come_last_are_left_out_first_and_named() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.items import Item
+from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.encoding import NEXT, encode, size
 from rbank_es.tools.memory_fitting import fit_hits, fit_items, quoted
 from rbank_es.tools.toolbox import CAPS_CHARS, Toolbox, build_tools
@@ -135,7 +136,7 @@ senseless = st.tuples(
 def box() -> Iterator[Toolbox]:
     with tempfile.TemporaryDirectory() as place, bank_at(Path(place) / "bank") as bank:
         remember(bank, *ODD)
-        yield build_tools(bank, run="run-1")
+        yield build_tools(bank, run="run-1", policy=ToolPolicy(mode="both"))
 
 
 @given(st.lists(sensible | sensible | senseless, min_size=1, max_size=4))

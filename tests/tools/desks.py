@@ -25,7 +25,7 @@ def bank_at(place: Path) -> Bank:
 
 def desk_for(bank: Bank, policy: ToolPolicy | None = None, *, extractor: Any = None, **options: Any) -> Desk:
     """The desk of one run; without an extractor, for tools that need none."""
-    return Desk(bank, RUN, Store(bank, RUN), extractor, policy=policy or ToolPolicy(), **options)
+    return Desk(bank, RUN, Store(bank, RUN), extractor, policy=policy or ToolPolicy(mode="both"), **options)
 
 
 def toolbox_for(desk: Desk, raw: Mapping[str, RawTool] | None = None) -> Toolbox:

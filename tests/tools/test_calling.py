@@ -13,11 +13,13 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import LogUnavailable, QueryFailed, QueryRefused
-from rbank_es.events import NoteLogged, ToolCalled
+from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
+from rbank_es.events import NoteLogged, RunStarted, ToolCalled
 from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.encoding import size
 from rbank_es.tools.reply import Reply, ToolError
+from rbank_es.tools.store import Store
+from rbank_es.tools.toolbox import build_tools
 from tests.tools.desks import RUN, calls, desk_for, toolbox_for, types
 
 
@@ -189,8 +191,6 @@ def test_the_naive_mode_gives_the_whole_payload_and_says_that_it_is_naive(bank: 
 
 
 def test_what_is_returned_is_counted_in_the_leakage_of_the_run(bank: Bank) -> None:
-    from rbank_es.events import RunStarted
-
     bank.append(RunStarted(run=RUN, task="Look"))
     toolbox = toolbox_for(desk_for(bank))
     sizes = [size(toolbox.call("put", {"content": "é" * n})) for n in (10, 5_000)]
@@ -226,3 +226,64 @@ os.kill(os.getpid(), signal.SIGKILL)
     with Bank.open(tmp_path / "bank") as bank:
         desk = desk_for(bank)
         assert desk.store.get(done.stdout.strip()) == "kept " * 1000
+
+
+def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank) -> None:
+    """Aliases and ids of calls are those of the run, not of the process."""
+    bank.append(RunStarted(run=RUN, task="Look"))
+    first = build_tools(bank, run=RUN)
+    handle = first.retrieve_memories("anything")
+    again = build_tools(bank, run=RUN)
+    assert again.desk.store.get("mem_0") == first.desk.store.get(handle) == "[]"
+    again.retrieve_memories("anything")
+    assert [(call.call, call.alias) for call in calls(bank)] == [("call-1", "mem_0"), ("call-2", "mem_1")]
+    assert build_tools(bank, run="run-2").desk.calls == 0
+
+
+def test_a_graph_behind_a_handle_is_kept_with_the_call(bank: Bank, tmp_path: Path) -> None:
+    path = tmp_path / "two.ttl"
+    path.write_text("@prefix e: <http://e.example/> . e:a e:p e:b , e:c .", encoding="utf-8")
+    ref = build_tools(bank, run=RUN).load_graph(path)
+    path.unlink()
+    assert ref.dtype == "graph" and Store(bank, "run-2").get(ref.key).count("\n") == 2
+    with pytest.raises(QueryFailed, match="no such file"):
+        build_tools(bank, run=RUN).load_graph(path)
+
+
+@pytest.mark.parametrize("options", [{"payloads": "Naive"}, {"mode": "automatic"}])
+def test_a_policy_of_tools_that_cannot_be_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match="give one of"):
+        ToolPolicy(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("run", ["", "r" * 257])
+def test_a_run_needs_an_id_that_an_event_can_hold(bank: Bank, run: str) -> None:
+    with pytest.raises(BadInput, match="a run's id"):
+        build_tools(bank, run=run)
+
+
+def test_a_handle_where_none_is_taken_is_a_wrong_argument(bank: Bank) -> None:
+    toolbox = toolbox_for(desk_for(bank))
+    ref = toolbox.desk.store.resolve(toolbox.call("put", {"content": "x"}))
+    assert toolbox.call("put", {"content": ref})["error"]["code"] == "bad_arguments"
+    assert toolbox.call("ctx_stats", {"ref": ref})["length"] == 1
+
+
+def test_types_are_called_as_in_python(bank: Bank) -> None:
+    message = toolbox_for(desk_for(bank)).call("ctx_stats", {"ref": [1]})["error"]["message"]
+    assert "`str | dict`, got `list`" in message
+
+
+def test_a_mapping_that_cannot_be_read_is_no_exception_either(bank: Bank) -> None:
+    class Odd(dict[str, Any]):
+        def items(self) -> Any:
+            raise RuntimeError("/root/secret")
+
+    result = toolbox_for(desk_for(bank)).call("ctx_stats", {"ref": Odd(a=1)})
+    assert result["error"]["code"] == "tool_failed" and "secret" not in json.dumps(result)
+
+
+def test_in_the_naive_mode_a_result_is_a_handle_too(bank: Bank) -> None:
+    toolbox = toolbox_for(desk_for(bank, ToolPolicy(payloads="naive")))
+    result = toolbox.call("put", {"content": "x" * 15_000})
+    assert toolbox.call("ctx_stats", {"ref": {**result, "naive_payload": "x" * 150_000}})["length"] == 15_000

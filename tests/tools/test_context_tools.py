@@ -97,6 +97,10 @@ def test_find_can_be_continued(toolbox: Toolbox, handle: dict[str, Any]) -> None
     assert seen == [at for at in range(len(TEXT)) if TEXT.startswith("fox", at)][: len(seen)]
 
 
+def test_looking_from_beyond_the_end_finds_nothing(toolbox: Toolbox, handle: dict[str, Any]) -> None:
+    assert toolbox.call("ctx_find", {"ref": handle, "pattern": "fox", "start": 2**64})["hits"] == []
+
+
 def test_a_pattern_of_nothing_moves_on(toolbox: Toolbox, handle: dict[str, Any]) -> None:
     found = toolbox.call("ctx_find", {"ref": handle, "pattern": "x*", "k": 2})
     assert [hit["start"] for hit in found["hits"]] == [0, 1] and found["next_start"] == 2

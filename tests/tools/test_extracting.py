@@ -423,11 +423,17 @@ def test_prose_is_no_query_to_learn_from(box: Toolbox) -> None:
     assert code == "nothing_to_learn" and "mem_add" in hint
 
 
-def test_a_query_that_found_something_is_proposed_once_by_whoever_comes_first(bank: Bank, box: Toolbox) -> None:
+def test_what_a_query_proposed_by_itself_can_still_be_vouched_for_once(bank: Bank, box: Toolbox) -> None:
+    """The agent's task and judgment are a better reason than that the query found something."""
     result = box.call("sparql_query", {"query": HEIGHT})
-    again = box.call("mem_extract", {"result": result, "task": "", "judgment": SUCCESS})
+    box.call("sparql_query", {"query": HEIGHT})
+    vouched = {"result": result, "task": "How high?", "judgment": SUCCESS}
+    assert box.call("mem_extract", vouched)["proposed"] is True
+    again = box.call("mem_extract", vouched)
     assert again["proposed"] is False and "before" in again["why"]
-    assert [event.by for event in proposals(bank)] == ["sparql_query"]
+    first, second = proposals(bank)
+    assert (first.by, second.by, first.head.id) == ("sparql_query", "mem_extract", second.head.id)
+    assert "one height" in str(second.why) and "one height" not in str(first.why)
 
 
 def test_a_pattern_that_the_bank_knows_is_not_proposed_again(bank: Bank, box: Toolbox) -> None:

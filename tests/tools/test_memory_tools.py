@@ -35,7 +35,7 @@ from tests.tools.memories import LONG, lamps, remember
 
 @pytest.fixture
 def box(bank: Bank) -> Toolbox:
-    return build_tools(bank, run=RUN)
+    return build_tools(bank, run=RUN, policy=ToolPolicy(mode="both"))
 
 
 def events(bank: Bank, kind: type[Any]) -> list[Any]:
@@ -525,7 +525,7 @@ def test_with_memory_in_the_context_alone_no_tool_reads_it(bank: Bank) -> None:
 def test_the_naive_mode_shortens_nothing(bank: Bank) -> None:
     items = [Item.make(f"Lamps {number}", LONG * 3 + str(number), desc="d" * 240) for number in range(3)]
     remember(bank, *items)
-    box = build_tools(bank, run=RUN, policy=ToolPolicy(payloads="naive"))
+    box = build_tools(bank, run=RUN, policy=ToolPolicy(payloads="naive", mode="both"))
     assert {hit["desc"] for hit in box.call("mem_search", {"q": "lamps"})["hits"]} == {"d" * 240}
     read = box.call("mem_get", {"ids": [item.id for item in items]})["items"]
     assert [item["content"] for item in read] == [item.content for item in items]

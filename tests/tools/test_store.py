@@ -18,6 +18,10 @@ from tests.tools.desks import RUN, bank_at, desk_for, toolbox_for
 def test_a_handle_shows_metadata_and_never_the_payload() -> None:
     ref = Store().put("x" * 400_000, "results")
     assert repr(ref) == "Ref('results_0', results, 400000 chars)"
+    assert repr(Ref("01a1fd48-cf02-7483-9f52-ef606b3b5d90", "mem", 7, "")) == (
+        "Ref('01a1fd48-cf02-7483-9f52-ef606b3b5d90', mem, 7 chars)"
+    )
+    assert repr(Ref("a" * 64, "text", 7, "")) == "Ref('aaaaaaaaaaaa…', text, 7 chars)"
     assert ref.prev == "x" * 80
     assert len(repr(ref)) < 100
 
@@ -119,17 +123,6 @@ def test_payloads_beyond_what_memory_keeps_are_read_from_the_bank(
         toolbox = toolbox_for(desk_for(bank))
         handles = [toolbox.call("put", {"content": str(n) * 4_000}) for n in range(5)]
         assert [toolbox.desk.store.get(handle)[:3] for handle in handles] == ["000", "111", "222", "333", "444"]
-
-
-def test_a_file_can_stand_behind_a_handle(tmp_path: Path) -> None:
-    path = tmp_path / "graph.nq"
-    path.write_text("<a> <b> <c> .\n", encoding="utf-8")
-    store = Store()
-    ref = store.attach(path, "d" * 64, "graph", "1 triple")
-    assert (ref.sz, store.get("graph_0"), ref.prev) == (14, "<a> <b> <c> .\n", "1 triple")
-    path.unlink()
-    with pytest.raises(UnknownHandle, match="load it again"):
-        store.get(ref)
 
 
 def test_keys_can_be_given_by_whoever_runs_a_run_again(tmp_path: Path) -> None:
