@@ -82,12 +82,13 @@ def _row(name: str, rows: list[dict[str, Any]]) -> Row:
     }
     ours, naive = sums["handles"], sums["naive"]
     tasks = len(rows) // 2
+    chars, large = (_less(ours, naive, column) for column in ("total_chars_returned", "large_returns"))
     return Row(
         "leakage",
         f"characters returned to a scripted agent per task, large returns (over 1,000) in all; {name}, {tasks} tasks",
         f"{ours['total_chars_returned'] / tasks:,.0f}, {ours['large_returns']} large",
         f"full payloads {naive['total_chars_returned'] / tasks:,.0f}, {naive['large_returns']} large"
-        f" ({_less(ours, naive, 'total_chars_returned')} characters, {_less(ours, naive, 'large_returns')} large returns)",
+        f" ({chars} characters, {large} large returns)",
     )
 
 
