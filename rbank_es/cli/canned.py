@@ -124,14 +124,19 @@ def _record(bank: Bank, case: Canned, equipment: Equipment) -> None:
         for number, (reasoning, code, output) in enumerate(case.steps, 1)
     ]
     bank.append(
+        RunStarted(
+            run=case.id,
+            task=case.question,
+            ontology=equipment.source_id,
+            model=settings.lm.name,
+            scripted=settings.scripted,
+        )
+    )
+    if case.sparql:
+        # The query is really asked: a judge compares what was submitted with what the run had answered.
+        equipment.tools(case.id).call("sparql_query", {"query": case.sparql})
+    bank.append(
         [
-            RunStarted(
-                run=case.id,
-                task=case.question,
-                ontology=equipment.source_id,
-                model=settings.lm.name,
-                scripted=settings.scripted,
-            ),
             *steps,
             RunFinished(
                 run=case.id,

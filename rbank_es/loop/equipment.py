@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import rbank_es
-from rbank_es import limits
+from rbank_es import __version__, limits
 from rbank_es.errors import BadInput
 from rbank_es.events import OntologyRegistered
 from rbank_es.executors.protocol import Executor, Interpreters, RunLimits, executor_named
@@ -171,12 +170,12 @@ def _fits(*names: str) -> bool:
 
 def origin() -> Mapping[str, Any]:
     """Which code runs: the release, and the commit where it is a checkout of this project."""
-    return {"release": rbank_es.__version__, "commit": _commit()}
+    return {"release": __version__, "commit": _commit()}
 
 
 @cache
 def _commit() -> str | None:
-    root = Path(rbank_es.__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
