@@ -295,7 +295,7 @@ class QueryFailed(RBankError):
     """A SPARQL query was run and gave no answer; the engine is ready for the next one.
 
     `code` is stable, for programs: timeout, out_of_memory, engine_failed, bad_query, unreachable, endpoint_error,
-    cut_answer, not_sparql, redirected, too_many_requests.
+    cut_answer, not_sparql, redirected, too_large, too_many_requests.
     """
 
     def __init__(self, code: str, message: str, hint: str) -> None:

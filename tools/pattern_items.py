@@ -28,7 +28,7 @@ _HIDDEN = "«…»"
 _FAULTS = {
     "it found nothing": ("empty", "no_rows"),
     "it took too long": ("timeout", "slow_here", "too_many_requests"),
-    "it was too large": ("out_of_memory", "too_long", "cut_answer"),
+    "it was too large": ("out_of_memory", "too_long", "too_large", "cut_answer"),
     "it could not be parsed": ("syntax", "bad_query"),
     "it names what the ontology doesn't have": ("unknown_term", "unknown_prefix"),
     "it is not allowed": ("not_read_only", "service_refused", "from_refused"),

@@ -21,13 +21,15 @@ class Address:
         import httpx
 
         try:
-            urlsplit(url)  # knows a broken host where httpx takes it for a name
+            port = urlsplit(url).port  # knows a broken host or port where httpx takes it as it is
             self.url = httpx.URL(url).copy_with(fragment=None)
             self.host = self.url.host
         except (httpx.InvalidURL, ValueError):
             raise BadInput("the endpoint's address is no URL; give one like https://example.org/sparql") from None
         if self.url.scheme not in _DEFAULT_PORTS or not self.host:
             raise BadInput(f"the endpoint {shown(self.url)!r} can't be asked; give a URL with http:// or https://")
+        if port == 0:
+            raise BadInput(f"the endpoint {shown(self.url)!r} can't be asked; a port is a number from 1 to 65535")
         self.shown = shown(self.url)
 
     def is_same_place(self, url: httpx.URL) -> bool:

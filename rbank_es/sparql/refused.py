@@ -16,6 +16,9 @@ AGAIN = frozenset((429, 502, 503, 504))
 
 CHEAPER = "make the query cheaper: name classes and properties, filter early, a smaller LIMIT, no unbound predicate"
 
+FEWER = "go on with what you have; later try the same query once more; ask fewer and larger queries, not one by one"
+"""An agent can't wait, but it can do something else first."""
+
 _NO_TEXT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<(?![a-zA-Z][\w+.-]*:)[a-zA-Z/!?][^<>]*>")
 _UNSHOWABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202e\u2066-\u2069]+")
@@ -28,7 +31,7 @@ _WAYS: dict[int, tuple[str, str, str]] = {
     406: ("endpoint_error", "the endpoint can't answer in a form that is safe to read", "try another form of query"),
     413: ("bad_query", "the query is too long for the endpoint", "shorten it, or ask in several steps"),
     414: ("bad_query", "the query is too long for the endpoint", "shorten it, or ask in several steps"),
-    429: ("too_many_requests", "the endpoint takes no more queries for now", "wait, then ask for more at a time"),
+    429: ("too_many_requests", "the endpoint takes no more queries for now", FEWER),
     500: ("endpoint_error", "the endpoint failed at the query", CHEAPER),
     504: ("endpoint_error", "the endpoint ran out of time", CHEAPER),
 }

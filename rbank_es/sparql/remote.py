@@ -236,7 +236,7 @@ class RemoteEngine(Engine):
         try:
             cut = _read(body, response, caps, deadline)
             if cut:
-                return body.part(), cut == "bytes"
+                return _begun(body, caps), cut == "bytes"
             if _is_partial(response):
                 raise NotResults("it says so")
             return body.finish(), False
@@ -276,6 +276,16 @@ def _read(body: AnswerBody, response: httpx.Response, caps: Caps, deadline: Dead
     if deadline.passed:
         raise _timeout(deadline)
     return ""
+
+
+def _begun(body: AnswerBody, caps: Caps) -> Content:
+    """The rows before a cut of ours. Raises `QueryFailed` where there is none: that is no answer, empty or not."""
+    content = body.part()
+    if content.rows:
+        return content
+    message = f"the endpoint sent more than {caps.size_bytes:,} bytes and not one whole row"
+    hint = "select less: no long values, fewer columns; if a small query fails too, have the endpoint's URL checked"
+    raise QueryFailed("too_large", message, hint)
 
 
 def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:

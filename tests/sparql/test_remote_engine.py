@@ -156,7 +156,11 @@ def test_the_environment_names_no_proxy_and_no_password(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    "url", ["", "sparql", "ftp://e.org/", "file:///etc/passwd", "http://", "http://[", "http://xn--/", "//e.org/"]
+    "url",
+    [
+        *("", "sparql", "ftp://e.org/", "file:///etc/passwd", "http://", "http://[", "http://xn--/", "//e.org/"),
+        *("http://127.0.0.1:99999/", "http://127.0.0.1:65536/", "http://127.0.0.1:0/", "http://127.0.0.1:-1/"),
+    ],
 )
 def test_only_http_and_https_urls_are_endpoints(url: str) -> None:
     with pytest.raises(BadInput):
@@ -319,6 +323,35 @@ def test_at_the_cap_of_bytes_the_whole_rows_before_it_are_the_answer() -> None:
     assert (graph.truncated, len(graph.rows) > 10) == ("bytes", True)
 
 
+ENDLESS_HEAD = b'{"head": {"vars": ["x"' + b', "y"' * 2_000
+ENDLESS_VALUE = HEAD + ROW.replace(b"one", b"x" * 9_000)
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "form"),
+    [
+        (ENDLESS_HEAD, JSON, "select"),
+        (ENDLESS_HEAD, JSON, "ask"),
+        (ENDLESS_VALUE, JSON, "select"),
+        (
+            b'<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head>' + b"<variable name='x'/>" * 900,
+            XML,
+            "select",
+        ),
+        (b"<http://e.org/s> <http://e.org/p> '" + b"x" * 9_000, NT, "construct"),
+        (b"{" + b" " * 9_000, JSON, "select"),
+    ],
+)
+@pytest.mark.parametrize("coding", ["", "gzip"])
+def test_a_body_without_one_row_up_to_the_cap_of_bytes_is_no_empty_answer(
+    body: bytes, media: str, form: Form, coding: str
+) -> None:
+    packed = ok(gzip.compress(body), media, content_encoding="gzip") if coding else ok(body, media)
+    failed = Endpoint(packed).failure(form=form, size_bytes=4_000)
+    assert (failed.code, "not one whole row" in failed.message) == ("too_large", True)
+    assert "select less" in failed.hint
+
+
 def test_a_body_of_exactly_the_cap_is_whole() -> None:
     body = GOOD + b" " * 500
     assert Endpoint(ok(body)).run(size_bytes=len(body)).truncated == ""
@@ -383,6 +416,12 @@ def test_tries_are_bounded(code: int, expected: str) -> None:
     assert (failed.code, "busy" in failed.message) == (expected, True)
     assert len(endpoint.asked) == 1 + limits.ENDPOINT_RETRIES
     assert endpoint.failure().code == expected
+
+
+def test_an_agent_that_can_not_wait_is_told_what_to_do_about_too_many_requests() -> None:
+    hint = Endpoint(status(429)).failure().hint
+    assert "wait" not in hint
+    assert all(way in hint for way in ("go on with what you have", "the same query", "fewer and larger queries"))
 
 
 def test_the_endpoint_says_how_long_to_wait() -> None:
