@@ -1,0 +1,198 @@
+"""Several rollouts of one task: the same context, distinct samples, one extraction; cut off anywhere, and resumed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, LoopStopped
+from rbank_es.events import (
+    ContextBuilt,
+    LmCalled,
+    MemoriesExtracted,
+    MemoriesRetrieved,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+)
+from rbank_es.loop.closed_loop import run_matts_parallel
+from tests.executors.sandboxes import require_dspy
+from tests.loop.loops import HEIGHT, TASKS, TOWER, CutOff, cut_off, learnt, local, looped, quick, scripted, source
+from tests.loop.test_closed_loop import of_type
+
+require_dspy()
+
+TASK = TASKS[0]
+
+
+def attempt(rollout: int, query: str, answer: str, success: bool, steps: int = 1) -> str:
+    """The turns of one rollout."""
+    more = "".join(
+        f'[[task.agent]]\nrollout = {rollout}\nreasoning = "Look."\ncode = "print({n})"\n\n' for n in range(steps - 1)
+    )
+    return f"""{more}
+[[task.agent]]
+rollout = {rollout}
+reasoning = "Ask."
+code = '''
+found = sparql_query({query!r})
+SUBMIT(answer={answer!r}, sparql={query!r}, evidence={{}})
+'''
+
+[[task.judge]]
+rollout = {rollout}
+fields = {{ success = {str(success).lower()}, reason = "rollout {rollout}" }}
+"""
+
+
+def items(title: str, content: str) -> str:
+    return f"""
+[[task.extractor]]
+[[task.extractor.fields.memory_items]]
+title = {title!r}
+description = "d"
+content = {content!r}
+"""
+
+
+SCRIPT = (
+    '[[task]]\nid = "height"\n'
+    + attempt(0, TOWER, "49 metres", False)
+    + attempt(1, HEIGHT, "45 metres", True, steps=3)
+    + attempt(2, HEIGHT, "It stands 45 metres high.", True)
+    + items("Focal heights, not heights of towers", "Successes used lt:focalHeight.")
+    + items("Name the light, then ask for its property", "Both matched lt:name.")
+)
+
+
+def test_all_are_judged_the_best_is_selected_and_comparing_them_teaches(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        result = run_matts_parallel(TASK, bank, scripted(tmp_path, SCRIPT), source(), k=3, interpreters=local)
+        spread = result.spread
+        assert spread is not None and result.success and result.run.endswith(".r2") and result.iterations == 1
+        assert spread.pass_at_1 == pytest.approx(2 / 3) and spread.pass_at_k and spread.best_of_n
+        assert spread.scored_pass_at_1 == pytest.approx(2 / 3) and spread.scored_best_of_n
+        assert spread.diversity is not None and 0 < spread.diversity < 1 and spread.diversity_of == "sparql"
+        assert len(of_type(bank, RunJudged)) == 6
+
+
+def test_comparing_is_chosen_by_the_settings(tmp_path: Path) -> None:
+    """Contrastive: what sets successes apart, then what they share. Best: of the best one alone."""
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, SCRIPT, rollouts=3, extract_from="contrastive"), [TASK])
+        kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor != "proposals-1"]
+        assert kinds == ["contrastive", "pattern"] and len(learnt(bank)) >= 2
+        bank.verify(retrievals=True)
+    with quick(tmp_path / "other") as bank:
+        looped(bank, scripted(tmp_path, SCRIPT, rollouts=3, extract_from="best"), [TASK])
+        assert [event.kind for event in of_type(bank, MemoriesExtracted)][0] == "success"
+
+
+def test_rollouts_get_the_same_context_and_tell_their_samples_apart(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, SCRIPT, rollouts=3, perturbation="prefix"), [TASK])
+        contexts = {event.texts for event in of_type(bank, ContextBuilt)}
+        hits = {(event.polarity, event.hits) for event in of_type(bank, MemoriesRetrieved)}
+        assert len(contexts) == 1 and len(hits) == 2
+        started = of_type(bank, RunStarted)
+        assert [event.rollout_index for event in started] == [0, 1, 2]
+        assert len({event.rollout_group for event in started}) == 1
+        asked = [event for event in of_type(bank, LmCalled) if event.role == "agent"]
+        assert {event.parameters["rollout_id"] for event in asked} == {0, 1, 2}
+        assert len({event.request for event in asked if event.step == 1}) == 3
+
+
+def test_rollouts_run_at_once(tmp_path: Path) -> None:
+    """Each waits until all have begun."""
+    barrier = threading.Barrier(3, timeout=30)
+
+    def together() -> Any:
+        barrier.wait()
+        return local()
+
+    with quick(tmp_path / "bank") as bank:
+        [result] = looped(bank, scripted(tmp_path, SCRIPT, rollouts=3), [TASK], interpreters=together)
+        assert len(result.runs) == 3
+
+
+def test_too_many_rollouts_and_none_are_refused(tmp_path: Path) -> None:
+    for k in (0, 17):
+        with pytest.raises(BadInput, match="rollouts"):
+            scripted(tmp_path, SCRIPT, rollouts=k)
+
+
+@pytest.mark.parametrize("after", [1, 2, 5, 9, 13, 16, 18, 20, 21, 22])
+def test_cut_off_rollouts_are_run_again_and_the_others_are_kept(tmp_path: Path, after: int) -> None:
+    """However far they had got: in the end each counts once, all are judged, and one extraction was made of them."""
+    settings, place = scripted(tmp_path, SCRIPT, rollouts=3, extract_from="contrastive"), tmp_path / "bank"
+    with quick(place) as bank, pytest.raises(CutOff):
+        looped(cut_off(bank, after), settings, [TASK])
+    with Bank.open(place) as bank:
+        kept = {event.run for event in of_type(bank, RunFinished) if event.error_code is None}
+        [result] = looped(bank, settings, [TASK])
+        assert kept <= set(result.runs) and len(result.runs) == 3
+        assert result.spread is not None and result.spread.pass_at_1 == pytest.approx(2 / 3)
+        judged = [event.run for event in of_type(bank, RunJudged) if event.purpose == "learning"]
+        assert sorted(judged) == sorted(result.runs)
+        kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor != "proposals-1"]
+        assert kinds == ["contrastive", "pattern"]
+        bank.verify(retrievals=True)
+        assert looped(bank, settings, [TASK])[0].how == "known"
+
+
+def test_ctrl_c_ends_all_rollouts_and_the_next_loop_takes_up_those_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two that wait for a model that doesn't answer are left; from then on nothing of them is recorded."""
+    settings = scripted(tmp_path, SCRIPT, rollouts=3)
+    release, waiting = threading.Event(), threading.Semaphore(0)
+
+    def stuck() -> Any:
+        waiting.release()
+        release.wait(30)
+        return local()
+
+    def interrupted(self: threading.Thread, timeout: float | None = None) -> None:
+        for _ in range(3):
+            assert waiting.acquire(timeout=30)
+        raise KeyboardInterrupt
+
+    with quick(tmp_path / "bank") as bank:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(threading.Thread, "join", interrupted)
+            looped(bank, settings, [TASK], interpreters=stuck)
+        position = bank.position
+        threads = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+        release.set()
+        for thread in threads:
+            thread.join(5)
+        assert bank.position == position
+        [result] = looped(bank, settings, [TASK])
+        assert result.success and len(result.runs) == 3 and all(run.endswith("-2") for run in result.runs)
+        ends = [event.error_code for event in of_type(bank, RunFinished)]
+        assert ends.count("interrupted") == 3 and len(ends) == 6
+
+
+def test_a_rollout_that_departs_from_its_script_stops_the_loop_after_the_others_ended(tmp_path: Path) -> None:
+    wrong = SCRIPT.replace('rollout = 1\nreasoning = "Ask."', 'rollout = 1\nstep = 9\nreasoning = "Ask."')
+    with quick(tmp_path / "bank") as bank:
+        with pytest.raises(LoopStopped, match="script_mismatch"):
+            looped(bank, scripted(tmp_path, wrong, rollouts=3), [TASK])
+        assert len(of_type(bank, RunFinished)) == 3
+        [result] = looped(bank, scripted(tmp_path, SCRIPT, rollouts=3), [TASK])
+        assert len(result.runs) == 3 and result.success
+
+
+def test_a_single_run_is_no_rollout(tmp_path: Path) -> None:
+    """One run of a task has neither group nor index, and its model's calls no sample."""
+    with quick(tmp_path / "bank") as bank:
+        settings = msgspec.structs.replace(scripted(tmp_path, SCRIPT), extract=False)
+        [result] = looped(bank, settings, [TASK])
+        [started] = of_type(bank, RunStarted)
+        assert started.rollout_group is None and started.rollout_index is None and result.spread is None
+        assert all("rollout_id" not in event.parameters for event in of_type(bank, LmCalled))
