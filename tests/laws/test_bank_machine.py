@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,20 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.consolidating import Latest, append_decided, consolidation_policy
 from rbank_es.digests import state_digests
-from rbank_es.errors import BadInput, NotInBank, PositionConflict
-from rbank_es.events import Erased, Event, JudgmentOverruled
+from rbank_es.errors import BadInput, BadPolicy, NotInBank, PositionConflict
+from rbank_es.events import Erased, Event, JudgmentOverruled, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.items import Item
 from rbank_es.log import Head
+from rbank_es.policies import consolidate
 from rbank_es.policies.retrieval import RetrievalPolicy
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, fold
 from rbank_es.testing import event_id
 from tests.fakes import dump
 from tests.faults.disk import Quick
+from tests.laws.test_consolidation import batches
 from tests.laws.test_projections import assert_equals_state
 from tests.strategies import ITEMS, RUNS, WORDS, histories
 
@@ -60,6 +65,7 @@ class BankMachine(RuleBasedStateMachine):
         """The bank is made; what is told of it from here on is kept in `told`."""
         made = Bank.create(self.place, calls=Quick())
         self.banks = [made, Bank.open(self.place, calls=Quick())]
+        self.latest = Latest(made.log)
         self.told: list[list[str]] = [[event.id for event in made.log.read()]]
         self.noted: list[Head] = [made.head()]
 
@@ -76,6 +82,29 @@ class BankMachine(RuleBasedStateMachine):
         """A plausible history is appended, through one handle or the other, whole."""
         renamed = {event.id: event_id(next(self.ids)) for event in history if event.id}
         self.tell(self.banks[which], [renaming(event, renamed) for event in history])
+
+    @rule(batch=batches.filter(bool), which=st.integers(0, 1), kept=st.booleans())
+    def learn(self, batch: list[Item], which: int, kept: bool) -> None:
+        """Candidates are decided about by the policy in force, and each finds its place; ended items stay ended."""
+        bank, before, position = self.banks[which], self.bank.state(), self.bank.position
+        extraction = MemoriesExtracted(
+            kind="manual", heads=tuple(item.head for item in batch), candidates=tuple(item.text for item in batch)
+        )
+        try:
+            policy = consolidation_policy(before)
+        except BadPolicy:
+            with suppress(BadPolicy):
+                append_decided(bank.log, [extraction])
+            assert self.bank.position == position
+            return
+        appended = append_decided(bank.log, [extraction], self.latest if kept else None)
+        self.told.append([event.id for event in appended.events])
+        decided = appended.events[-1]
+        assert isinstance(decided, MemoriesConsolidated) and decided.decisions == consolidate(policy, before, batch)
+        after = self.bank.state()
+        assert {id: after.items[id].state for id in before.items} == {id: it.state for id, it in before.items.items()}
+        grown = sum(entry.support for entry in after.items.values()) - sum(e.support for e in before.items.values())
+        assert grown == len(batch)
 
     @rule(run=st.sampled_from(RUNS), success=st.booleans())
     def overrule(self, run: str, success: bool) -> None:
@@ -151,6 +180,7 @@ class BankMachine(RuleBasedStateMachine):
         """As another process would find it."""
         self.close()
         self.banks = [Bank.open(self.place, calls=Quick()) for _ in range(2)]
+        self.latest = Latest(self.bank.log)
 
     def close(self) -> None:
         for bank in self.banks:

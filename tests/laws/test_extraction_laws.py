@@ -111,9 +111,7 @@ steps = st.lists(st.builds(Step, index=st.integers(1, 99), reasoning=texts, code
 @given(steps, st.integers(0, 6_000))
 def test_a_trajectory_keeps_its_budget_and_shows_both_ends(given_steps: list[Step], budget: int) -> None:
     """Whole where it fits; else the first step, then the last ones in a row, and a word on those between."""
-    numbered = [
-        Step(index=n, reasoning=s.reasoning, code=s.code, output=s.output) for n, s in enumerate(given_steps, 1)
-    ]
+    numbered = [replace(step, index=number) for number, step in enumerate(given_steps, 1)]
     whole, text = format_trajectory(numbered, 10**9), format_trajectory(numbered, budget)
     assert len(text) <= budget
     text.encode()
