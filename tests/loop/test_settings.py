@@ -1,0 +1,85 @@
+"""Settings: every choice in one value, the same digest for the same choices, and never a key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es.errors import BadInput
+from rbank_es.lms.choices import LmChoice
+from rbank_es.loop.settings import LoopSettings
+
+LM = LmChoice(model="openai/gpt-4.1-mini")
+OTHERS: dict[str, Any] = {
+    "lm": LmChoice(model="openai/gpt-4.1"),
+    "sub_lm": LM,
+    "judge_lm": LM,
+    "extractor_lm": LM,
+    "executor": "react",
+    "layers": ("L0",),
+    "preset": "lean",
+    "budgets": {"L1": 5},
+    "mode": "both",
+    "domain": "lights",
+    "observed": True,
+    "task_slice": True,
+    "constraints": "a",
+    "guide": "a",
+    "payloads": "naive",
+    "iterations": 3,
+    "subcalls": 3,
+    "step_time_s": 3.0,
+    "unsafe_local": True,
+    "judge": "checks",
+    "supervised": True,
+    "extract": False,
+    "extract_from": "best",
+    "rollouts": 2,
+    "temperature": 0.5,
+    "perturbation": "prefix",
+}
+
+
+def test_every_choice_is_in_the_digest() -> None:
+    base = LoopSettings(lm=LM)
+    assert set(OTHERS) == set(LoopSettings.__struct_fields__)
+    digests = {msgspec.structs.replace(base, **{name: value}).digest for name, value in OTHERS.items()}
+    assert len(digests | {base.digest}) == len(OTHERS) + 1
+
+
+@given(st.permutations(sorted(OTHERS)))
+def test_the_same_choices_have_the_same_digest_in_whatever_order_they_were_made(names: list[str]) -> None:
+    made = LoopSettings(**{name: OTHERS[name] for name in names})
+    assert made.digest == LoopSettings(**OTHERS).digest and len(made.digest) == 64
+
+
+def test_a_script_goes_by_its_name_and_not_by_its_place(tmp_path: Path) -> None:
+    """The digest is the same on another machine."""
+    here, there = (LoopSettings(lm=LmChoice(model=f"script:{place}/turns.toml")) for place in (tmp_path, "/elsewhere"))
+    assert here.digest == there.digest and here.scripted and str(tmp_path) not in here.recorded
+
+
+def test_recorded_settings_are_read_back() -> None:
+    settings = LoopSettings(**OTHERS)
+    assert LoopSettings.from_recorded(settings.recorded) == settings
+    with pytest.raises(BadInput, match="can't be read"):
+        LoopSettings.from_recorded('{"colour": 1}')
+
+
+def test_what_can_not_be_chosen_is_refused() -> None:
+    with pytest.raises(BadInput, match="nobody judged"):
+        LoopSettings(lm=LM, judge="none")
+    with pytest.raises(BadInput, match="'L9'"):
+        LoopSettings(lm=LM, layers=("L9",))
+    with pytest.raises(BadInput, match="rollouts"):
+        LoopSettings(lm=LM, rollouts=0)
+
+
+def test_models_by_role() -> None:
+    other = LmChoice(model="openai/other")
+    assert LoopSettings(lm=LM, judge_lm=other).choices == {"agent": LM, "judge": other}
