@@ -1,0 +1,65 @@
+"""What a rerun takes from a run's events, where it can't be had: it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es.errors import BadInput
+from tests.executors.sandboxes import require_dspy
+
+require_dspy()
+from rbank_es.executors.playback import recorded_keys, recorded_steps  # noqa: E402
+from rbank_es.executors.steps import RecordedCall, RecordedStep  # noqa: E402
+from rbank_es.lms.scripting import rendered  # noqa: E402
+from tests.executors.runs import Setting, code  # noqa: E402
+
+
+def test_steps_hold_their_calls_and_those_without_code_are_left_out(tmp_path: Path) -> None:
+    said = [
+        code("print(find('rock')['found'])\nprint(llm_query('p'))"),
+        "prose",
+        rendered({"reasoning": "r", "code": "```sparql\nSELECT\n```"}),
+        code("print('FINAL: {}')"),
+        code("SUBMIT('A', '', {})"),
+    ]
+    made = Setting(tmp_path / "bank", said)
+    made.run("rlm")
+    calls = (
+        RecordedCall(tool="find", arguments='{"word":"rock"}'),
+        RecordedCall(tool="llm_query", arguments='{"prompt":"p"}'),
+    )
+    first, printed, last = recorded_steps(made.bank, made.run_id)
+    assert (first.kind, first.output.strip(), first.calls) == ("output", "rock light\nP", calls)
+    assert (printed.kind, printed.output.strip()) == ("output", "FINAL: {}")
+    assert last == RecordedStep(
+        code="SUBMIT('A', '', {})", kind="final", output='{"answer": "A", "sparql": "", "evidence": {}}'
+    )
+    assert len(recorded_keys(made.bank, made.run_id)) == 1
+
+
+def test_a_run_that_died_is_played_as_far_as_it_came(tmp_path: Path) -> None:
+    def interrupt(_: object) -> str:
+        raise KeyboardInterrupt
+
+    made = Setting(tmp_path / "bank", [code("print(1)"), interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        made.run("rlm")
+    [step] = recorded_steps(made.bank, made.run_id)
+    assert (step.kind, step.output.strip()) == ("output", "1")
+
+
+def test_an_erased_run_can_not_be_played(tmp_path: Path) -> None:
+    made = Setting(tmp_path / "bank", [code("print('x' * 3_000)"), code("SUBMIT('A', '', {})")])
+    made.run("rlm")
+    made.bank.erase(run=made.run_id, reason="test")
+    with pytest.raises(BadInput, match="erased"):
+        recorded_steps(made.bank, made.run_id)
+
+
+def test_arguments_that_were_not_kept_whole_can_not_be_played(tmp_path: Path) -> None:
+    made = Setting(tmp_path / "bank", [code("find('x' * 30_000)"), code("SUBMIT('A', '', {})")])
+    assert made.run("rlm").outcome == "submitted"
+    with pytest.raises(BadInput, match="too long"):
+        recorded_steps(made.bank, made.run_id)
