@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.errors import QueryFailed, QueryRefused
@@ -15,6 +16,7 @@ from rbank_es.tools.schema_answers import Tables, tables_of
 from rbank_es.tools.slicing import clip, value_of
 
 if TYPE_CHECKING:
+    from rbank_es.sparql.lexing import Token
     from rbank_es.sparql.source import Source
 
 PROBE_S = 2.0
@@ -74,14 +76,60 @@ def hint_for(query: str, source: Source) -> str:
     from rbank_es.sparql.lexing import tokenise
     from rbank_es.sparql.reading import read
 
-    if source.schema is None:
-        return DEFAULT
     try:
-        reading = Reading(read(tokenise(query), {})[0].body.where)
-        found = next(_Hinter(reading, tables_of(source)[0], source).hints(), "")
+        tokens = tokenise(query)
+        asked = read(tokens, {})[0]
+        reading = Reading(asked.body.where)
+        found = _of_rows(query, tokens, asked, source) or _of_graphs(asked, source)
+        if not found and source.schema is not None:
+            found = next(_Hinter(reading, tables_of(source)[0], source).hints(), "")
     except (QueryRefused, ToolError):  # a query that can be run, and names what can't be looked up
         return DEFAULT
+    if source.schema is None:
+        return found or DEFAULT
     return found or ("A FILTER may be too strict: try without it. " * reading.filtered + DEFAULT)
+
+
+def _of_rows(query: str, tokens: Sequence[Token], asked: tree.Query, source: Source) -> str:
+    """LIMIT 0, or an OFFSET behind the last row."""
+    if asked.body.limit is not None and int(asked.body.limit.text) == 0:
+        return "LIMIT 0 asks for no rows: give a larger LIMIT, or none"
+    number = _offset_number(tokens)
+    if number is None or int(number.text) == 0:
+        return ""
+    if source.kind != "local":
+        return (
+            f"OFFSET {int(number.text)} may lie behind the last row: try a smaller one, or none, before anything else"
+        )
+    from rbank_es.sparql.rewriting import Edit, rewritten
+
+    try:
+        there = source.query(rewritten(query, [Edit(number.offset, number.end, "0")]), rows=1, timeout_s=PROBE_S)[
+            1
+        ].rows
+    except (QueryRefused, QueryFailed):
+        return ""
+    return f"OFFSET {int(number.text)} lies behind the last row: without it there are rows" if there else ""
+
+
+def _offset_number(tokens: Sequence[Token]) -> Token | None:
+    """The number after the OFFSET of the query itself, not of a subselect."""
+    depth, found = 0, None
+    for token, after in pairwise(tokens):
+        depth += token.is_symbol("{") - token.is_symbol("}")
+        if depth == 0 and token.keyword == "OFFSET":
+            found = after
+    return found
+
+
+def _of_graphs(asked: tree.Query, source: Source) -> str:
+    """A GRAPH that isn't there, and those that are."""
+    from rbank_es.sparql.findings import findings
+
+    if source.kind != "local":
+        return ""
+    found = findings(asked, source.surroundings.graphs)
+    return next((f"{each.message}: {each.alternative}" for each in found if each.code == "unknown_graph"), "")
 
 
 class _Hinter:

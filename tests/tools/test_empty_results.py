@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.sparql.source import Source
+from rbank_es.ontology.loading import load_ontology
+from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.empty_results import DEFAULT, hint_for
 from tests.tools.library import TURTLE, Desktop, open_library
 from tests.tools.test_sparql_tools import endpoint_over
@@ -63,6 +65,41 @@ def test_the_hint_names_what_is_most_likely_wrong(bank: Bank, source: Source, pa
     body = Desktop(bank, source)("sparql_query", query=f"SELECT * WHERE {{ {pattern} }}")
     assert body["rows"] == 0
     assert said in body["hint"]
+
+
+BOOKS = "SELECT * WHERE { ?x a lib:Book }"
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (f"{BOOKS} LIMIT 0", "LIMIT 0 asks for no rows"),
+        (f"{BOOKS} LIMIT 5 OFFSET 1000", "OFFSET 1000 lies behind the last row"),
+        (f"{BOOKS} OFFSET 0007 LIMIT 5", "OFFSET 7 lies behind the last row"),
+        ("SELECT * WHERE { ?x a lib:Work } OFFSET 3", "its subclasses have: lib:Book"),
+        ("SELECT * WHERE { { SELECT ?x WHERE { ?x a lib:Work } OFFSET 3 } }", "its subclasses have: lib:Book"),
+        ("SELECT * WHERE { GRAPH lib:none { ?x a lib:Book } }", "there is no graph <http://library.example/ns#none>"),
+    ],
+)
+def test_limit_offset_and_graph_are_looked_at_before_directions_and_spelling(
+    bank: Bank, source: Source, query: str, said: str
+) -> None:
+    body = Desktop(bank, source)("sparql_query", query=query)
+    assert body["rows"] == 0
+    assert said in body["hint"]
+    assert "spelling" not in body["hint"]
+
+
+def test_the_graphs_that_there_are_are_named(bank: Bank, tmp_path: Path) -> None:
+    (tmp_path / "two.trig").write_text("@prefix e: <http://e.org/> . e:one { e:a e:p e:b } e:two { e:a e:p e:c }")
+    source = open_source(ontology=load_ontology(tmp_path / "two.trig", cache=tmp_path / "cache"))
+    body = Desktop(bank, source)("sparql_query", query="SELECT * { GRAPH <http://e.org/three> { ?s ?p ?o } }")
+    source.close()
+    assert "http://e.org/one, http://e.org/two" in body["hint"]
+
+
+def test_of_an_endpoint_an_offset_is_doubted_without_asking_again(source: Source) -> None:
+    assert "OFFSET 9 may lie behind" in hint_for("SELECT * WHERE { ?x a <urn:none> } OFFSET 9", endpoint_over(source))
 
 
 def test_a_count_of_nothing_has_a_hint_too(bank: Bank, source: Source) -> None:
