@@ -163,6 +163,9 @@ FIND_SNIPPET_CHARS = 40
 CELL_CHARS = 300
 """What a slice shows of one value; the whole stays behind the handle."""
 
+CELL_IRI_CHARS = 2_000
+"""What a slice shows of an IRI: a part of one is of no use, and half a page holds it (longer ones aren't described)."""
+
 SLICE_ROWS = 100
 """Rows of one slice."""
 

@@ -27,6 +27,10 @@ FINDING_CHARS = 160
 """What is shown of a warning, and of its alternative."""
 
 
+DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
+"""Warnings that speak of a mistake: what such a query found is no pattern to follow."""
+
+
 class Asked(NamedTuple):
     """A query, with its bounds within the limits; `notes` say what was cut to them."""
 
@@ -59,17 +63,20 @@ class Querying:
     def run(self, asked: Asked, *, by: str, propose: bool) -> Reply:
         """The result behind a handle, what it holds in numbers, and what to do next."""
         checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)
-        events = self._proposed(asked, answer, by) if propose else ()
+        doubtful = any(each.code in DOUBTFUL for each in checked.warnings)
+        events = self._proposed(asked, answer, by) if propose and not doubtful else ()
         body: dict[str, Any] = {"rows": len(answer.rows), "truncated": bool(answer.truncated), "limit": checked.rows}
         if answer.form == "ask":
             body = {"boolean": bool(answer.boolean)}
+        if answer.clipped:
+            body["clipped"] = answer.clipped
         if events:
             body["proposed"] = events[0].head.id
         self._tell(body, checked, answer, asked)
         from rbank_es.sparql.results import to_json
 
         dtype = "graph" if answer.form in ("construct", "describe") else "results"
-        return Reply(body, to_json(answer), dtype, truncated=bool(answer.truncated), beside=events)
+        return Reply(body, to_json(answer), dtype, truncated=bool(answer.truncated or answer.clipped), beside=events)
 
     def explain(self, asked: Asked) -> Reply:
         """What would be run, and what speaks against it; nothing runs."""
@@ -97,8 +104,9 @@ class Querying:
             self._room.say(body, "hint", hint, handle=True)
         if answer.form == "select":
             self._variables(body, shown_names(answer.variables), handle=True)
-        if asked.notes:
-            self._room.say(body, "note", "; ".join(asked.notes), handle=True)
+        notes = [*([_CUT_VALUES] if answer.clipped else []), *asked.notes]
+        if notes:
+            self._room.say(body, "note", "; ".join(notes), handle=True)
         self._findings(body, "warnings", checked.warnings, handle=True)
 
     def _variables(self, body: dict[str, Any], names: tuple[str, ...], *, handle: bool) -> None:
@@ -134,6 +142,8 @@ class Querying:
         event = proposal(self._desk, item, by, "the query found something") if item is not None else None
         return (event,) if event is not None else ()
 
+
+_CUT_VALUES = f"values over {limits.RESULT_CELL_CHARS:,} characters were cut"
 
 _MORE = {
     "rows": "; there are more rows than limit",

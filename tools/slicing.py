@@ -1,7 +1,8 @@
 """Rows, a page at a time: as many as fit into a budget of characters, every value plain JSON, no row skipped.
 
 Whatever is in the rows, a page holds at least one row where there is one, so whoever goes from page to page along
-`next_offset` comes to the end. What is too long for its place is clipped, marked with `CUT`, and counted.
+`next_offset` comes to the end. What is too long for its place is clipped, marked with `CUT`, and counted. An IRI in a
+result stays whole where a page can hold it, for a part of one can't be asked for.
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ _PLAIN = frozenset(("", XSD + "string", RDF + "langString"))
 
 
 class Fit(NamedTuple):
-    """The rows that found room, how many texts in them were clipped, and how many columns of the first left out."""
+    """The rows that found room, how many texts in them were clipped, whether IRIs too, and columns left out."""
 
     rows: list[dict[str, Any]]
     clipped: int = 0
     left_out: int = 0
+    cut_iris: bool = False
 
 
 def page(
@@ -132,13 +134,20 @@ def slice_answer(
     cap_chars: int = limits.SLICE_RETURN_CHARS,
     *,
     shorten: Callable[[str], str] | None = None,
+    hint: str = "",
 ) -> dict[str, Any]:
     """The body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, and the kind of every column.
 
     A row maps variables to plain JSON; an unbound variable is absent. `truncated` says that the query itself was cut,
-    so that there are more rows than `total`. `shorten` abbreviates datatypes.
+    so that there are more rows than `total`; `clipped` counts values that are shown short, `lost` those of the whole
+    result that were cut when the query ran. `shorten` abbreviates datatypes; `hint` says how to read what is clipped.
     """
     body = _slice(answer, offset, limit, cap_chars, shorten)
+    if hint and "clipped" in body:
+        body = _slice(answer, offset, limit, cap_chars - size({"hint": hint}), shorten)
+        body |= {"hint": hint} if "clipped" in body else {}
+    if answer.clipped:
+        body["lost"] = answer.clipped
     return {**body, "truncated": True} if answer.truncated else body
 
 
@@ -147,23 +156,51 @@ def _slice(
 ) -> dict[str, Any]:
     names = shown_names(answer.variables)
     frame = {"rows": [], "kinds": {}, "truncated": True, **_whereabouts(offset, limit, len(answer.rows))}
+    frame |= {"lost": answer.clipped} if answer.clipped else {}
     room = cap_chars - size(frame) - OK_CHARS
     kinds: dict[str, str] = {}
     kept: list[dict[str, Any]] = []
-    shown_kinds, clipped, left = kinds, 0, room
+    shown_kinds, clipped, cut_iris, left = kinds, 0, False, room
     for row in answer.rows[offset : offset + limit]:
         merged = _merged(kinds, names, row, shorten)
         told = some(merged, room // 3)
-        shown, cut = clip_all(_as_json(names, row), limits.CELL_CHARS)
+        shown, cut, cut_iri = _shown(names, row, limits.CELL_CHARS)
         needed = size(shown) + 1
         if needed + size(told) > left:
             if kept:
                 break
-            first = narrowed(shown, room - size(told) - 1)
+            first = _narrowed(names, row, room - size(told) - 1)
             return _body("rows", first, {"kinds": told}, offset, len(answer.rows))
         kept.append(shown)
-        kinds, shown_kinds, clipped, left = merged, told, clipped + cut, left - needed
-    return _body("rows", Fit(kept, clipped), {"kinds": shown_kinds}, offset, len(answer.rows))
+        kinds, shown_kinds, left = merged, told, left - needed
+        clipped, cut_iris = clipped + cut, cut_iris or cut_iri
+    return _body("rows", Fit(kept, clipped, 0, cut_iris), {"kinds": shown_kinds}, offset, len(answer.rows))
+
+
+def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], int, bool]:
+    """A row with its texts clipped, and IRIs that nobody would write; how many were, and whether an IRI was."""
+    shown, clipped, cut_iri = {}, 0, False
+    for name, cell in zip(names, row, strict=True):
+        if cell is None:
+            continue
+        is_iri = cell.kind == "iri"
+        shown[name], cut = clip_all(value_of(cell), limits.CELL_IRI_CHARS if is_iri else width)
+        clipped, cut_iri = clipped + cut, cut_iri or (is_iri and cut > 0)
+    return shown, clipped, cut_iri
+
+
+def _narrowed(names: Sequence[str], row: Row, room_chars: int) -> Fit:
+    """One row in so many characters of JSON: its texts clipped, then its IRIs too, then its last columns left out."""
+    for width in WIDTHS:
+        shown, clipped, cut_iri = _shown(names, row, width)
+        if size(shown) <= room_chars:
+            return Fit([shown], clipped, 0, cut_iri)
+    found = narrowed(_shown(names, row, limits.CELL_CHARS)[0], room_chars)
+    kept = found.rows[0]
+    iris = (
+        (name, cell.value) for name, cell in zip(names, row, strict=True) if cell is not None and cell.kind == "iri"
+    )
+    return found._replace(cut_iris=any(kept.get(name, iri) != iri for name, iri in iris))
 
 
 def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
@@ -227,10 +264,6 @@ def _fraction(text: str) -> int | float | str:
     return int(number) if abs(number) <= EXACT and Decimal(text) == int(number) else text
 
 
-def _as_json(names: Sequence[str], row: Row) -> dict[str, Any]:
-    return {name: value_of(cell) for name, cell in zip(names, row, strict=True) if cell is not None}
-
-
 def _merged(
     kinds: Mapping[str, str], names: Sequence[str], row: Row, shorten: Callable[[str], str] | None
 ) -> dict[str, str]:
@@ -245,12 +278,13 @@ def _merged(
 # ---------------------------------------------------------------- what a page says of itself
 
 _NOTE = "some columns have no room: select fewer"
+_CUT_IRIS = "an IRI that ends in … is cut, and no name of anything"
 
 
 def _whereabouts(offset: int, limit: int, total: int) -> dict[str, Any]:
     """The longest form of what a page says of itself."""
     numbers = {"returned": limit, "total": total, "offset": offset, "next_offset": offset + limit, "clipped": 10**6}
-    return {**numbers, "has_more": False, "note": _NOTE}
+    return {**numbers, "has_more": False, "note": f"{_NOTE}; {_CUT_IRIS}"}
 
 
 def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: int) -> dict[str, Any]:
@@ -261,8 +295,9 @@ def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: 
         body["next_offset"] = after
     if found.clipped:
         body["clipped"] = found.clipped
-    if found.left_out:
-        body["note"] = _NOTE
-    elif offset and offset >= total:
-        body["note"] = f"there is no row {offset}"
+    notes = [*([_NOTE] if found.left_out else []), *([_CUT_IRIS] if found.cut_iris else [])]
+    if not found.rows and offset and offset >= total:
+        notes = [f"there is no row {offset}"]
+    if notes:
+        body["note"] = "; ".join(notes)
     return body

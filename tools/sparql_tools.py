@@ -125,7 +125,8 @@ class SparqlTools:
         of the query holds); timeout_s: seconds; explain: True checks the query and runs nothing; store_pattern: a
         query that finds something is proposed as a memory.
         Returns: a handle (key, alias, size, preview), rows, variables, truncated (there are more rows than limit),
-        limit, warnings, next; boolean for ASK; hint where nothing was found.
+        clipped (values that were cut, being too long), limit, warnings, next; boolean for ASK; hint where nothing was
+        found.
         Example: r = sparql_query('SELECT ?p WHERE { ?p a up:Protein }', limit=20); sparql_slice(r, 0, 5)['rows']
         """
         asked = Asked.of(query, limit, timeout_s)
@@ -141,7 +142,8 @@ class SparqlTools:
         wanted (at most 100; fewer where they are long).
         Returns: rows (variable to value; an unbound variable is absent; a graph has subject, predicate, object),
         kinds (what each variable holds: iri, number, text, text@en, boolean, bnode, xsd:date, mixed), returned,
-        total, offset, has_more, next_offset, clipped (values too long to show), truncated (the query itself was cut).
+        total, offset, has_more, next_offset, clipped (values shown short; hint tells how to read them), lost (values
+        of the result cut when the query ran), truncated (the query itself was cut).
         Example: page = sparql_slice(r, 0, 50); more = sparql_slice(r, page['next_offset']) if page['has_more'] else {}
         """
         ref = self._desk.store.resolve(result)
@@ -152,7 +154,8 @@ class SparqlTools:
         if self._desk.naive:
             rows = max(1, len(answer.rows))
         shorten = Names.of(self._source).shorten
-        body = slice_answer(answer, offset, rows, self._room.slice_chars, shorten=shorten)
+        hint = f"values ending in … are shown short: ctx_find('{ref.key}', regex) says where, ctx_slice(same, start, end) reads them"
+        body = slice_answer(answer, offset, rows, self._room.slice_chars, shorten=shorten, hint=hint)
         if limit > rows:
             body.setdefault("note", f"limit is at most {rows}")
         return Reply(body, truncated=body["has_more"] and body["returned"] < rows)

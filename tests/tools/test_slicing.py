@@ -189,6 +189,48 @@ def test_a_long_value_is_clipped_marked_and_counted() -> None:
     assert body["clipped"] == 1
 
 
+def test_values_that_were_lost_are_told_apart_from_those_that_are_shown_short() -> None:
+    answer = Answer(form="select", variables=("t",), rows=((literal("x" * 5_000),), (literal("y"),)), clipped=7)
+    body = slice_answer(answer, 0, 10, hint="how to read them")
+    assert (body["clipped"], body["lost"], body["hint"]) == (1, 7, "how to read them")
+    second = slice_answer(answer, 1, 10, hint="how to read them")
+    assert (second["lost"], "clipped" in second, "hint" in second) == (7, False, False)
+
+
+@given(answers(), st.sampled_from([600, limits.SLICE_RETURN_CHARS]))
+def test_a_page_with_a_hint_is_within_its_budget_too(answer: Answer, cap_chars: int) -> None:
+    body = slice_answer(answer, 0, limits.SLICE_ROWS, cap_chars, hint="h" * 120)
+    assert size({"ok": True, **body}) <= cap_chars
+    assert ("hint" in body) == ("clipped" in body)
+    assert bool(body["rows"]) == bool(answer.rows)
+
+
+@pytest.mark.parametrize("length", [301, 1_000, limits.CELL_IRI_CHARS])
+def test_an_iri_is_shown_whole_where_a_page_can_hold_it(length: int) -> None:
+    iris = [f"http://e.org/{number}".ljust(length, "x") for number in range(5)]
+    rows = tuple((Cell("iri", iri), literal("t" * 5_000)) for iri in iris)
+    answer = Answer(form="select", variables=("i", "t"), rows=rows)
+    found = [row["i"] for body in pages(answer, 5, limits.SLICE_RETURN_CHARS) for row in body["rows"]]
+    assert found == iris
+
+
+def test_in_a_row_without_room_texts_are_clipped_before_iris() -> None:
+    names = tuple(f"v{number}" for number in range(20))
+    cells = (Cell("iri", "http://e.org/" + "x" * 1_500), *[literal("t" * 400)] * 19)
+    body = slice_answer(Answer(form="select", variables=names, rows=(cells,)), 0, 1)
+    assert body["rows"][0]["v0"] == cells[0].value
+    assert (body["clipped"], "note" in body) == (19, False)
+
+
+@pytest.mark.parametrize(("columns", "length"), [(1, 2_001), (1, 9_000), (4, 1_500)])
+def test_an_iri_that_no_page_can_hold_is_cut_and_that_is_said(columns: int, length: int) -> None:
+    names = tuple(f"v{number}" for number in range(columns))
+    cells = (Cell("iri", "http://e.org/".ljust(length, "x")),) * columns
+    body = slice_answer(Answer(form="select", variables=names, rows=(cells,)), 0, 1)
+    assert all(value.endswith(CUT) for value in body["rows"][0].values())
+    assert "IRI that ends in … is cut" in body["note"]
+
+
 def test_a_row_of_many_long_values_is_clipped_further_before_a_column_is_left_out() -> None:
     names = tuple(f"v{number}" for number in range(60))
     answer = Answer(form="select", variables=names, rows=((literal("x" * 400),) * 60,))

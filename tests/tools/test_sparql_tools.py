@@ -416,6 +416,9 @@ def test_a_query_that_found_something_is_proposed_once(bank: Bank, tools: Deskto
         (ToolPolicy(), {"query": "SELECT ?x WHERE { ?x a lib:Map }"}),
         (ToolPolicy(), {"query": "SELECT (COUNT(?x) AS ?n) WHERE { ?x a lib:Map }"}),
         (ToolPolicy(), {"query": "ASK { ?x a lib:Map }"}),
+        (ToolPolicy(), {"query": "SELECT * WHERE { ?x a lib:Book . ?y a lib:Person }"}),
+        (ToolPolicy(), {"query": "SELECT ?x ?y WHERE { ?x a lib:Book }"}),
+        (ToolPolicy(), {"query": "SELECT * WHERE { ?x a lib:Book OPTIONAL { GRAPH lib:none { ?x lib:title ?t } } }"}),
     ],
 )
 def test_nothing_is_proposed_of_a_query_that_found_nothing_or_was_not_to_be_kept(
@@ -424,6 +427,28 @@ def test_nothing_is_proposed_of_a_query_that_found_nothing_or_was_not_to_be_kept
     body = Desktop(bank, source, policy)("sparql_query", **{"query": BOOKS, **arguments})
     assert "proposed" not in body
     assert "memory_proposed" not in types([*bank.events()])
+
+
+def test_values_that_were_cut_when_the_query_ran_are_told_there_and_in_every_slice(bank: Bank, tools: Desktop) -> None:
+    doubled = "CONCAT(" + ", ".join(["?v"] * 10) + ")"
+    steps = " ".join(f"BIND({doubled.replace('?v', f'?v{at}')} AS ?v{at + 1})" for at in range(5))
+    query = f"SELECT ?v0 ?v5 WHERE {{ VALUES ?v0 {{ 'ab' }} {steps} }}"
+    handle = tools("sparql_query", query=query, store_pattern=False)
+    assert (handle["clipped"], handle["rows"]) == (1, 1)
+    assert "values over 100,000 characters were cut" in handle["note"]
+    assert handle["truncated"] is False
+    assert calls(bank)[-1].truncated is True
+    body = tools("sparql_slice", result=handle)
+    assert (body["clipped"], body["lost"]) == (1, 1)
+
+
+def test_how_to_read_what_is_shown_short_is_said_with_the_handle(tools: Desktop) -> None:
+    handle = tools("sparql_query", query=f"SELECT ?v WHERE {{ VALUES ?v {{ '{'x' * 5_000}' 'y' }} }}")
+    body = tools("sparql_slice", result=handle)
+    assert (body["clipped"], "lost" in body) == (1, False)
+    assert f"ctx_find('{handle['key']}'" in body["hint"]
+    assert "ctx_slice" in body["hint"]
+    assert "hint" not in tools("sparql_slice", result=tools("sparql_query", query=BOOKS))
 
 
 # ---------------------------------------------------------------- rows
