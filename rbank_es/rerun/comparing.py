@@ -110,4 +110,8 @@ def _within(name: str, was: Any, is_: Any) -> Departure | None:
             found = departure(before, after, name)
             if found is not None:
                 return found
-    return departure(msgspec.to_builtins(was), msgspec.to_builtins(is_), name)
+    return departure(_plain(was), _plain(is_), name)
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))

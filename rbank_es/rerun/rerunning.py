@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,8 @@ from rbank_es.rerun.recording import Recording, recording_of
 
 if TYPE_CHECKING:
     from rbank_es.executors.protocol import Interpreters
+    from rbank_es.lms.replaying import ReplayModel
+    from rbank_es.loop.settings import LoopSettings
     from rbank_es.sparql.source import Source
     from rbank_es.tools.toolbox import Toolbox
 
@@ -78,8 +80,9 @@ def rerun(
     recording = recording_of(bank, run, point)
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
+        played = stack.enter_context(_played(bank, recording, live_sandbox))
         scratch = stack.enter_context(_scratch(bank, recording, into))
-        again = stack.enter_context(_again(bank, scratch, recording, source, live_sandbox))
+        again = stack.enter_context(_Again(scratch, recording.settings, source, played))
         _run(again, recording)
         difference = first_difference(recording.whole, tuple(_came(scratch, recording)))
     return Rerun(
@@ -113,12 +116,26 @@ def _scratch(bank: Bank, recording: Recording, into: Path | None) -> Iterator[Ba
         yield stack.enter_context(Bank(log, bank.name))
 
 
+class _Played(NamedTuple):
+    """What is taken from the record: the keys of handles, what models said, and what code came to."""
+
+    keys: tuple[str, ...]
+    model: ReplayModel
+    places: Interpreters | None
+
+
 class _Again(Equipment):
     """What a recorded run needs to be run again: its handles get the keys that they had, for prompts hold them."""
 
-    def __init__(self, *given: Any, keys: tuple[str, ...], **options: Any) -> None:
-        super().__init__(*given, **options)
-        self._keys = iter(keys)
+    def __init__(self, scratch: Bank, settings: LoopSettings, source: Source | None, played: _Played) -> None:
+        super().__init__(
+            scratch,
+            settings,
+            source,
+            model_for=lambda _role, _choice: played.model,
+            interpreters=played.places,
+        )
+        self._keys = iter(played.keys)
 
     def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
         """See `Equipment.tools`."""
@@ -129,9 +146,7 @@ class _Again(Equipment):
 
 
 @contextmanager
-def _again(
-    bank: Bank, scratch: Bank, recording: Recording, source: Source | None, live_sandbox: bool
-) -> Iterator[Equipment]:
+def _played(bank: Bank, recording: Recording, live_sandbox: bool) -> Iterator[_Played]:
     from rbank_es.executors.playback import recorded_keys
     from rbank_es.lms.replaying import ReplayModel
 
@@ -143,16 +158,7 @@ def _again(
             raise
         except BadInput as error:
             raise CannotRerun(recording.run, str(error)) from error
-        yield stack.enter_context(
-            _Again(
-                scratch,
-                recording.settings,
-                source,
-                model_for=lambda _role, _choice: model,
-                interpreters=places,
-                keys=recorded_keys(bank, recording.run),
-            )
-        )
+        yield _Played(recorded_keys(bank, recording.run), model, places)
 
 
 @contextmanager
