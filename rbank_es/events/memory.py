@@ -25,7 +25,7 @@ class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracte
     heads: Annotated[tuple[ItemHead, ...], Meta(description="Facts of each candidate.")] = ()
     salt: Salt = ""
     candidates: Annotated[tuple[Candidate, ...], Meta(description="Words of each, in the order of `heads`.")] = ()
-    reason: Annotated[Text, Meta(description="Why there are none, where there are none.")] = ""
+    reason: Annotated[Text, Meta(description="Why there are none, or why some were left out.")] = ""
     extra: Extra = None
 
 
