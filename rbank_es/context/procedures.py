@@ -39,13 +39,6 @@ class Procedures(NamedTuple):
     retrievals: tuple[MemoriesRetrieved, ...]
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The items that a bank gave for a task, best first within strategies and guardrails, and the searches."""
-
-    items: tuple[Item, ...] = ()
-    retrievals: tuple[MemoriesRetrieved, ...] = ()
-
-
 def procedures(
     bank: Bank,
     task: str,
@@ -59,25 +52,10 @@ def procedures(
 ) -> Procedures:
     """The items that fit a task best, by the retrieval policy in force at a point; as many of each polarity as asked.
 
-    The searches are recorded as made at that point: appended where nothing of the memory has changed since, they
-    are exact for `verify(retrievals=True)`. Nothing is written. Raises `BadInput` for more than `CONTEXT_L2_ITEMS`
-    items or a budget below 0, `BadPoint`, `BadPolicy`.
+    `domain` narrows to one ontology's items. The searches are recorded as made at that point: appended where nothing
+    of the memory has changed since, they are exact for `verify(retrievals=True)`. Nothing is written. Raises `BadInput`
+    for more than `CONTEXT_L2_ITEMS` items or a budget below 0, `BadPoint`, `BadPolicy`.
     """
-    chosen = choose(bank, task, point=point, run=run, domain=domain, successes=successes, failures=failures)
-    return Procedures(pack_items(chosen.items, budget_chars), chosen.retrievals)
-
-
-def choose(
-    bank: Bank,
-    task: str,
-    *,
-    point: str | int | None = None,
-    run: str | None = None,
-    domain: str | None = None,
-    successes: int = 1,
-    failures: int = 1,
-) -> Chosen:
-    """The items and searches of `procedures`, before anything is packed. `domain` narrows to one ontology's items."""
     wanted: dict[Polarity, int] = {"success": successes, "failure": failures}
     if min(wanted.values()) < 0 or sum(wanted.values()) > limits.CONTEXT_L2_ITEMS:
         raise BadInput(f"can't choose {successes} + {failures} items; give 0 to {limits.CONTEXT_L2_ITEMS} in all")
@@ -89,7 +67,7 @@ def choose(
                 event = _search(view, task, k, polarity, run, domain)
                 items += [_item(view, hit.id) for hit in event.hits]
                 retrievals.append(event)
-    return Chosen(items=tuple(items), retrievals=tuple(retrievals))
+    return Procedures(pack_items(items, budget_chars), tuple(retrievals))
 
 
 def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHARS) -> Packed:
