@@ -194,7 +194,7 @@ def test_commands_that_only_touch_the_log_load_nothing_heavy(tmp_path: Path) -> 
 
 
 def test_the_help_of_commands_for_agents_loads_nothing_heavy(tmp_path: Path) -> None:
-    lines = ("ontology --help", "context --help", "tools --help")
+    lines = ("ontology --help", "context --help", "tools --help", "run --help", "guide --help")
     assert heavy_after(commands(*lines), tmp_path) == set()
 
 

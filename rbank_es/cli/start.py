@@ -77,7 +77,9 @@ MATTS_K = 3
 @click.option("--supervised", is_flag=True, help="Right answers of tasks judge for learning too, not only for scoring.")
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
 @click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
-@click.option("--matts-k", metavar="N", type=click.IntRange(1), default=MATTS_K, show_default=True, help="How many.")
+@click.option(
+    "--matts-k", metavar="N", type=click.IntRange(1), help=f"How many; {MATTS_K}, unless given. With --matts."
+)
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
     help="Put the question to each rollout in other words, so that they differ.",
@@ -98,6 +100,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
     taken from the environment alone, such as OPENAI_API_KEY, and are never recorded.
     """
     place = whole_bank(bank)
+    given["matts"] = given["matts"] or given["matts_k"] is not None
     with ExitStack() as stack:
         if given["canned"]:
             _try_canned(given, as_json=as_json)
@@ -182,7 +185,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
         guide=guide_text(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
         extract=learns,
         extract_from="contrastive" if given["matts"] else None,
-        rollouts=given["matts_k"] if given["matts"] else 1,
+        rollouts=(given["matts_k"] or MATTS_K) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import __version__, limits
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import OntologyRegistered
 from rbank_es.executors.protocol import Executor, Interpreters, RunLimits, executor_named
 from rbank_es.loop.settings import LoopSettings
@@ -146,7 +146,9 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
     if sandbox and settings.executor != "react" and not settings.unsafe_local:
         from rbank_es.executors import deno
 
-        deno.find()
+        found = deno.find()
+        if not found.is_warm:
+            raise SandboxUnavailable("cold", f"the sandbox's cache {found.cache} is not filled", deno.WARM)
 
 
 def registration(ontology: Ontology) -> OntologyRegistered:

@@ -1,0 +1,307 @@
+"""`rbank-es run` and `rbank-es guide`: agents set to work from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.events import ContextBuilt, LmCalled, PolicySet, RunStarted
+from rbank_es.lms.scripting import rendered
+from tests.cli_runner import digest_of, fails, on_terminal, run
+from tests.executors.sandboxes import require_dspy, runtime
+from tests.lms.openai_server import openai_server
+from tests.loop.loops import HEIGHT, SCRIPT, TASKS
+from tests.loop.test_closed_loop import of_type
+from tests.loop.test_guide import SCRIPT as GUIDE_SCRIPT
+from tests.loop.test_matts import SCRIPT as MATTS_SCRIPT
+
+require_dspy()
+
+CANNED = """\
+[[task]]
+id = "success_case"
+[[task.judge]]
+fields = { success = true, reason = "The height is right." }
+[[task.extractor]]
+[[task.extractor.fields.memory_items]]
+title = "Tell the heights of towers and lights apart"
+description = "d"
+content = "Use lt:focalHeight."
+[[task]]
+id = "*"
+[[task.extractor]]
+fields = { memory_items = [], why_none = "nothing" }
+"""
+SEED = [{"id": "seed-1", "title": "Count with COUNT(DISTINCT ?x)", "content": "Always.", "src": "seed", "tags": []}]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with tasks and scripts."""
+    fields = ("id", "question", "gold_sparql", "ontology")
+    tasks = [{name: value for name in fields if (value := getattr(task, name)) is not None} for task in TASKS]
+    (tmp_path / "tasks.json").write_text(json.dumps(tasks))
+    scripts = {"turns": SCRIPT, "matts": MATTS_SCRIPT, "canned": CANNED, "guide": GUIDE_SCRIPT}
+    for name, script in scripts.items():
+        (tmp_path / f"{name}.toml").write_text(script)
+    (tmp_path / "seed.json").write_text(json.dumps(SEED))
+    return tmp_path
+
+
+FAST = ("--ont", "lights", "--executor", "scratchpad", "--unsafe-local")
+LOOP = ("run", "./bank", *FAST, "--tasks", "tasks.json", "--lm", "script:turns.toml")
+
+
+def looped(place: Path, *more: str) -> Any:
+    return run(*LOOP, *more, "--json", cwd=place).json
+
+
+# ---------------------------------------------------------------- a loop
+
+
+def test_a_loop_in_the_real_sandbox_learns_from_its_first_task(place: Path) -> None:
+    """The bank is made; a table tells of each task; everywhere it says that a script stood in for the model."""
+    warmed = {"RBANK_CACHE": str(runtime().cache.parent)}
+    done = run(*(word for word in LOOP if word != "--unsafe-local"), "--extract", cwd=place, env=warmed)
+    rows = [line.split() for line in done.out.splitlines()[1:3]]
+    assert [row[:4] for row in rows] == [
+        ["height", "submitted", "failure", "wrong"],
+        ["again", "submitted", "success", "right"],
+    ]
+    assert "1 of 2 judged" in done.out and "scripted: a script stood in for the model" in done.out
+    assert "scripted: a script stood in for the model" in done.err and "UNSAFE" not in done.err
+    run("verify", "./bank", "--retrievals", cwd=place)
+    with Bank.open(place / "bank") as bank:
+        assert all(event.scripted and event.model == "script:turns" for event in of_type(bank, RunStarted))
+
+
+def test_for_programs_the_results_are_json_and_a_second_time_nothing_is_done(place: Path) -> None:
+    first = looped(place, "--extract")
+    assert first["created"] and first["scripted"] and first["model"] == "script:turns"
+    assert [result["success"] for result in first["results"]] == [False, True]
+    again = looped(place, "--extract")
+    assert not again["created"] and again["head"] == first["head"]
+    assert [result["how"] for result in again["results"]] == ["known", "known"]
+    assert "done before" in run(*LOOP, "--extract", cwd=place).out
+
+
+def test_extracting_turns_the_sense_card_on_and_leaving_it_out_is_warned_of(place: Path) -> None:
+    looped(place, "--extract")
+    warned = run(*LOOP, "--extract", "--no-l0", "--again", cwd=place, code=None)
+    assert "without L0" in warned.err
+    plain = run("run", "./plain", *LOOP[2:], "--judge", "none", cwd=place, code=None)
+    assert "without L0" not in plain.err
+    with Bank.open(place / "bank") as bank, Bank.open(place / "plain") as other:
+        assert of_type(bank, RunStarted)[0].layers == ("L0", "L2")
+        assert of_type(bank, RunStarted)[-1].layers == ("L2",)
+        assert of_type(other, RunStarted)[0].layers == ("L2",)
+
+
+def test_layers_budgets_and_mode_are_those_that_are_asked_for(place: Path) -> None:
+    run(*LOOP, "--l0", "--l1", "--l3", "--no-l2", "--budget", "L1=300", "--mode", "both", "--preset", "lean",
+        "--iterations", "3", cwd=place, code=None)  # fmt: skip
+    with Bank.open(place / "bank") as bank:
+        started, context = of_type(bank, RunStarted)[0], of_type(bank, ContextBuilt)[0]
+        assert (started.layers, started.mode, started.iterations_max) == (("L0", "L1", "L3"), "both", 3)
+        assert [(use.layer, use.budget) for use in context.layers[1:]] == [("L0", 600), ("L1", 300), ("L3", 200)]
+        assert all(use.chars for use in context.layers), "the shipped ontology comes with constraints and a guide"
+
+
+def test_rollouts_from_the_command_line(place: Path) -> None:
+    """--matts-k alone means --matts."""
+    tasks = [{"id": TASKS[0].id, "question": TASKS[0].question, "gold_sparql": HEIGHT}]
+    (place / "one.jsonl").write_text(json.dumps(tasks[0]))
+    done = run("run", "./bank", *FAST, "--tasks", "one.jsonl", "--lm", "script:matts.toml", "--matts-k", "3", cwd=place)
+    assert "pass@1" in done.out and "0.666667" in done.out and "(sparql)" in done.out
+    with Bank.open(place / "bank") as bank:
+        assert [event.rollout_index for event in of_type(bank, RunStarted)] == [0, 1, 2]
+        kinds = [getattr(event, "kind", "") for event in bank.events(types={"memories_extracted"})]
+        assert kinds[:2] == ["contrastive", "pattern"]
+
+
+def test_one_question_needs_no_file(place: Path) -> None:
+    (place / "any.toml").write_text(
+        '[[task]]\nid = "*"\n[[task.agent]]\nreasoning = "r"\n'
+        "code = \"SUBMIT(answer='nine', sparql='', evidence={})\"\n"
+    )
+    done = run("run", "./bank", *FAST, "--task", "How many lights?", "--lm", "script:any.toml", "--judge", "checks",
+               "--json", cwd=place)  # fmt: skip
+    [result] = done.json["results"]
+    assert result["task"].startswith("task-") and result["answer"] == "nine"
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_memory_is_loaded_before_and_saved_after(place: Path) -> None:
+    looped(place, "--extract", "--load-mem", "seed.json", "--save-mem", "mem.json")
+    saved = json.loads((place / "mem.json").read_text())
+    assert {item["src"] for item in saved} == {"seed", "failure", "success"}
+    run("import", "./other", "mem.json", "--create", cwd=place)
+    assert "inside the bank" in fails(*LOOP, "--save-mem", "bank/mem.json", cwd=place)
+    assert "no such file" in fails(*LOOP, "--load-mem", "none.json", cwd=place)
+
+
+def test_no_dedup_is_a_policy_that_is_recorded_once(place: Path) -> None:
+    for _ in range(2):
+        looped(place, "--extract", "--no-dedup")
+    with Bank.open(place / "bank") as bank:
+        sets = of_type(bank, PolicySet)
+        assert len(sets) == 2 and sets[1].why == "--no-dedup"
+        assert {choice.kind: choice.name for choice in sets[1].policies}["consolidation"] == "append"
+        assert {choice.kind for choice in sets[0].policies} == {choice.kind for choice in sets[1].policies}
+
+
+# ---------------------------------------------------------------- trying
+
+
+def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(place: Path) -> None:
+    looped(place, "--extract")
+    before = digest_of(place)
+    done = run("run", "./bank", *FAST, "--tasks", "tasks.json", "--l0", "--extract", "--dry-run", cwd=place)
+    assert "# Graph: The lights" in done.out and "Guardrails:" in done.out and "unnamed/model" in done.out
+    assert "Nothing was asked and nothing was written." in " ".join(done.out.split())
+    told = run("run", "./none", *FAST, "--task", "Which?", "--matts", "--dry-run", "--json", cwd=place).json
+    [task] = told["tasks"]
+    agent = next(each for each in task["calls"] if each["role"] == "agent")
+    assert (agent["least"], agent["most"]) == (3, 39) and agent["tokens_most"] > 10_000
+    assert told["written"] is False and digest_of(place) == before
+
+
+def test_judging_and_extracting_are_tried_on_made_up_runs(place: Path) -> None:
+    """No executor, and the bank that is named isn't even made."""
+    done = run("run", "./bank", "--test", "--lm", "script:canned.toml", "--json", cwd=place).json
+    verdicts = {case["case"]: (case["success"], case["kind"]) for case in done["cases"]}
+    assert verdicts == {
+        "success_case": (True, "lm"),
+        "failure_case": (False, "check"),
+        "nonconverged": (False, "check"),
+    }
+    assert done["cases"][0]["items"][0]["title"].startswith("Tell the heights")
+    assert done["kept"] is False and done["scripted"] and not (place / "bank").exists()
+    assert "nothing was kept" in run("run", "./bank", "--test", "--lm", "script:canned.toml", cwd=place).out
+
+
+# ---------------------------------------------------------------- progress
+
+
+def test_on_a_terminal_progress_is_shown_and_wiped(place: Path) -> None:
+    shown = on_terminal(*LOOP, "--extract", cwd=place).out
+    assert "\r\x1b[2Ktask 1 of 2, height: " in shown and "step 1, sparql_query" in shown and "tokens" in shown
+    assert "height: failure, 2 steps" in shown and "again: success, 1 step" in shown
+    drawn = [piece for piece in shown.split("\r\x1b[2K") if piece.startswith("task ") and "\n" not in piece]
+    assert len(drawn) > 5 and all(len(piece) < 100 for piece in drawn)
+
+
+def test_verbosely_every_event_is_shown_elsewhere_nothing(place: Path) -> None:
+    quiet = run(*LOOP, "--extract", "--json", cwd=place)
+    assert "tool_called" not in quiet.err and "\x1b" not in quiet.err
+    loud = run(*LOOP, "--extract", "--again", "-v", "--json", cwd=place)
+    assert "tool_called: sparql_query" in loud.err and "run_finished: submitted" in loud.err
+
+
+# ---------------------------------------------------------------- a model over HTTP
+
+
+def test_a_model_of_ones_own_is_asked_over_http_and_its_key_is_nowhere(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One command, a server that speaks as OpenAI does, a key in the environment."""
+    key = "sk-of-a-test-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    code = f"found = sparql_query({HEIGHT!r})\nSUBMIT(answer='45 metres', sparql={HEIGHT!r}, evidence={{}})"
+    items = [{"title": "Ask for the focal height", "description": "d", "content": "Use lt:focalHeight."}]
+    answers = [
+        rendered({"reasoning": "r", "code": f"```python\n{code}\n```"}),
+        rendered({"success": True, "reason": f"Right; the key is {key}."}),
+        rendered({"memory_items": items, "why_none": ""}),
+    ]
+    with openai_server(answers) as server:
+        done = run(
+            "run", "./bank", *FAST, "--task", TASKS[0].question, "--lm", "openai/stub", "--api-base", server.url,
+            "--lm-arg", "max_tokens=500", "--extract", "--json", cwd=place,
+        )  # fmt: skip
+        [result] = done.json["results"]
+        assert result["success"] and not done.json["scripted"] and len(server.requests) == 3
+        assert server.headers[0]["authorization"] == f"Bearer {key}"
+    assert key not in done.out + done.err
+    for path in (place / "bank").rglob("*"):
+        assert not path.is_file() or key.encode() not in path.read_bytes(), path
+    with Bank.open(place / "bank") as bank:
+        assert [event.role for event in of_type(bank, LmCalled)] == ["agent", "judge", "extractor"]
+
+
+# ---------------------------------------------------------------- the guide
+
+
+def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
+    command = ("guide", "./bank", *FAST, "--lm", "script:guide.toml")
+    done = run(*command, cwd=place)
+    assert "Lighthouses have a focal height." in done.out and "scripted" in done.out
+    again = run(*command, "--json", cwd=place).json
+    assert again["how"] == "known" and again["chars"] == len(again["text"]) and again["cost_usd"] is None
+    assert "which model?" in fails("guide", "./bank", *FAST, cwd=place)
+    warned = run(*LOOP, "--l3", cwd=place, code=None).err
+    assert "there is no guide" not in warned
+
+
+# ---------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--task", "?"), "which model?"),
+        (("--lm", "script:turns.toml"), "--task"),
+        (("--lm", "script:turns.toml", "--task", "?", "--tasks", "tasks.json"), "--task"),
+        (("--lm", "script:turns.toml", "--tasks", "none.json"), "can't be read"),
+        (("--lm", "script:none.toml", "--task", "?"), "none.toml"),
+        (("--lm", "openai/gpt-4.1-mini", "--task", "?"), "OPENAI_API_KEY"),
+        (("--lm", "sk-0123456789abcdef0123", "--task", "?"), "looks like a key"),
+        (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "api_key=x"), "looks like a key"),
+        (("--lm", "script:turns.toml", "--task", "?", "--judge", "none", "--extract"), "nobody judged"),
+        (("--lm", "script:turns.toml", "--task", "?", "--endpoint", "uniprot"), "not both"),
+        (("--lm", "script:turns.toml", "--tasks", "tasks.json", "--id", "kilns"), "call"),
+    ],
+)
+def test_what_can_not_be_done_is_refused_before_a_bank_is_made(
+    place: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_BASE", raising=False)
+    shown = run("run", "./bank", *FAST, *arguments, cwd=place, code=None)
+    if words == "call":  # one of the two tasks is about no ontology by name
+        assert "left out 1 task" in shown.err
+        return
+    assert shown.code == 2 and words in shown.err and not (place / "bank").exists()
+
+
+def test_without_a_sandbox_nothing_is_begun(place: Path) -> None:
+    """Its parts were never fetched here: what to do is said before a bank is made."""
+    command = [word for word in LOOP if word != "--unsafe-local"]
+    shown = run(*command, cwd=place, env={"RBANK_CACHE": str(place / "cache")}, code=2)
+    assert "rbank-es doctor --warm" in shown.err and not (place / "bank").exists()
+
+
+def test_an_agent_needs_something_to_ask(place: Path) -> None:
+    assert "--ont" in fails("run", "./bank", "--task", "?", "--lm", "script:turns.toml", cwd=place)
+
+
+def test_a_model_that_departs_from_its_script_stops_the_loop_with_the_difference(place: Path) -> None:
+    (place / "turns.toml").write_text(SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))
+    shown = run(*LOOP, "--extract", "--json", cwd=place, code=2)
+    assert "expects 'What is not there'" in shown.err and "goes on from here" in shown.err
+    assert shown.json["ok"] is False and shown.json["error"]["type"] == "LoopStopped"
+    run("verify", "./bank", cwd=place)
+
+
+def test_no_read_model_is_needed_to_go_on(place: Path) -> None:
+    """Derived files may go at any time."""
+    looped(place, "--extract")
+    for path in (place / "bank" / "derived").iterdir():
+        path.unlink()
+    assert [result["how"] for result in looped(place, "--extract")["results"]] == ["known", "known"]
