@@ -103,11 +103,11 @@ def _fitting(sections: Sequence[Section], room: int) -> list[Section]:
 
 
 def _endpoint(profile: Profile | None) -> Iterator[Section]:
-    """What a profile says of an endpoint: in general, and which queries are too slow there."""
+    """What a profile says of an endpoint: which queries are too slow there, and as much else as there is room for."""
     if profile is not None:
-        yield Section("- At this endpoint: ", sentences(plain(profile.notes)), " ", 4, _FEWEST)
         slow = [plain(code.replace("_", " ")) for code in profile.refuses]
         yield Section("- Refused here as too slow: ", slow, fewest=None)
+        yield Section("- At this endpoint: ", sentences(plain(profile.notes)), " ", 4)
 
 
 class _Derived:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from rbank_es import limits
 from rbank_es.context.constraints import constraints
 from rbank_es.context.curated import CuratedLine
 from rbank_es.ontology.schema import Schema
-from rbank_es.sparql.profiles import Profile
+from rbank_es.sparql.profiles import Profile, profile_named
 from tests.context.schemas import PREFIXES, cls, iri, line_of, link, make, prop, use, values
 
 APART = "- Inverses, each stored for some classes only: "
@@ -245,9 +246,17 @@ def test_what_a_profile_says_of_an_endpoint_comes_before_what_is_derived() -> No
     )
     lines = told(BUILDING, endpoint=profile).splitlines()
     assert lines[1:3] == [
-        "- At this endpoint: Data is in graphs. It is slow.",
         "- Refused here as too slow: cross product, graph scan",
+        "- At this endpoint: Data is in graphs. It is slow.",
     ]
+
+
+@pytest.mark.parametrize("name", ["uniprot", "wikidata"])
+def test_in_the_lean_budget_all_refusals_of_an_endpoint_stand_before_its_notes(name: str) -> None:
+    profile = profile_named(name)
+    lines = told(BUILDING, limits.CONTEXT_LEAN_L1_CHARS, endpoint=profile).splitlines()
+    assert lines[1] == "- Refused here as too slow: " + ", ".join(code.replace("_", " ") for code in profile.refuses)
+    assert lines[2].startswith("- At this endpoint: ")
 
 
 def test_uses_of_instances_without_links_tell_no_direction() -> None:
