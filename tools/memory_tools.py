@@ -60,7 +60,12 @@ class MemoryTools:
         """
         seen = found(self._desk, q, within("k", k, limits.FOUND_ITEMS), polarity=polarity, domain=domain, role=role)
         hits = [
-            {"id": hit.id, "title": hit.title, "desc": hit.desc, "src": hit.src, "score": float(f"{hit.score:.4g}")}
+            {
+                "id": hit.id,
+                **_shown({"title": hit.title, "desc": hit.desc}),
+                "src": hit.src,
+                "score": float(f"{hit.score:.4g}"),
+            }
             for hit in seen.hits
         ]
         room = self._room(limits.TOOL_RETURN_CHARS, {"hits": [], "more": len(hits), "next": NEXT_HITS})
@@ -284,8 +289,16 @@ def _id_of(given: Any) -> str:
 
 def _item_of(row: dict[str, Any]) -> dict[str, Any]:
     item = {name: row[name] for name in ("id", "title", "desc", "content", "src", "polarity")}
+    item |= _shown({name: row[name] for name in ("title", "desc")})
     item["tags"] = msgspec.json.decode(row["tags"])
     return item | {name: row[name] for name in ("domain", "role", "scope") if row[name]}
+
+
+def _shown(words: dict[str, str]) -> dict[str, str]:
+    """What names an item, as it is shown: no sign in it that a terminal would obey. Contents stay as they are."""
+    from rbank_es.ontology.wording import without_controls
+
+    return {name: without_controls(text) for name, text in words.items()}
 
 
 def clipped(id: str) -> str:

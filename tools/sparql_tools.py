@@ -154,7 +154,7 @@ class SparqlTools:
         if self._desk.naive:
             rows = max(1, len(answer.rows))
         shorten = Names.of(self._source).shorten
-        hint = f"values ending in … are shown short: ctx_find('{ref.key}', regex) says where, ctx_slice(same, start, end) reads them"
+        hint = f"values ending in … are shown short: ctx_find('{ref.key}', regex) says where, ctx_slice reads there"
         body = slice_answer(answer, offset, rows, self._room.slice_chars, shorten=shorten, hint=hint)
         if limit > rows:
             body.setdefault("note", f"limit is at most {rows}")
@@ -243,9 +243,12 @@ class SparqlTools:
         if self._desk.policy.mode == "auto":  # memory reaches the agent by its context alone
             return (), None
         from rbank_es.ontology.prefixes import local_name
+        from rbank_es.ontology.wording import without_controls
 
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
         seen = found(self._desk, " ".join(words), RELATED)
-        body["related_procedures"] = [{"id": hit.id, "title": clip(hit.title, 80)} for hit in seen.hits]
+        body["related_procedures"] = [
+            {"id": hit.id, "title": clip(without_controls(hit.title), 80)} for hit in seen.hits
+        ]
         return (seen.event,), seen.position

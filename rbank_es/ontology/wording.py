@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from rbank_es import limits
@@ -10,13 +11,15 @@ from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.statements import Statements
 from rbank_es.ontology.terms import Literal, Term
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 
 def best_text(terms: Iterable[Term], chars: int) -> str:
     """One text of several: English first, then none, then the first language by name; of equals the first by text.
 
-    White space is made single; a text longer than `chars` ends with `…`.
+    White space is made single, `without_controls`; a text longer than `chars` ends with `…`.
     """
-    literals = [term for term in terms if isinstance(term, Literal) and term.value.strip()]
+    literals = [term for term in terms if isinstance(term, Literal) and clip(term.value, chars)]
     return clip(min(literals, key=_preference).value, chars) if literals else ""
 
 
@@ -27,9 +30,18 @@ def _preference(literal: Literal) -> tuple[int, str, str]:
 
 
 def clip(text: str, chars: int) -> str:
-    """A text on one line, of at most `chars` characters."""
-    text = " ".join(text[: 4 * chars].split())
+    """A text on one line, of at most `chars` characters, without controls."""
+    text = " ".join(without_controls(text[: 4 * chars]).split())
     return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
+
+
+def without_controls(text: str) -> str:
+    """A text without the characters that would make a terminal do something, or turn round what is shown.
+
+    These are the C0 and C1 controls but line feed and tab, which a carriage return becomes, and the embeddings,
+    overrides and isolates of bidirectional text.
+    """
+    return text if text.isprintable() else _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class Wording:

@@ -390,3 +390,17 @@ def test_prefixes_are_those_of_namespaces_that_occur() -> None:
     schema = described(":Cat a owl:Class .")
     assert schema.prefixes.keys() == {"zoo", "owl", "rdf"}
     assert list(schema.prefixes) == sorted(schema.prefixes)
+
+
+@pytest.mark.parametrize("sign", ["\x07", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u2069"])
+def test_signs_that_a_terminal_obeys_or_that_turn_text_round_are_no_part_of_labels_and_comments(sign: str) -> None:
+    words = Literal(f"a{sign} lamp\u200d\tin\r\nthe{sign} hall")
+    triples = [(ZOO + "Lamp", PREFIXES["rdfs"] + name, words) for name in ("label", "comment")]
+    [lamp] = describe([*triples, *triples_of(":Lamp a owl:Class .")]).classes
+    assert lamp.label == lamp.comment == "a lamp\u200d in the hall"
+
+
+def test_a_label_of_nothing_but_such_signs_is_none() -> None:
+    named = [(ZOO + "Lamp", PREFIXES["rdfs"] + "label", Literal(text)) for text in ("\x1b\x07", "a lamp")]
+    [lamp] = describe([*named, *triples_of(":Lamp a owl:Class .")]).classes
+    assert lamp.label == "a lamp"

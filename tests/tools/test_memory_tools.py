@@ -62,6 +62,15 @@ def test_a_search_gives_titles_and_no_content(bank: Bank, box: Toolbox) -> None:
     assert "Count them." not in json.dumps(result)
 
 
+def test_titles_and_descriptions_come_without_signs_that_a_terminal_obeys(bank: Bank, box: Toolbox) -> None:
+    item = Item.make("Count\x1b[2J the\u202e lamps", "Wait\x07.", desc="Each\x9b one")
+    remember(bank, item)
+    [hit] = box.call("mem_search", {"q": "lamps"})["hits"]
+    assert (hit["title"], hit["desc"]) == ("Count[2J the lamps", "Each one")
+    [read] = box.call("mem_get", {"ids": [item.id]})["items"]
+    assert (read["title"], read["desc"], read["content"]) == (hit["title"], hit["desc"], "Wait\x07.")
+
+
 def test_hits_are_those_of_the_bank_in_its_order(bank: Bank, box: Toolbox) -> None:
     remember(bank, *lamps(9))
     hits = box.call("mem_search", {"q": "lamps way 4", "k": 5})["hits"]
