@@ -10,6 +10,9 @@ from rbank_es.errors import BadInput
 LIGHTS = "lights"
 """Name of the shipped ontology, as commands take it and as its items' `domain` says."""
 
+SCRIPTED_TASKS = ("lights-L1-1", "lights-L4-1", "lights-L2-2", "lights-L2-1", "lights-L5-1", "lights-L5-2")
+"""The shipped tasks that the script answers, in the order in which it answers them."""
+
 _SUFFIXES = frozenset({".ttl", ".md", ".toml", ".json"})
 
 
@@ -17,7 +20,8 @@ class Companions(NamedTuple):
     """The shipped ontology and what was written about it.
 
     `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`,
-    `tasks` questions with the query that answers each, and one that seems to.
+    `tasks` questions with the query that answers each, and one that seems to; `script` stands in for a model in
+    those of them that `SCRIPTED_TASKS` names.
     """
 
     ontology: Path
@@ -25,6 +29,7 @@ class Companions(NamedTuple):
     constraints: Path
     seed: Path
     tasks: Path
+    script: Path
 
 
 def shipped(name: str) -> Path:
@@ -43,4 +48,5 @@ def lights() -> Companions:
         constraints=shipped("lights_constraints.toml"),
         seed=shipped("lights_seed.json"),
         tasks=shipped("lights_tasks.json"),
+        script=shipped("lights_script.toml"),
     )
