@@ -20,6 +20,7 @@ from rbank_es.loop.closed_loop import run_closed_loop
 from rbank_es.loop.tasks import Task
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import (
+    HEIGHT,
     SCRIPT,
     TASKS,
     CutOff,
@@ -98,6 +99,32 @@ def test_the_right_answer_teaches_only_where_that_is_chosen(tmp_path: Path) -> N
         [result] = looped(bank, scripted(tmp_path, supervised=True), TASKS[:1])
         assert result.success is False and "right one" in result.reason
         assert "judge" not in {event.role for event in of_type(bank, LmCalled)}
+
+
+REACT = f"""\
+[[task]]
+id = "again"
+[[task.agent]]
+fields = {{ next_thought = "Ask.", next_tool_name = "sparql_query", next_tool_args = {{ query = {HEIGHT!r} }} }}
+[[task.agent]]
+fields.next_thought = "Done."
+fields.next_tool_name = "SUBMIT"
+fields.next_tool_args = {{ answer = "45 metres", sparql = {HEIGHT!r} }}
+[[task.judge]]
+fields = {{ success = true, reason = "It is." }}
+[[task.extractor]]
+fields = {{ memory_items = [], why_none = "nothing new" }}
+"""
+
+
+@pytest.mark.parametrize("executor", ["rlm", "react", "scratchpad"])
+def test_each_executor_runs_in_the_same_loop(tmp_path: Path, executor: str) -> None:
+    free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
+    settings = scripted(tmp_path, REACT if executor == "react" else free, executor=executor)
+    with quick(tmp_path / "bank") as bank:
+        [result] = looped(bank, settings, TASKS[1:])
+        assert (result.outcome, result.success, result.scored, result.answer) == ("submitted", True, True, "45 metres")
+        assert result.added and of_type(bank, RunStarted)[0].executor == executor
 
 
 def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
