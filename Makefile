@@ -73,5 +73,5 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/pip
 	@echo "==> Installing rbank-es and what it is compared with (about a minute the first time)"
-	@$(INSTALL) '.[bench,dashboard]'
+	@$(INSTALL) '.[agent,bench,dashboard]'
 	@touch $@ $(VENV)/.installed-dashboard

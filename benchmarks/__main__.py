@@ -15,7 +15,19 @@ from benchmarks.sizes import FULL, SHORT
 HERE = Path(__file__).parent
 DATA = HERE / ".data"
 RESULTS = HERE / "results.md"
-SUBJECTS = ("append", "writers", "reading", "rebuild", "counters", "search", "start-up", "tools", "graphs", "leakage")
+SUBJECTS = (
+    "append",
+    "writers",
+    "reading",
+    "rebuild",
+    "counters",
+    "search",
+    "start-up",
+    "tools",
+    "graphs",
+    "leakage",
+    "rerun",
+)
 
 
 def main() -> int:
@@ -29,9 +41,9 @@ def main() -> int:
     chosen = options.only.split(",") if options.only else list(SUBJECTS)
     if unknown := set(chosen) - set(SUBJECTS):
         parser.error(f"unknown subject: {', '.join(sorted(unknown))}")
-    missing = [name for name in ("eventsourcing", "simdjson") if find_spec(name) is None]
+    missing = [name for name in ("dspy", "eventsourcing", "simdjson") if find_spec(name) is None]
     if missing:
-        parser.error(f"not installed: {', '.join(missing)}; run: pip install -e '.[bench]'")
+        parser.error(f"not installed: {', '.join(missing)}; run: pip install -e '.[agent,bench]'")
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir()
     try:
@@ -43,7 +55,20 @@ def main() -> int:
 
 
 def _run(full: bool, chosen: list[str], output: Path) -> None:
-    from benchmarks import append, counters, graphs, leakage, reading, rebuild, report, search, startup, tools, writers
+    from benchmarks import (
+        append,
+        counters,
+        graphs,
+        leakage,
+        reading,
+        rebuild,
+        report,
+        rerun,
+        search,
+        startup,
+        tools,
+        writers,
+    )
     from benchmarks.corpus import make_bank
     from benchmarks.measure import Row
 
@@ -55,6 +80,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "tools": tools.measure,
         "graphs": graphs.measure,
         "leakage": leakage.measure,
+        "rerun": rerun.measure,
     }
     of_bank = {
         "reading": reading.measure,

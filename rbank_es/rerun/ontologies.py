@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rbank_es.data import lights
-from rbank_es.errors import CannotRerun
+from rbank_es.errors import CannotRerun, QueryFailed
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loading import Ontology
@@ -25,6 +27,7 @@ class Ontologies:
         """`given` are files and directories: one ontology all together, or each one of its own. Nothing is read."""
         self._given = tuple(given)
         self._sources: dict[tuple[str, str], Source] = {}
+        self._starting: list[threading.Thread] = []
 
     def source_for(self, recording: Recording) -> Source | None:
         """What the run asked; None where it asked nothing.
@@ -43,6 +46,8 @@ class Ontologies:
 
     def close(self) -> None:
         """Let go of the sources' processes."""
+        while self._starting:
+            self._starting.pop().join()
         for source in self._sources.values():
             source.close()
         self._sources.clear()
@@ -72,6 +77,8 @@ class Ontologies:
         key = (ontology.id, ontology.digest)
         if key not in self._sources:
             self._sources[key] = open_source(ontology=ontology)
+            self._starting.append(threading.Thread(target=_ready, args=(self._sources[key],), daemon=True))
+            self._starting[-1].start()
         return self._sources[key]
 
     def __enter__(self) -> Ontologies:
@@ -79,3 +86,12 @@ class Ontologies:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _ready(source: Source) -> None:
+    """Have the query engine loaded by the time it is asked: its process starts while this one loads dspy."""
+    from rbank_es.sparql.local import LocalEngine
+
+    with suppress(QueryFailed):
+        if isinstance(source.engine, LocalEngine):
+            source.engine.start()
