@@ -151,7 +151,6 @@ FLOODS: dict[str, tuple[Behaviour, str]] = {
     "one endless value": (floods(head() + HEAD + ROW + b',{"x":{"type":"literal","value":"', b"x" * 65_536), "bytes"),
     "blanks": (floods(head() + GOOD, b" " * 65_536), "bytes"),
     "rows of XML": (floods(head("200 OK", XML) + GOOD_XML.partition(b"</results>")[0], b"<result/>" * 1_000), "rows"),
-    "a bomb": (says(bomb(500 * limits.MIB), "x/y", "200 OK", GZIP), "bytes"),
 }
 
 
@@ -166,6 +165,25 @@ def test_an_endless_answer_is_cut_at_our_caps_and_takes_no_memory(
     answer = engine.run("SELECT ?x {}", "select", Caps())
     assert answer.truncated == truncated
     assert len(answer.rows) <= limits.QUERY_ROWS_DEFAULT
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * limits.KIB
+    assert works(engine, server)
+
+
+NO_ROWS = {
+    "an endless head": floods(head() + b'{"head":{"vars":["x"', b',"y"' * 16_384),
+    "one endless value": floods(head() + HEAD + b'{"x":{"type":"literal","value":"', b"x" * 65_536),
+    "a bomb": says(bomb(500 * limits.MIB), "x/y", "200 OK", GZIP),
+}
+
+
+@pytest.mark.parametrize("flood", NO_ROWS)
+def test_an_endless_body_without_one_row_is_no_answer_and_takes_no_memory(
+    flood: str, engine: RemoteEngine, server: FaultServer
+) -> None:
+    works(engine, server)
+    server.at("/sparql", NO_ROWS[flood])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert failure(engine).code == "too_large"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * limits.KIB
     assert works(engine, server)
 
