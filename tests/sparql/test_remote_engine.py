@@ -271,7 +271,9 @@ def test_a_whole_body_that_is_not_whole_is_never_a_short_answer(body: bytes, med
     assert len(endpoint.asked) == 1
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(GOOD, mtime=0)[:-4], gzip.compress(GOOD, mtime=0)[:20], b"no gzip at all"])
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(GOOD, mtime=0)[:-4], gzip.compress(GOOD, mtime=0)[:20], b"no gzip at all"]
+)
 def test_compressed_data_that_is_cut_or_broken_is_never_a_short_answer(packed: bytes) -> None:
     assert Endpoint(ok(packed, content_encoding="gzip")).failure().code == "cut_answer"
 
