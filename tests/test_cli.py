@@ -584,14 +584,26 @@ def test_dashboard_writes_one_page(place: Path) -> None:
 def test_demo_tours_a_copy_of_the_sample(tmp_path: Path) -> None:
     """Three points in time, a search at each, one diff, a page; under 15 seconds, and the sample stays as it was."""
     before, began = digest_of(SAMPLE), time.monotonic()
-    said = run("demo", cwd=tmp_path).out
+    said = run("demo", "--recorded", cwd=tmp_path).out
     assert time.monotonic() - began < 15
     assert all(f"{number} of 3: position " in said for number in (1, 2, 3))
     assert said.count("rbank-es search") + said.count("rbank_es search") == 3 and "What changed between" in said
     assert [path.name for path in tmp_path.iterdir()] == ["rbank-demo.html"]
     assert digest_of(SAMPLE) == before
-    facts = run("demo", "--json", "-o", "tour.html", cwd=tmp_path).json
+    facts = run("demo", "--recorded", "--json", "-o", "tour.html", cwd=tmp_path).json
     assert [bool(point["hits"]) for point in facts["points"]] == [True] * 3 and (tmp_path / "tour.html").exists()
+
+
+def test_demo_without_a_sandbox_says_so_and_tours_the_sample(tmp_path: Path) -> None:
+    """An empty cache is reason enough: what is missing, what to do, then the recorded tour; with `--into`, an error."""
+    cold = {"RBANK_CACHE": str(tmp_path / "cache")}
+    said = run("demo", "-o", "tour.html", cwd=tmp_path, env=cold).out
+    assert "The tasks can't be run here" in said and "to fix  " in said and "3 of 3: position " in said
+    assert run("demo", "--json", "-o", "tour.html", cwd=tmp_path, env=cold).json["live"] is False
+    refused = run("demo", "--into", "./lesson", cwd=tmp_path, env=cold, code=2)
+    assert "doctor --warm" in refused.err or "pip install" in refused.err
+    assert refused.out == "" and not (tmp_path / "lesson").exists()
+    assert "--into keeps what is run" in fails("demo", "--into", "lesson", "--recorded", cwd=tmp_path)
 
 
 def test_demo_of_any_bank(place: Path) -> None:

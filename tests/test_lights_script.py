@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from rbank_es.lms.scripting import Script
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task, load_tasks
+from rbank_es.ontology.cache import cache_directory
 from rbank_es.ontology.loading import load_ontology
 from rbank_es.sparql.source import open_source
+from tests.cli_runner import run
 from tests.executors.sandboxes import require_dspy, runtime
 
 require_dspy()
@@ -91,7 +94,7 @@ def test_strategies_are_learnt_reused_and_not_doubled(looped: tuple[Bank, dict[s
     first, *_, fifth, last = results.values()
     strategies = {id for id in first.added if bank.state().items[id].item.src == "success"}
     assert strategies & retrieved(bank, last.run)
-    assert set(fifth.supported) & set(results["lights-L2-1"].added)
+    assert set(fifth.supported) & set(results[SAME_KIND[0]].added)
 
 
 def test_all_is_scripted_recorded_and_intact(looped: tuple[Bank, dict[str, TaskResult]]) -> None:
@@ -103,3 +106,16 @@ def test_all_is_scripted_recorded_and_intact(looped: tuple[Bank, dict[str, TaskR
     assert type_of(next(bank.events())) == "bank_created"
     checked = bank.verify(retrievals=True)
     assert checked.retrievals is not None and checked.retrievals.checked == 2 * len(SCRIPTED_TASKS)
+
+
+def test_the_demo_shows_it(tmp_path: Path) -> None:
+    """`demo` runs the loop, names what was learnt and retrieved, compares before and after, and keeps the bank."""
+    runtime()
+    here = {"RBANK_CACHE": str(cache_directory())}
+    said = run("demo", "--into", "./lesson", "-o", "page.html", cwd=tmp_path, env=here).out
+    assert "scripted LM, real sandbox, no model" in said and "6 of 6: " in said
+    before, after = said.split("Before the lesson", 1)[1].split("Now: position", 1)
+    assert "guardrail: Don't ask" in said and "Don't ask" not in before and "Don't ask" in after
+    assert ": identical" in after and (tmp_path / "page.html").stat().st_size > 100_000
+    done = run("rerun", "./lesson", "--all", "--json", cwd=tmp_path, env=here).json
+    assert [each["result"] for each in done["runs"]] == ["identical"] * len(SCRIPTED_TASKS)

@@ -1,9 +1,8 @@
-"""`demo`: a tour of the sample bank, on a copy of it."""
+"""`demo`: an agent that learns, live; or a tour of a recorded bank, on a copy of it."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,13 +15,13 @@ from rbank_es.bank import Bank
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import writable
 from rbank_es.cli.diff import print_diff
-from rbank_es.cli.output import heading, paragraph, say, say_json, styled
+from rbank_es.cli.output import flush, heading, paragraph, program, say, say_json, styled
 from rbank_es.cli.page import purpose_of, write_dashboard
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.texts import count, line, moment, size_text
 from rbank_es.diff import diff_states
-from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.places import directory_of
 from rbank_es.state import usage
@@ -36,22 +35,75 @@ QUERIES = 12
 """How many of the recorded queries are tried, to show one whose answer changed with time."""
 
 
-@command("demo", "rbank-es demo", "rbank-es demo --bank notes -o tour.html")
-@click.option("--bank", metavar="BANK", help="Another bank than the sample that comes with the source.")
+@command("demo", "rbank-es demo", "rbank-es demo --into lesson", "rbank-es demo --bank notes -o tour.html")
+@click.option("--recorded", is_flag=True, help="Show the sample bank that comes with the source; run nothing.")
+@click.option("--bank", metavar="BANK", help="Show any bank; run nothing.")
+@click.option("--into", metavar="BANK", help="Keep the bank of the tasks that are run; it must be new.")
 @click.option("-o", "output", metavar="FILE.html", default="./rbank-demo.html", show_default=True, help="The page.")
-def demo(bank: str | None, output: str, as_json: bool) -> None:
-    """Take a tour: replay the sample bank to three points in time, search it at each, compare two, write a page.
+def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_json: bool) -> None:
+    """Watch an agent learn: six tasks in the real sandbox, with a script in place of a model, and what they taught.
 
-    It works on a temporary copy; nothing but the page is left behind. No model is called and no network is used.
+    One task fails, a guardrail is drawn from it, and later tasks get that and succeed. Then the bank is searched as it
+    was before and as it is now, a run is run again from its own events, and a page is written. No model is called, no
+    key and no network are used. Without --into nothing but the page is left behind.
+
+    With --recorded or --bank, and where the sandbox can't run, it tours a recorded bank instead, on a copy of it: three
+    points in time, a search at each, and what changed.
     """
-    source, page = _source(bank), writable(Path(output))
+    page = writable(Path(output))
+    if recorded or bank is not None:
+        if into is not None:
+            raise BadInput("--into keeps what is run, and with --recorded or --bank nothing is")
+        _tour(bank, page, as_json=as_json)
+        return
+    try:
+        _lesson(into, page, as_json=as_json)
+    except SandboxUnavailable as error:
+        if into is not None:
+            raise
+        if not as_json:
+            _say_unavailable(error)
+        _tour(None, page, as_json=as_json)
+
+
+def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
+    from rbank_es.cli import lesson
+
+    problem = lesson.unavailable()
+    if problem is not None:
+        raise problem
+    if not as_json:
+        lesson.introduce()
+    with lesson.place_for(into) as bank:
+        learnt = lesson.learn(bank, aloud=not as_json)
+        if as_json:
+            facts = msgspec.to_builtins(learnt) | {"page": write_dashboard(bank, None, page).path}
+            say_json({"bank": bank.name, "live": True, "scripted": True} | facts)
+        else:
+            name = into or bank.name
+            lesson.tell(bank, learnt, name)
+            lesson.tell_page(bank, name, page)
+            lesson.tell_more(into)
+
+
+def _say_unavailable(error: SandboxUnavailable) -> None:
+    say(styled("The tasks can't be run here: the sandbox for an agent's code is not there.", "yellow"))
+    say(f"why     {error.reason}")
+    say(f"to fix  {error.fix}")
+    say("Below is the tour of a recorded bank instead.")
+    say()
+    flush()
+
+
+def _tour(bank: str | None, page: Path, *, as_json: bool) -> None:
+    source = _source(bank)
     with tempfile.TemporaryDirectory(prefix="rbank-demo-") as folder:
         copy = Path(folder) / source.name
         shutil.copytree(source, copy)
         with Bank.open(copy) as opened:
             tour = _prepared(opened)
             if as_json:
-                say_json(_facts(tour, write_dashboard(opened, None, page).path))
+                say_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
             else:
                 _tell(tour, bank or _shortest(source), page)
 
@@ -218,13 +270,3 @@ def _tell_more(tour: _Tour, name: str) -> None:
 
 def _command(arguments: str) -> None:
     say(styled(f"$ {program()} {arguments}", "cyan"))
-
-
-def program() -> str:
-    """How this command was called, so that what is shown can be typed."""
-    called = Path(sys.argv[0])
-    if called.name != "rbank-es":
-        return "python -m rbank_es"
-    if shutil.which("rbank-es") == str(called):
-        return "rbank-es"
-    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)

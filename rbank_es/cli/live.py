@@ -94,6 +94,13 @@ class Live:
         if self._draws or self._verbose:
             self._say(told(result))
 
+    def wipe(self) -> None:
+        """Take the line away, so that something else can be printed; the next event draws it again."""
+        with self._mutex:
+            self._wipe()
+            if self._stream is not None:
+                self._stream.flush()
+
     # ---------------------------------------------------------------- showing
 
     def _note(self, event: Event) -> None:
@@ -132,10 +139,7 @@ class Live:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._mutex:
-            self._wipe()
-            if self._stream is not None:
-                self._stream.flush()
+        self.wipe()
 
 
 def doing(event: Event) -> str:

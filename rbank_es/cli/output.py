@@ -173,3 +173,16 @@ def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool
         width=max(columns(), sum(widths) + GAP * len(widths)),
     )
     console.print(grid)
+
+
+def program() -> str:
+    """How this command was called, so that what is shown can be typed."""
+    import shutil
+    from pathlib import Path
+
+    called = Path(sys.argv[0])
+    if called.name != "rbank-es":
+        return "python -m rbank_es"
+    if shutil.which("rbank-es") == str(called):
+        return "rbank-es"
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
