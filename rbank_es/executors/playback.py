@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
@@ -11,26 +11,20 @@ from rbank_es.events import Event, LmCalled, RunFinished, StepTaken, ToolCalled
 from rbank_es.executors.steps import Kind, RecordedCall, RecordedStep
 from rbank_es.executors.submission import submitted_fields
 
-if TYPE_CHECKING:
-    from rbank_es.bank import Bank
 
-_TYPES = frozenset({"tool_called", "lm_called", "step_taken", "run_finished"})
-
-
-def recorded_keys(bank: Bank, run: str) -> tuple[str, ...]:
+def recorded_keys(events: Iterable[Event]) -> tuple[str, ...]:
     """The keys of the handles that a run's tools gave out, in order: see `build_tools(new_id=...)`."""
-    calls = bank.events(types={"tool_called"}, run=run)
-    return tuple(call.id for call in calls if isinstance(call, ToolCalled) and call.result is not None)
+    return tuple(event.id for event in events if isinstance(event, ToolCalled) and event.result is not None)
 
 
-def recorded_steps(bank: Bank, run: str) -> tuple[RecordedStep, ...]:
+def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
     """The steps of a run in which code ran, for a `RecordedInterpreter`, with the calls of tools and the sub-calls made
     in each. Steps that held no code are none of an interpreter. Loads dspy.
 
     A step comes out with what the agent was shown of it: played again, its event is the same. Raises `BadInput` where
     a text was erased, or arguments were too long to be kept.
     """
-    events = list(bank.events(types=_TYPES, run=run, resolve=True))
+    events = tuple(events)
     ends = [event for event in events if isinstance(event, RunFinished)]
     last = max((event.index for event in events if isinstance(event, StepTaken)), default=0)
     end = ends[-1] if ends else None

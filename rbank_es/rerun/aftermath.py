@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rbank_es.errors import JudgeFailed, LoopStopped
+from rbank_es.errors import JudgeFailed
 from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted, RunJudged
 from rbank_es.judging.gold import JUDGE as GOLD
 from rbank_es.loop.learning import Learning
@@ -28,28 +28,32 @@ def aftermath_of(bank: Bank, run: str, after: int, upto: int, *, alone: bool) ->
 
     What several rollouts taught together is none of one run's; nor are scores, and verdicts that came later.
     """
-    learners, extractions, is_judged = {"judge", "extractor"} if alone else {"judge"}, set[str](), False
-    for event in bank.events(after=after, point=upto, types=_TYPES, resolve=True):
+    roles = ("judge", "extractor") if alone else ("judge",)
+    extractions: set[str] = set()
+    is_judged = False
+    for event in bank.log.read(after=after, upto=upto, types=_TYPES):
         if isinstance(event, LmCalled):
-            if event.run == run and event.role in learners:
-                yield event
+            is_one = event.run == run and event.role in roles
         elif isinstance(event, RunJudged):
-            if event.run == run and event.purpose == "learning" and not is_judged:
-                is_judged = True
-                yield event
+            is_one = event.run == run and event.purpose == "learning" and not is_judged
+            is_judged = is_judged or is_one
         elif isinstance(event, MemoriesExtracted):
-            if alone and run in event.runs:
-                extractions.add(event.id)
-                yield event
-        elif isinstance(event, MemoriesConsolidated) and event.extraction in extractions:
-            yield event
+            is_one = alone and run in event.runs
+            extractions |= {event.id} if is_one else set()
+        else:
+            is_one = isinstance(event, MemoriesConsolidated) and event.extraction in extractions
+        if is_one:
+            yield from bank.log.read(after=event.seq - 1, upto=event.seq, resolve=_TYPES)
 
 
 def learn_again(again: Equipment, task: Task, recording: Recording) -> None:
-    """Judge and learn as the loop did, as far as it did. What comes of it is in the bank's events."""
+    """Judge and learn as the loop did, as far as it did. What comes of it is in the bank's events.
+
+    Raises `LoopStopped` as the loop does.
+    """
     learning, started = Learning(again), recording.started
     verdict = next((event for event in recording.aftermath if isinstance(event, RunJudged)), None)
-    with suppress(JudgeFailed, LoopStopped):
+    with suppress(JudgeFailed):
         if verdict is not None and verdict.judge == GOLD:
             # The right answer is not recorded with the run, so its verdict stands.
             again.bank.append(_new(verdict))

@@ -20,7 +20,7 @@ from rbank_es.loop.tasks import Task
 from rbank_es.rerun.aftermath import aftermath_of, learn_again
 from rbank_es.rerun.comparing import Difference, first_difference
 from rbank_es.rerun.ontologies import Ontologies
-from rbank_es.rerun.recording import Recording, recording_of
+from rbank_es.rerun.recording import SURROUNDINGS, Recording, recording_of
 
 if TYPE_CHECKING:
     from rbank_es.executors.protocol import Interpreters
@@ -76,11 +76,12 @@ def rerun(
         CannotRerun: it can't be run again; the error says why.
         BadOntology, BadInput: what was given can't be used.
         SandboxUnavailable: `live_sandbox`, and there is none here.
+        LoopStopped: it can't be finished here, for the disk is full, or the sandbox doesn't work.
     """
     recording = recording_of(bank, run, point)
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
-        played = stack.enter_context(_played(bank, recording, live_sandbox))
+        played = stack.enter_context(_played(recording, live_sandbox))
         scratch = stack.enter_context(_scratch(bank, recording, into))
         again = stack.enter_context(_Again(scratch, recording.settings, source, played))
         _run(again, recording)
@@ -146,23 +147,23 @@ class _Again(Equipment):
 
 
 @contextmanager
-def _played(bank: Bank, recording: Recording, live_sandbox: bool) -> Iterator[_Played]:
+def _played(recording: Recording, live_sandbox: bool) -> Iterator[_Played]:
     from rbank_es.executors.playback import recorded_keys
     from rbank_es.lms.replaying import ReplayModel
 
     with ExitStack() as stack:
         try:
             model = ReplayModel(recording.whole)
-            places = stack.enter_context(_places(bank, recording, live_sandbox))
+            places = stack.enter_context(_places(recording, live_sandbox))
         except CannotRerun:
             raise
         except BadInput as error:
             raise CannotRerun(recording.run, str(error)) from error
-        yield _Played(recorded_keys(bank, recording.run), model, places)
+        yield _Played(recorded_keys(recording.events), model, places)
 
 
 @contextmanager
-def _places(bank: Bank, recording: Recording, live_sandbox: bool) -> Iterator[Interpreters | None]:
+def _places(recording: Recording, live_sandbox: bool) -> Iterator[Interpreters | None]:
     """Where the code of the run is run again, or played."""
     chosen = recording.settings
     if chosen.executor == "react":
@@ -170,20 +171,22 @@ def _places(bank: Bank, recording: Recording, live_sandbox: bool) -> Iterator[In
     elif live_sandbox:
         if chosen.unsafe_local:
             raise CannotRerun(recording.run, "its code ran without a sandbox; leave --live-sandbox out")
+        from rbank_es.executors import deno
         from rbank_es.executors.pool import SandboxPool
         from rbank_es.executors.settings import SandboxSettings
 
+        deno.find()
         with SandboxPool(1, SandboxSettings(step_time_s=chosen.step_time_s)) as pool:
             yield pool
     else:
-        yield _recorded(bank, recording)
+        yield _recorded(recording)
 
 
-def _recorded(bank: Bank, recording: Recording) -> Interpreters:
+def _recorded(recording: Recording) -> Interpreters:
     from rbank_es.executors.playback import recorded_steps
     from rbank_es.executors.recorded import RecordedInterpreter
 
-    steps = recorded_steps(bank, recording.run)
+    steps = recorded_steps(recording.events)
 
     def interpreter() -> RecordedInterpreter:
         return RecordedInterpreter(steps)
@@ -206,9 +209,11 @@ def _run(again: Equipment, recording: Recording) -> None:
     put = question_of(task.question, chosen.perturbation, started.rollout_index or 0)
     try:
         execute(again, task, begun.context.text, new, question=put)
-    except LoopStopped:
-        return
-    learn_again(again, task, recording)
+        learn_again(again, task, recording)
+    except LoopStopped as stopped:
+        if stopped.code in SURROUNDINGS:
+            # Not the run came out otherwise: this machine can't do it.
+            raise
 
 
 def _notes(recording: Recording, source: Source | None) -> Iterator[str]:

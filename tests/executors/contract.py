@@ -370,8 +370,8 @@ class ExecutorContract:
         self._told_again(first, tmp_path, iterations=2)
 
     def _told_again(self, first: Setting, place: Path, **run_limits: Any) -> None:
-        keys = iter(recorded_keys(first.bank, first.run_id))
-        played = RecordedInterpreter(recorded_steps(first.bank, first.run_id)) if self.interpreters else None
+        keys = iter(recorded_keys(first.events))
+        played = RecordedInterpreter(recorded_steps(first.events)) if self.interpreters else None
         replay = ReplayModel(first.events)
         again = Setting(place / "again", [], model_for=lambda role, choice: replay, new_id=lambda: next(keys))
         again.run(self.name, (lambda: played) if played else None, **run_limits)

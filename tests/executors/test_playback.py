@@ -30,13 +30,13 @@ def test_steps_hold_their_calls_and_those_without_code_are_left_out(tmp_path: Pa
         RecordedCall(tool="find", arguments='{"word":"rock"}'),
         RecordedCall(tool="llm_query", arguments='{"prompt":"p"}'),
     )
-    first, printed, last = recorded_steps(made.bank, made.run_id)
+    first, printed, last = recorded_steps(made.events)
     assert (first.kind, first.output.strip(), first.calls) == ("output", "rock light\nP", calls)
     assert (printed.kind, printed.output.strip()) == ("output", "FINAL: {}")
     assert last == RecordedStep(
         code="SUBMIT('A', '', {})", kind="final", output='{"answer": "A", "sparql": "", "evidence": {}}'
     )
-    assert len(recorded_keys(made.bank, made.run_id)) == 1
+    assert len(recorded_keys(made.events)) == 1
 
 
 def test_a_run_that_died_is_played_as_far_as_it_came(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_run_that_died_is_played_as_far_as_it_came(tmp_path: Path) -> None:
     made = Setting(tmp_path / "bank", [code("print(1)"), interrupt])
     with pytest.raises(KeyboardInterrupt):
         made.run("rlm")
-    [step] = recorded_steps(made.bank, made.run_id)
+    [step] = recorded_steps(made.events)
     assert (step.kind, step.output.strip()) == ("output", "1")
 
 
@@ -55,11 +55,11 @@ def test_an_erased_run_can_not_be_played(tmp_path: Path) -> None:
     made.run("rlm")
     made.bank.erase(run=made.run_id, reason="test")
     with pytest.raises(BadInput, match="erased"):
-        recorded_steps(made.bank, made.run_id)
+        recorded_steps(made.events)
 
 
 def test_arguments_that_were_not_kept_whole_can_not_be_played(tmp_path: Path) -> None:
     made = Setting(tmp_path / "bank", [code("find('x' * 30_000)"), code("SUBMIT('A', '', {})")])
     assert made.run("rlm").outcome == "submitted"
     with pytest.raises(BadInput, match="too long"):
-        recorded_steps(made.bank, made.run_id)
+        recorded_steps(made.events)

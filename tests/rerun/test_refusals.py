@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.errors import CannotRerun, NotInBank
+from rbank_es.errors import CannotRerun, NotInBank, RBankError, SandboxUnavailable
 from rbank_es.events import LmCalled, OntologyRegistered, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.executors import deno
+from rbank_es.log.system import System
 from rbank_es.loop.one_run import close_run
 from rbank_es.rerun.ontologies import Ontologies
 from rbank_es.rerun.recording import runs_of
@@ -115,6 +119,32 @@ def test_a_refusal_leaves_nothing_behind(one: Bank, tmp_path: Path) -> None:
         refusal(bank, into=tmp_path / "again")
     assert bytes_of(one.path) == before
     assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("writes", range(11))
+def test_a_disk_that_is_full_is_no_difference(one: Bank, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    left, write = [writes], System.write
+
+    def full(self: System, fd: int, data: bytes) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, fd, data)
+
+    monkeypatch.setattr(System, "write", full)
+    with pytest.raises(RBankError, match="No space left") as stopped:
+        rerun(one, runs_of(one)[0], ontologies=shipped())
+    assert stopped.value.exit_code == 2
+
+
+def test_without_deno_code_is_not_run_again(one: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise SandboxUnavailable("no_deno", "there is no deno", "install it")
+
+    monkeypatch.setattr(deno, "find", missing)
+    with pytest.raises(SandboxUnavailable):
+        rerun(one, runs_of(one)[0], ontologies=shipped(), live_sandbox=True)
+    assert rerun(one, runs_of(one)[0], ontologies=shipped()).identical
 
 
 def test_every_run_of_the_sample_bank_comes_out_the_same_or_is_refused() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import lights
 from rbank_es.errors import BadInput, NotInBank
@@ -153,6 +154,17 @@ def test_code_in_the_real_sandbox_comes_out_the_same_played_and_run_again(tmp_pa
         [run] = runs_of(bank)
         assert rerun(bank, run).difference is None
         assert rerun(bank, run, live_sandbox=True).difference is None
+
+
+def test_runs_of_a_bank_of_many_segments_come_out_the_same(
+    learnt: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", 12_000)
+    with retold(learnt, tmp_path / "many", lambda event: event) as bank:
+        assert len(list(bank.path.glob("*.jsonl"))) > 4
+        before = bytes_of(bank.path)
+        assert [came.difference for came in reruns(bank)] == [None, None]
+        assert bytes_of(bank.path) == before
 
 
 # ---------------------------------------------------------------- tampered records
