@@ -18,6 +18,7 @@ FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es.projections", "tools
 FLOORS = {
     "rbank_es.errors": (0, "vocabulary"),
     "rbank_es.events": (0, "vocabulary"),
+    "rbank_es.files": (0.5, "files"),  # they are refused in words of the vocabulary
     "rbank_es.items": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.data": (1, "data"),

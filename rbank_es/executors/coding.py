@@ -24,6 +24,21 @@ NO_CODE = "[Error] There was no code in your reply. Write Python code to go on, 
 _OUTPUT_CHARS = 4 * limits.SANDBOX_OUTPUT_CHARS
 
 
+class Coder:
+    """An executor whose agent writes code: where the code runs, and how the agent is sampled."""
+
+    def __init__(
+        self,
+        interpreters: Interpreters | None = None,
+        *,
+        temperature: float | None = None,
+        rollout_id: int | None = None,
+    ) -> None:
+        """See `executor_named`."""
+        self._interpreters = interpreters
+        self._temperature, self._rollout_id = temperature, rollout_id
+
+
 class Ran(NamedTuple):
     """What came of a step's code: what the agent is shown, how much was printed, what was submitted, what failed."""
 

@@ -21,7 +21,7 @@ import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
 from rbank_es.executors.asking import Unreadable, ask
-from rbank_es.executors.coding import Ran, own_sandboxes, run_code, step_of
+from rbank_es.executors.coding import Coder, Ran, own_sandboxes, run_code, step_of
 from rbank_es.executors.protocol import Interpreters, RunLimits, RunResult
 from rbank_es.executors.recorder import Recorder, Shown
 from rbank_es.executors.running import Ending, conducted, forced
@@ -37,21 +37,10 @@ SHOWN_CHARS = 20_000
 """What is shown of an input: contexts and questions, whole (the largest budgets give 4,000 characters)."""
 
 
-class Rlm:
+class Rlm(Coder):
     """The executor `rlm`."""
 
     name = "rlm"
-
-    def __init__(
-        self,
-        interpreters: Interpreters | None = None,
-        *,
-        temperature: float | None = None,
-        rollout_id: int | None = None,
-    ) -> None:
-        """See `executor_named`."""
-        self._interpreters = interpreters
-        self._temperature, self._rollout_id = temperature, rollout_id
 
     def execute(
         self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits

@@ -14,8 +14,8 @@ import dspy
 
 from rbank_es import limits as lim
 from rbank_es.executors.asking import Unreadable, ask
-from rbank_es.executors.coding import Ran, opened, own_sandboxes, run_code, step_of
-from rbank_es.executors.protocol import Interpreters, RunLimits, RunResult, Step
+from rbank_es.executors.coding import Coder, Ran, opened, own_sandboxes, run_code, step_of
+from rbank_es.executors.protocol import RunLimits, RunResult, Step
 from rbank_es.executors.recorder import Recorder, Shown
 from rbank_es.executors.running import Ending, conducted, forced
 from rbank_es.executors.subcalls import SubCalls
@@ -39,21 +39,10 @@ Tools (use these for all data; they are functions, ready to be called):
 {manual}"""
 
 
-class Scratchpad:
+class Scratchpad(Coder):
     """The executor `scratchpad`."""
 
     name = "scratchpad"
-
-    def __init__(
-        self,
-        interpreters: Interpreters | None = None,
-        *,
-        temperature: float | None = None,
-        rollout_id: int | None = None,
-    ) -> None:
-        """See `executor_named`."""
-        self._interpreters = interpreters
-        self._temperature, self._rollout_id = temperature, rollout_id
 
     def execute(
         self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits

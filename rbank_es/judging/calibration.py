@@ -12,6 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events.run import Outcome
+from rbank_es.files import read_at_most
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.metrics import Metrics
 from rbank_es.judging.outcome import RunOutcome
@@ -117,13 +118,7 @@ def _judged(case: Case, judge: Judge) -> Judged:
 def load_cases(path: str | Path) -> tuple[Case, ...]:
     """The cases of a file: a JSON list, or JSON Lines. Raises `BadInput`, naming the case that is wrong."""
     place = Path(path)
-    try:
-        with place.open("rb") as file:
-            data = file.read(limits.JUDGE_CASES_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{place}: the cases can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > limits.JUDGE_CASES_BYTES:
-        raise BadInput(f"{place}: a file of cases has at most {limits.JUDGE_CASES_BYTES:,} bytes")
+    data = read_at_most(place, limits.JUDGE_CASES_BYTES, "cases")
     cases = tuple(_cases(data.removeprefix(b"\xef\xbb\xbf"), str(place)))
     if not cases:
         raise BadInput(f"{place}: there is no case in it")

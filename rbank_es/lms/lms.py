@@ -128,6 +128,7 @@ class Lms:
 
     @step.setter
     def step(self, index: int | None) -> None:
+        """Set by the executor, before the calls of the step."""
         self._ledger.step = index
 
     @property

@@ -24,6 +24,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
+from rbank_es.files import read_at_most
 
 _ALIASES = {
     "id": ("id",),
@@ -78,14 +79,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 def load_tasks(path: str | Path) -> tuple[Task, ...]:
     """The tasks of a file, in its order. Raises `BadInput`, which names the place of what is wrong."""
     place = Path(path)
-    try:
-        with place.open("rb") as file:
-            data = file.read(limits.TASKS_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{place}: the tasks can't be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > limits.TASKS_BYTES:
-        raise BadInput(f"{place}: a file of tasks has at most {limits.TASKS_BYTES:,} bytes; split it")
-    return parse_tasks(data, str(place))
+    return parse_tasks(read_at_most(place, limits.TASKS_BYTES, "tasks"), str(place))
 
 
 def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:

@@ -187,7 +187,7 @@ class ExecutorContract:
         made.run(self.name, self.interpreters)
         for number in range(len(made.turns.requests)):
             prompt = made.turns.prompt(number)
-            assert str(Path.cwd()) not in prompt and str(tmp_path) not in prompt and "/root/" not in prompt
+            assert str(Path.cwd()) not in prompt and str(tmp_path) not in prompt and "/srv/" not in prompt
             assert "Traceback" not in prompt and str(os.getpid()) not in prompt
 
     # ---------------------------------------------------------------- an agent that errs

@@ -98,7 +98,7 @@ def refuse(word: str = "") -> Reply:
 
 def broken_tool() -> Reply:
     """A tool with a defect."""
-    raise ZeroDivisionError("a secret of the host: /root/x")
+    raise ZeroDivisionError("a secret of the host: /srv/x")
 
 
 class Setting:

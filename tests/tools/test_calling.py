@@ -277,7 +277,7 @@ def test_types_are_called_as_in_python(bank: Bank) -> None:
 def test_a_mapping_that_cannot_be_read_is_no_exception_either(bank: Bank) -> None:
     class Odd(dict[str, Any]):
         def items(self) -> Any:
-            raise RuntimeError("/root/secret")
+            raise RuntimeError("/srv/secret")
 
     result = toolbox_for(desk_for(bank)).call("ctx_stats", {"ref": Odd(a=1)})
     assert result["error"]["code"] == "tool_failed" and "secret" not in json.dumps(result)
