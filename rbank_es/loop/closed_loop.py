@@ -215,10 +215,11 @@ class ClosedLoop:
             return False
         begun = begin_runs(self.equipment, work.task, partial(self._missing, work))
         works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]
-        if len(works) == 1:
-            works[0](self.equipment.bank)
-        else:
+        if len(works) > 1 and self.equipment.at_once:
             side_by_side(self.equipment.bank, works)
+        else:
+            for one in works:
+                one(self.equipment.bank)
         return True
 
     def _missing(self, work: _Work) -> list[NewRun]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache
@@ -26,8 +27,17 @@ if TYPE_CHECKING:
 MakeExecutor = Callable[..., Executor]
 """As `executor_named`, for those who bring an executor of their own."""
 
+Clock = Callable[[], float]
+Origin = Callable[[], Mapping[str, Any]]
+"""As `origin`: which code runs."""
+
 COMMIT_WAIT_S = 5.0
 """How long git may take to name the commit."""
+
+
+def origin() -> Mapping[str, Any]:
+    """Which code runs: the release, and the commit where it is a checkout of this project."""
+    return {"release": __version__, "commit": _commit()}
 
 
 class Equipment:
@@ -42,6 +52,9 @@ class Equipment:
         model_for: ModelFor | None = None,
         interpreters: Interpreters | None = None,
         make_executor: MakeExecutor = executor_named,
+        clock: Clock = time.perf_counter,
+        origin: Origin = origin,
+        at_once: bool = True,
     ) -> None:
         """Nothing is started, loaded or asked yet.
 
@@ -52,8 +65,13 @@ class Equipment:
             model_for: what answers instead of the models that were chosen, as `Lms` takes it.
             interpreters: where code runs instead of the sandbox.
             make_executor: who runs a task instead of the executors by name.
+            clock: measures how long calls and runs take, in seconds.
+            origin: says which code runs, for the record.
+            at_once: whether the rollouts of a task run side by side; else one after the other, in their order, for
+                models that take one call at a time, and for logs that must come out the same every time.
         """
         self.bank, self.settings, self.source = bank, settings, source
+        self.clock, self.origin, self.at_once = clock, origin, at_once
         self._model_for, self._interpreters, self._make_executor = model_for, interpreters, make_executor
         self._stack = ExitStack()
 
@@ -87,7 +105,8 @@ class Equipment:
         from rbank_es.lms.lms import Lms
 
         into = bank or self.bank
-        return Lms(into, run, self.settings.choices, task=task.id, rollout=rollout, model_for=self._model_for)
+        where: dict[str, Any] = {"task": task.id, "rollout": rollout}
+        return Lms(into, run, self.settings.choices, **where, model_for=self._model_for, clock=self.clock)
 
     def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
         """The tools of a run. They share the source, so they are not to be closed. `new_id`: see `build_tools`."""
@@ -95,7 +114,8 @@ class Equipment:
         from rbank_es.tools.toolbox import build_tools
 
         policy = ToolPolicy(payloads=self.settings.payloads, mode=self.settings.mode)
-        return build_tools(bank or self.bank, run=run, source=self.source, policy=policy, new_id=new_id)
+        into = bank or self.bank
+        return build_tools(into, run=run, source=self.source, policy=policy, clock=self.clock, new_id=new_id)
 
     def executor(self, rollout: int = 0) -> Executor:
         """The executor that was chosen; rollouts after the first are told apart by their index."""
@@ -168,11 +188,6 @@ def registration(ontology: Ontology) -> OntologyRegistered:
 
 def _fits(*names: str) -> bool:
     return all(len(name) <= limits.NAME_CHARS for name in names)
-
-
-def origin() -> Mapping[str, Any]:
-    """Which code runs: the release, and the commit where it is a checkout of this project."""
-    return {"release": __version__, "commit": _commit()}
 
 
 @cache

@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed, LogError, LoopStopped, PositionConflict, RBankError, SandboxUnavailable
 from rbank_es.events import Event, RunFinished, RunStarted
 from rbank_es.executors.protocol import RunResult
-from rbank_es.loop.equipment import Equipment, origin, registration
+from rbank_es.loop.equipment import Equipment, registration
 from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.tasks import Task
 
@@ -138,7 +138,7 @@ def _started(equipment: Equipment, task: Task, new: NewRun) -> RunStarted:
         scripted=chosen.scripted,
         task=task.question,
         settings=chosen.recorded,
-        **origin(),
+        **equipment.origin(),
     )
 
 
@@ -164,7 +164,7 @@ def execute(
         tools = equipment.tools(new.run, bank=into)
         with equipment.lms(new.run, task, rollout, bank=into) as lms:
             executor = equipment.executor(rollout)
-            recorder = Recorder(into, new.run, tools)
+            recorder = Recorder(into, new.run, tools, clock=equipment.clock)
             result = executor.execute(question or task.question, context, tools, recorder, lms, equipment.limits())
     except Exception as error:
         code = _code_of(error)
