@@ -145,6 +145,9 @@ def test_a_form_is_told_by_what_is_in_the_file(data: bytes, form: str) -> None:
         (b'{"type":"segment_opened","format":1}', "a segment of a bank's log", 1),
         (b'{"type":"text","id":"00"}', "a segment of a bank's log", 1),
         (b'{"type":"run_started","run":"r"}', "rbank-es append", 1),
+        (b'[{"id":"a","title":"A","title":"B","content":"x"}]', "the key 'title' is there twice in one object", None),
+        (b'\n{"task_id":"t","query":"?","memory_items":[{"a":1,"a":1}]}', "the key 'a' is there twice", 2),
+        (b'{"type":"run_started","seq":1,"run":"r","seq":2}', "the key 'seq' is there twice", 1),
     ],
 )
 def test_a_file_of_no_known_form_is_refused_with_the_line(data: bytes, says: str, at: int | None) -> None:

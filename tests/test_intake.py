@@ -68,6 +68,34 @@ class TestForms:
         assert [event.id for event in events] == ["a", "own"]
 
 
+class TestRepeatedKeys:
+    """An object that says two things under one key is refused: a reader would drop one of them without a word."""
+
+    @pytest.mark.parametrize(
+        ("text", "line", "key"),
+        [
+            (b'{"type":"run_started","run":"r","run":"s"}', 1, "run"),
+            (b'{"type":"note_logged"}\n{"type":"note_logged","note":{"a":[{"b":1,"b":1}]}}', 2, "b"),
+            (b'{"type":"run_started",\n"run":"r",\n"run":"s"}', 1, "run"),
+            (b'{"type":"note_logged","note":{"":1,"":2}}', 1, ""),
+            (b'{"type":"note_logged","note":{"\\u0061":1,"a":2}}', 1, "a"),
+            (b'{"type":"note_logged","note":{"a" : 1, "a" : {}}}', 1, "a"),
+        ],
+    )
+    def test_are_named_with_their_line(self, text: bytes, line: int, key: str) -> None:
+        """However deep they are, however they are written, and whether or not the values are equal."""
+        with pytest.raises(BadEvent, match=f"the key '{key}' is there twice") as caught:
+            parse_events(text)
+        assert caught.value.line == line
+
+    def test_elsewhere_are_none(self) -> None:
+        """The same key in two objects, a key as a value, keys that differ: all of it is kept as it is."""
+        note = {"a": {"a": ["a", {"a": '"a":1,"a":2'}]}, "A": 1e300, "b": 10**400, "c": [{"x": 1}, {"x": 2}]}
+        text = b'{"type":"note_logged","note":' + json.dumps(note).encode() + b"}"
+        [event] = parse_events(text)
+        assert isinstance(event, NoteLogged) and json.loads(str(event.note)).keys() == note.keys()
+
+
 class TestConveniences:
     """What may be written shorter."""
 

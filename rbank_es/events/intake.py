@@ -19,6 +19,7 @@ from rbank_es import limits
 from rbank_es.errors import BadEvent, LimitExceeded
 from rbank_es.events.base import Event
 from rbank_es.events.codec import TYPES, encode_json
+from rbank_es.events.given import RepeatedKey, decode_given
 from rbank_es.items import make_id, polarity_of
 
 JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
@@ -43,7 +44,9 @@ def parse_events(text: bytes) -> list[Event]:
 
 def _as_object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = msgspec.json.decode(text)
+        value = decode_given(text)
+    except RepeatedKey as error:
+        raise BadEvent(str(error), line=1) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -54,7 +57,9 @@ def parse_event(text: bytes, line: int | None = None) -> Event:
     if len(text) > limits.TEXT_LINE_BYTES:
         raise LimitExceeded(f"line {line or 1} in bytes", len(text), limits.TEXT_LINE_BYTES, "split its texts")
     try:
-        fields = msgspec.json.decode(text)
+        fields = decode_given(text)
+    except RepeatedKey as error:
+        raise BadEvent(str(error), line=line) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadEvent(f"not JSON: {error}", line=line) from None
     except RecursionError:

@@ -13,6 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import Event
+from rbank_es.events.given import RepeatedKey, decode_given
 
 Form = Literal["items", "trajectory", "reasoningbank", "events"]
 
@@ -98,9 +99,11 @@ def json_lines(path: str, data: bytes) -> Iterator[Line]:
 
 
 def decode(path: str, data: bytes, line: int | None = None) -> Any:
-    """JSON decoded. Raises `BadImport`, naming the line (of `data`, if none is given)."""
+    """JSON decoded. Raises `BadImport`, naming the line (of `data`, if none is given), or a key that is there twice."""
     try:
-        return msgspec.json.decode(data)
+        return decode_given(data)
+    except RepeatedKey as error:
+        raise BadImport(path, str(error), line=line) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         found = _BYTE.search(str(error))
         at = data.count(b"\n", 0, int(found[1])) + 1 if found and line is None else line

@@ -11,6 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
+from rbank_es.events.given import RepeatedKey, decode_given
 from rbank_es.events.run import Outcome
 from rbank_es.files import read_at_most
 from rbank_es.judging.gold import Gold
@@ -139,7 +140,9 @@ def _cases(data: bytes, name: str) -> Iterator[Case]:
 def _objects(data: bytes, name: str) -> list[Any]:
     try:
         if data.lstrip().startswith(b"["):
-            return msgspec.json.decode(data, type=list[Any])
-        return [msgspec.json.decode(line) for line in data.splitlines() if line.strip()]
+            return list(decode_given(data))
+        return [decode_given(line) for line in data.splitlines() if line.strip()]
+    except RepeatedKey as error:
+        raise BadInput(f"{name}: {error}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadInput(f"{name}: neither a JSON list nor JSON Lines: {error}") from None

@@ -24,6 +24,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
+from rbank_es.events.given import RepeatedKey, decode_given
 from rbank_es.files import read_at_most
 
 _ALIASES = {
@@ -100,7 +101,9 @@ def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:
 def _objects(data: bytes, name: str) -> Iterator[tuple[str, Any]]:
     """What should be tasks, each with the words for its place."""
     try:
-        whole: Any = msgspec.json.decode(data)
+        whole: Any = decode_given(data)
+    except RepeatedKey as error:
+        raise BadInput(f"{name}: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         yield from _lines(data, name, error)
         return
@@ -120,7 +123,9 @@ def _lines(data: bytes, name: str, whole: Exception) -> Iterator[tuple[str, Any]
     lines = [(number, text) for number, text in enumerate(data.splitlines(), 1) if text.strip()]
     for position, (number, text) in enumerate(lines):
         try:
-            fields: Any = msgspec.json.decode(text)
+            fields: Any = decode_given(text)
+        except RepeatedKey as error:
+            raise BadInput(f"{name}, line {number}: {error}") from None
         except (msgspec.DecodeError, RecursionError) as error:
             reason = error if position else whole
             raise BadInput(f"{name}, line {number}: this is neither JSON nor JSON Lines: {reason}") from None

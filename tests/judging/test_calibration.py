@@ -88,6 +88,8 @@ def test_cases_are_read_from_a_list_or_from_lines(tmp_path: Path, form: str) -> 
         ('{"id": "a", "query": "?", "expert_verdict": "yes"}', "case 1.*bool"),
         ('{"id": "a", "query": "?", "expert_verdict": true, "outcome": "odd"}', "case 1.*odd"),
         ('{"id": "a", "query": "?", "expert_verdict": true}\n' * 2, "'a' is there 2 times"),
+        ('{"id": "a", "query": "?", "expert_verdict": true, "expert_verdict": false}', "verdict' is there twice"),
+        ('[{"id": "a", "query": "?", "query": "!", "expert_verdict": true}]', "'query' is there twice"),
     ],
 )
 def test_files_that_can_not_be_used_are_refused_with_the_place(tmp_path: Path, text: str, said: str) -> None:

@@ -78,6 +78,8 @@ def test_broken_files_are_refused_in_plain_words(tmp_path: Path) -> None:
     refused(b'{"id":"a","question":"?"}\n{"id":', "line 2")
     refused(b'[{"id":"a","question":"?"},\n', "line 1")
     refused(b"[" * 100_000, "JSON")
+    refused(b'[{"id":"a","question":"?","question":"!"}]', "the key 'question' is there twice")
+    refused(b'{"id":"a","question":"?"}\n{"id":"b","id":"c","question":"?"}', "line 2", "the key 'id' is there twice")
     with pytest.raises(BadInput, match="can't be read"):
         load_tasks(tmp_path / "none.json")
     with pytest.raises(BadInput, match="can't be read"):
