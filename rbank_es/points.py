@@ -1,8 +1,9 @@
 """Points in time: a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id.
 
 A point means everything up to and including a position. A time means the last event recorded at or before it; an
-event id, the bank just after that event; a run id, the bank just before that run began. Where a text could mean two
-of them, `seq:`, `event:` or `run:` in front says which.
+event id, the bank just after that event; a run id, the bank just before that run began. `HEAD` and `HEAD~n` always
+count from the head, whatever a run is called, and what begins with `seq:`, `event:` or `run:` always means that. Any
+other text that could mean two things is refused; one of those three in front says which is meant.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from typing import Any
 import click
 import pytest
 
-from rbank_es import __version__
+from rbank_es import __version__, errors
+from rbank_es.cli import run as endings
 from rbank_es.cli.app import COMMANDS, Command, application
 from rbank_es.events.codec import TYPES
 from rbank_es.items import make_id
@@ -76,6 +77,14 @@ def test_help_lists_every_command_and_what_bank_and_point_mean(tmp_path: Path) -
     assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS)
     assert all(word in shown for word in ("BANK:", "POINT:", "Exit codes:", "RBANK_HOME", "HEAD~"))
     assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_help_lists_every_exit_code(tmp_path: Path) -> None:
+    """Those of errors that are raised on purpose, those of the shell, and that of a defect."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RBankError)]
+    codes = {0, endings.DEFECT, endings.INTERRUPTED, endings.READER_GONE} | {kind.exit_code for kind in kinds}
+    told = " ".join(run("--help", cwd=tmp_path).out.split("Exit codes:")[1].split())
+    assert [int(code) for code in re.findall(r"(?:^|, )(\d+) [a-z]", told)] == sorted(codes)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -129,6 +129,22 @@ def test_no_such_point(log: FileLog, point: str | int, said: str) -> None:
     assert "A point is a position, an ISO time, HEAD~n, an event id, or a run id." in str(caught.value)
 
 
+def test_runs_that_are_called_like_other_points(tmp_path: Path) -> None:
+    """`HEAD` counts from the head and a prefix is a prefix, whatever runs are called; else it is refused."""
+    log = FileLog.create(tmp_path / "bank")
+    names = ("HEAD", "HEAD~2", "run:HEAD", "seq:1", "5", "12", "2026-01-31T12:00", "HEAD~x")
+    log.append([RunStarted(run=name) for name in names])
+    assert [resolve_point(log, point) for point in ("HEAD", "HEAD~2", "HEAD~8", "seq:1")] == [8, 6, 0, 1]
+    assert [resolve_point(log, f"run:{name}") for name in names] == list(range(8))
+    assert (resolve_point(log, "12"), resolve_point(log, "HEAD~x")) == (5, 7)  # there is no position 12
+    for point, two in (("5", "a position or a run"), ("2026-01-31T12:00", "a time or a run")):
+        with pytest.raises(BadPoint, match=f"it could be {two}"):
+            resolve_point(log, point)
+    log.append([note("x")] * 4)
+    with pytest.raises(BadPoint, match="it could be a position or a run"):
+        resolve_point(log, "12")
+
+
 def test_empty_log(tmp_path: Path) -> None:
     """A log without events has one point."""
     log = FileLog.create(tmp_path / "bank")

@@ -95,7 +95,10 @@ class Commands(click.Group):
                 "or a run id (just before that run began)"
             )
         with formatter.section("Exit codes"):
-            formatter.write_text("0 done, 1 a check failed, 2 bad input, 3 corruption, 4 conflict")
+            formatter.write_text(
+                "0 done, 1 a check failed, 2 bad input, 3 corruption, 4 conflict, 70 a defect of rbank-es itself, "
+                "130 interrupted (Ctrl-C), 141 nobody read the output any more"
+            )
 
 
 class Command(click.Command):
