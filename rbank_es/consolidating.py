@@ -1,12 +1,14 @@
 """Consolidating: candidates go into a log together with what becomes of them there.
 
 Whoever learns appends an extraction and the decisions about it as one group, at the position whose state was decided
-on. If another writer was faster, the state is read again and the decision made again; so what concurrent writers leave
-behind is what they would have left one after the other.
+on. If another writer was faster, the state is read again and, where it is another as far as decisions go, the decision
+made again; so what concurrent writers leave behind is what they would have left one after the other.
 """
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Protocol, TypeVar
@@ -118,19 +120,31 @@ class Latest:
         return self._state
 
 
-def optimistically(log: EventLog, attempt: Callable[[int], Made], tries: int) -> Made:
+def optimistically(
+    log: EventLog, attempt: Callable[[int], Made], tries: int, *, sleep: Callable[[float], None] = time.sleep
+) -> Made:
     """What `attempt` makes of the log's position, tried again each time that other writers were faster.
+
+    Between tries it waits, the longer the more it lost, so that many writers get through one after the other.
 
     Raises what it raised at last: `PositionConflict` after so many tries, `DuplicateEvent` where nobody else wrote.
     """
-    for left in reversed(range(tries)):
-        position = log.position()
+    for lost in range(1, tries + 1):
+        position, began = log.position(), time.monotonic()
         try:
             return attempt(position)
         except (PositionConflict, DuplicateEvent):
-            if not left or log.position() == position:
+            if lost == tries or log.position() == position:
                 raise
+        sleep(pause_s(lost, time.monotonic() - began))
     raise AssertionError("the last try returns or raises")
+
+
+def pause_s(lost: int, spent_s: float) -> float:
+    """How long to wait after so many lost tries, of which the last took `spent_s`: by chance, and longer after more of
+    them, up to `limits.CONSOLIDATION_WAIT_S`.
+    """
+    return random.uniform(0, min(spent_s * 2 ** min(lost, 4), limits.CONSOLIDATION_WAIT_S))
 
 
 def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None = None) -> Appended:
@@ -142,13 +156,26 @@ def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None
     Raises `BadPolicy`; `DuplicateEvent` if an id is known with other content; `PositionConflict` if other writers were
     faster `limits.CONSOLIDATION_TRIES` times; and as `EventLog.append`.
     """
-    state = latest or Latest(log)
+    states = latest or Latest(log)
     given = [event if event.id else replace(event, id=log.new_id()) for event in events]
+    made: tuple[State, tuple[Event, ...]] | None = None
 
     def attempt(position: int) -> Appended:
-        return _stored(log, given) or log.append(Decider(state.at(position)).decided(given), expected=position)
+        nonlocal made
+        stored = _stored(log, given)
+        if stored is not None:
+            return stored
+        state = states.at(position)
+        if made is None or not _decides_alike(made[0], state):
+            made = state, Decider(state).decided(given)
+        return log.append(made[1], expected=position)
 
     return optimistically(log, attempt, limits.CONSOLIDATION_TRIES)
+
+
+def _decides_alike(one: State, other: State) -> bool:
+    """Whether the same candidates get the same decisions: where what came between is other people's runs, mostly."""
+    return (one.items, one.policies) == (other.items, other.policies)
 
 
 def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.consolidating import Decider, Latest, append_decided, consolidation_policy
+from rbank_es.consolidating import Decider, Latest, append_decided, consolidation_policy, optimistically, pause_s
 from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
 from rbank_es.events import (
     Erased,
@@ -99,7 +99,7 @@ def test_an_extraction_without_candidates_is_recorded_with_its_reason(bank: Bank
     made = consolidate(bank, [extraction(code="malformed", reason="malformed: 3 answers")])
     (event,) = bank.events(after=made.first - 1)
     assert isinstance(event, MemoriesExtracted) and event.reason == "malformed: 3 answers"
-    assert made.decisions == made.added == ()
+    assert (made.decisions, made.added) == ((), ())
 
 
 def test_items_alone_are_an_extraction_by_hand(bank: Bank) -> None:
@@ -186,6 +186,56 @@ def test_the_policy_is_that_of_the_position(bank: Bank, monkeypatch: pytest.Monk
     with Bank.open(bank.path, unsafe_no_sync=True) as other:
         before_each_append(bank, monkeypatch, lambda: void(other.append(change)), times=1)
         assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
+
+
+def test_what_other_runs_record_makes_no_decision_anew(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent at work appends faster than a large bank can be weighed: the decision that was made holds."""
+    decided = count_decisions(monkeypatch)
+    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+        before_each_append(bank, monkeypatch, lambda: void(other.append(NoteLogged(note="{}"))), times=5)
+        made = consolidate(bank, [extraction(COUNT, NEAR)])
+    assert made.added == (COUNT.id,)
+    assert decided == [State()]
+
+
+def test_what_ends_an_item_makes_the_decision_anew(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a near duplicate a moment ago."""
+    consolidate(bank, [extraction(COUNT)])
+    decided = count_decisions(monkeypatch)
+    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+        end = MemoriesRetracted(ids=(COUNT.id,))
+        before_each_append(bank, monkeypatch, lambda: void(other.append(end)), times=1)
+        assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
+    assert len(decided) == 2
+
+
+def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
+    """The states that deciding begins in from now on, without what is not weighed."""
+    states: list[State] = []
+
+    class Counting(Decider):
+        def __init__(self, state: State) -> None:
+            states.append(State(items=state.items))
+            super().__init__(state)
+
+    monkeypatch.setattr("rbank_es.consolidating.Decider", Counting)
+    return states
+
+
+def test_who_loses_waits_and_no_longer_than_the_limit(bank: Bank) -> None:
+    """By chance, from a window that grows; many writers get through one after the other."""
+    waits: list[float] = []
+
+    def losing(position: int) -> None:
+        bank.append(NoteLogged(note="{}"))
+        raise PositionConflict("here", position, position + 1)
+
+    with pytest.raises(PositionConflict):
+        optimistically(bank.log, losing, 7, sleep=waits.append)
+    assert len(waits) == 6 and all(wait >= 0 for wait in waits)
+    assert all(pause_s(lost, 60) <= limits.CONSOLIDATION_WAIT_S for lost in range(1, 60))
+    assert all(pause_s(lost, 0.001) <= 0.016 for lost in range(1, 60))
+    assert len({pause_s(3, 0.1) for _ in range(9)}) > 1
 
 
 def test_it_gives_up_when_others_are_always_faster(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
