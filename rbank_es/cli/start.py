@@ -28,7 +28,7 @@ from rbank_es.cli.context import parse_budget
 from rbank_es.cli.live import VERDICTS, Live, watched
 from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
 from rbank_es.cli.texts import count, line
-from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 UNNAMED = "unnamed/model"
 """What stands for the model where none needs to be named: in a dry run."""
+
+UNDONE = 2
+"""Exit code where tasks were left undone, as of a loop that stops at one."""
 
 MATTS_K = 3
 """Rollouts of `--matts` (source: the ReasoningBank paper's parallel scaling, as its command line had it)."""
@@ -117,11 +120,23 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
             rehearse(tasks, settings, source, known, as_json=as_json)
             return
         check_settings(settings)
-        facts, results = _run(place, tasks, settings, source, given)
+        results: list[TaskResult] = []
+        try:
+            facts = _run(place, tasks, settings, source, given, results)
+        except (RBankError, KeyboardInterrupt):
+            if results and not as_json:
+                _report_stopped(results, len(tasks))
+            raise
     if as_json:
         say_json(facts | {"results": results})
     else:
         _report(facts, results)
+    undone = sum(result.undone for result in results)
+    if undone:
+        complain(
+            f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs what is left"
+        )
+        click.get_current_context().exit(UNDONE)
 
 
 # ---------------------------------------------------------------- what is asked for
@@ -134,8 +149,10 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
         raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
     if given["judge"] == "none" and (given["extract"] or given["matts"]):
         raise BadInput("nothing is learnt of runs that nobody judged: leave out --judge none, or --extract and --matts")
-    if given["load_mem"] is not None and not Path(given["load_mem"]).is_file():
-        raise BadInput(f"{given['load_mem']}: there is no such file to load memory from")
+    if given["load_mem"] is not None:
+        from rbank_es.importers.running import read_file
+
+        read_file(Path(given["load_mem"]))
     if given["save_mem"] is not None:
         writable(Path(given["save_mem"]))
 
@@ -208,22 +225,32 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
 
 
 def _run(
-    place: str, tasks: Sequence[Task], settings: LoopSettings, source: Source, given: dict[str, Any]
-) -> tuple[dict[str, Any], list[TaskResult]]:
-    """Run the loop; facts about the bank, and the results."""
+    place: str,
+    tasks: Sequence[Task],
+    settings: LoopSettings,
+    source: Source,
+    given: dict[str, Any],
+    results: list[TaskResult],
+) -> dict[str, Any]:
+    """Run the loop, adding each result as it comes; facts about the bank."""
     from rbank_es.loop.closed_loop import run_closed_loop
 
     opened, made = open_or_create(place)
     with opened, Live(verbose=given["verbose"]) as live:
         saved = outside(opened, Path(given["save_mem"])) if given["save_mem"] is not None else None
         _prepare(opened, given)
-        options = {"again": given["again"], "on_task": live.task, "on_result": live.result}
+
+        def ended(result: TaskResult) -> None:
+            results.append(result)
+            live.result(result)
+
+        options = {"again": given["again"], "on_task": live.task, "on_result": ended}
         try:
-            results = run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
+            run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:
             if saved is not None:
                 _save(opened, saved)
-        facts = {
+        return {
             "bank": opened.name,
             "created": made,
             "scripted": settings.scripted,
@@ -231,7 +258,6 @@ def _run(
             "config_digest": settings.digest,
             "head": str(opened.head()),
         }
-    return facts, results
 
 
 def _prepare(bank: Bank, given: dict[str, Any]) -> None:
@@ -258,7 +284,12 @@ def _save(bank: Bank, path: Path) -> None:
     from rbank_es.cli.transfer import save
     from rbank_es.exporters import export
 
-    save(path, export(bank, None, "items"))
+    try:
+        save(path, export(bank, None, "items"))
+    except OSError as error:
+        refused = CannotWrite(str(path), error)
+        refused.add_note("Nothing is lost, all is in the bank: rbank-es export writes it too")
+        raise refused from None
 
 
 def _try_canned(given: dict[str, Any], *, as_json: bool) -> None:
@@ -276,15 +307,26 @@ def _try_canned(given: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
+    _report_tasks(results)
+    say()
+    fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
+    if facts["scripted"]:
+        say(styled(f"\n{SCRIPTED}", "yellow"))
+
+
+def _report_stopped(results: Sequence[TaskResult], tasks: int) -> None:
+    """What was done before the loop stopped; why it did is told on standard error."""
+    _report_tasks(results)
+    if len(results) < tasks:
+        say(styled(f"\nstopped after {len(results)} of {count(tasks, 'task')}", "yellow"))
+
+
+def _report_tasks(results: Sequence[TaskResult]) -> None:
     print_results(results)
     print_spreads(results)
     for result in results:
         for note in (*result.notes, *([result.error] if result.error else [])):
             say(styled(f"{line(result.task)}: {line(note)}", "yellow"))
-    say()
-    fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
-    if facts["scripted"]:
-        say(styled(f"\n{SCRIPTED}", "yellow"))
 
 
 def print_results(results: Sequence[TaskResult]) -> None:
@@ -319,20 +361,15 @@ def print_spreads(results: Sequence[TaskResult]) -> None:
         spread = result.spread
         if spread is not None:
             varied = f"{spread.diversity:.2f} ({spread.diversity_of})" if spread.diversity is not None else None
-            rows.append(
-                [
-                    result.task,
-                    spread.rollouts,
-                    spread.pass_at_1,
-                    spread.pass_at_k,
-                    spread.best_of_n,
-                    varied,
-                    spread.best,
-                ]
-            )
+            judged = [spread.pass_at_1, spread.pass_at_k, spread.best_of_n]
+            scored = [spread.scored_pass_at_1, spread.scored_pass_at_k, spread.scored_best_of_n]
+            for by, figures in (("verdict", judged), ("score", scored)):
+                if figures[0] is not None or by == "verdict":
+                    share = f"{figures[0]:.2f}" if figures[0] is not None else None
+                    rows.append([result.task, by, spread.rollouts, share, *figures[1:], varied, spread.best])
     if rows:
         heading("rollouts")
-        headers = ["task", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
+        headers = ["task", "by", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
         table(headers, rows, flexible=["best", "task"])
 
 

@@ -39,8 +39,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `run` is the run that counts: of several rollouts the best. `success` is the verdict for learning, `scored` that of
     the expected answer; None where there is none. `added` and `supported` are ids of items: new ones, and those that
-    candidates landed on. Totals are of all runs of the task, those that were cut off left out. `notes` say what was
-    left undone, and why.
+    candidates landed on. Totals are of the runs that count: those that were cut off, or that were run anew because they
+    failed of something that was not the agent's own, are left out. `notes` say what was left undone, and why.
     """
 
     task: str
@@ -67,6 +67,11 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     notes: tuple[str, ...] = ()
     spread: Spread | None = None
+
+    @property
+    def undone(self) -> bool:
+        """Whether every run failed of something that was not the agent's own, so that the next loop runs it anew."""
+        return not is_agents_own(self.outcome, self.error_code)
 
 
 OnTask = Callable[[Task, int, int], None]
@@ -159,11 +164,12 @@ class ClosedLoop:
         self._learning = Learning(equipment)
         self._since = self.history.position if again else 0
         self._notes: list[str] = []
+        self._sought: set[str] = set()
 
     def run(self, task: Task) -> TaskResult:
         """Take one task as far as it goes: see `run_closed_loop`."""
         work = _Work(task, task_key(task, self.equipment.settings.digest, self.equipment.source_digest))
-        self._notes = []
+        self._notes, self._sought = [], set()
         self._close_cut_off(work)
         before = self.history.position
         ran_now = self._run_missing(work)
@@ -246,12 +252,13 @@ class ClosedLoop:
     # ---------------------------------------------------------------- judging and learning
 
     def _judge(self, work: _Work) -> None:
-        """Judge and score those runs that say something about the agent and weren't yet."""
+        """Judge and score those runs that say something about the agent and weren't yet, each once."""
         for ran in self._runs(work):
-            if _is_usable(ran):
+            if _is_usable(ran) and ran.run not in self._sought:
                 self._judge_one(work.task, ran.run, ran.index or 0, self.equipment.bank, ran)
 
     def _judge_one(self, task: Task, run: str, index: int, bank: Bank, known: Ran | None = None) -> None:
+        self._sought.add(run)
         wanted = self.equipment.settings.judge != "none"
         for needed, judging in (
             (wanted and (known is None or known.judged is None), self._learning.judge),
@@ -288,7 +295,8 @@ class ClosedLoop:
     def _result(self, work: _Work, how: How) -> TaskResult:
         runs = {ran.run: ran for ran in self._runs(work)}
         rollouts = [self._rollout(ran) for ran in runs.values()]
-        best = best_of(rollouts)
+        telling = [one for one in rollouts if _is_usable(runs[one.run])]
+        best = best_of(telling or rollouts)
         ran, text = runs[best.run], self.equipment.bank.text
         end = ran.finished
         assert end is not None
@@ -313,10 +321,16 @@ class ClosedLoop:
             sparql=best.sparql,
             error_code=end.error_code,
             error=text(end.error),
-            notes=tuple(self._notes),
-            spread=spread_of(rollouts) if len(rollouts) > 1 else None,
+            notes=(*self._notes, *(self._left_out(ran) for ran in runs.values() if telling and not _is_usable(ran))),
+            spread=spread_of(telling) if telling and len(rollouts) > 1 else None,
             **self._learnt(runs.values()),
         )
+
+    def _left_out(self, ran: Ran) -> str:
+        """What is said of a rollout that tells nothing of the agent, beside others that do."""
+        end = ran.finished
+        assert end is not None  # `_runs` gives no others
+        return f"rollout {ran.index} failed ({end.error_code}) and is left out: {self.equipment.bank.text(end.error)}"
 
     def _learnt(self, runs: Iterable[Ran]) -> dict[str, Any]:
         extractions = self._extractions(runs)

@@ -60,7 +60,7 @@ class Learning:
                     source = self._equipment.source
                     verdict = decide(outcome, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
         except LmFailed as failure:
-            raise _stopped_or(run, failure, "the judge") from failure
+            raise _stopped_or(run, failure) from failure
         bank.append(verdict.event(run))
         return verdict
 
@@ -144,8 +144,8 @@ def _gold(task: Task) -> Gold | None:
     return gold_of(task.gold_sparql, task.answer)
 
 
-def _stopped_or(run: str, failure: LmFailed, who: str) -> Exception:
-    """What a failure of a model after a run means: the loop stops where the next would fail of it, else goes on."""
+def _stopped_or(run: str, failure: LmFailed) -> Exception:
+    """What a failure of the judge's model means: the loop stops where the next would fail of it, else goes on."""
     if failure.code in STOPPING or failure.code in FATAL:
         return LoopStopped(run, failure.code, failure.message)
-    return JudgeFailed(who, failure.message)
+    return JudgeFailed("lm", failure.message)

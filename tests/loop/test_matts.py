@@ -188,6 +188,49 @@ def test_a_rollout_that_departs_from_its_script_stops_the_loop_after_the_others_
         assert len(result.runs) == 3 and result.success
 
 
+LOOK = '[[task.agent]]\nrollout = 1\nreasoning = "Look."'
+VERDICT = '[[task.judge]]\nrollout = 1\nfields = { success = true, reason = "rollout 1" }'
+
+
+def test_a_rollout_that_says_nothing_of_the_agent_is_left_out_of_all_figures(tmp_path: Path) -> None:
+    """Its model was too slow: the others are judged, compared and learnt from, and what became of it is told."""
+    crashed = SCRIPT.replace(LOOK, f'[[task.agent]]\nrollout = 1\nerror = "timeout"\n\n{LOOK}', 1)
+    settings = scripted(tmp_path, crashed, rollouts=3, extract_from="contrastive")
+    with quick(tmp_path / "bank") as bank:
+        [result] = looped(bank, settings, [TASK])
+        spread = result.spread
+        assert spread is not None and spread.rollouts == 2 and result.success and not result.undone
+        assert (spread.pass_at_1, spread.scored_pass_at_1, spread.diversity_of) == (0.5, 0.5, "sparql")
+        [note] = result.notes
+        assert note.startswith("rollout 1 failed (timeout) and is left out")
+        assert [event.kind for event in of_type(bank, MemoriesExtracted)][0] == "contrastive"
+        assert looped(bank, settings, [TASK])[0].notes == result.notes
+
+
+def test_a_task_is_undone_where_no_rollout_says_anything_of_the_agent(tmp_path: Path) -> None:
+    """The next loop runs all of them anew."""
+    turns = "".join(f'[[task.agent]]\nrollout = {index}\nerror = "timeout"\n' for index in range(3))
+    with quick(tmp_path / "bank") as bank:
+        [result] = looped(bank, scripted(tmp_path, f'[[task]]\nid = "height"\n{turns}', rollouts=3), [TASK])
+        assert result.undone and result.spread is None and result.error_code == "timeout"
+        [again] = looped(bank, scripted(tmp_path, SCRIPT, rollouts=3), [TASK])
+        assert again.success and not again.undone and len(again.runs) == 3
+
+
+def test_a_judge_that_fails_in_a_rollout_is_not_asked_again_at_once(tmp_path: Path) -> None:
+    """Three replies that can't be read are all there are, and it is said once; the next loop asks it again."""
+    babbling = "\n".join(['[[task.judge]]\nrollout = 1\ntext = "hm"'] * 3)
+    settings = scripted(tmp_path, SCRIPT.replace(VERDICT, babbling), rollouts=3)
+    with quick(tmp_path / "bank") as bank:
+        [result] = looped(bank, settings, [TASK])
+        asked = [event for event in of_type(bank, LmCalled) if event.role == "judge" and event.run == result.runs[1]]
+        assert len(asked) == 3 and [note.count("no verdict") for note in result.notes] == [1]
+        assert result.spread is not None and result.spread.pass_at_1 == 0.5
+        [again] = looped(bank, scripted(tmp_path, SCRIPT, rollouts=3), [TASK])
+        assert again.how == "continued" and again.spread is not None
+        assert again.spread.pass_at_1 == pytest.approx(2 / 3) and again.notes == ()
+
+
 def test_a_single_run_is_no_rollout(tmp_path: Path) -> None:
     """One run of a task has neither group nor index, and its model's calls no sample."""
     with quick(tmp_path / "bank") as bank:
