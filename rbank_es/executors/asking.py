@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import dspy
@@ -12,6 +13,9 @@ from rbank_es.errors import LmFailed
 
 _NO_ANSWER = frozenset({"bad_response", "response_too_long"})
 """Failures of a model that are about this one answer: the next may be good."""
+
+_PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
+"""Failures of a model that a shorter history may mend."""
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """What dspy's parsing was seen to raise for answers that it did not foresee; `AdapterParseError` is for the others."""
@@ -43,6 +47,22 @@ def ask(predict: Any, **inputs: Any) -> Any:
         raise
     except _UNREADABLE as error:
         return Unreadable("", _told(f"it can't be parsed ({type(error).__name__})", predict))
+
+
+def ask_shortened(asked: Callable[[int], Any], left_out: int, steps: int) -> tuple[Any, int]:
+    """Ask with a history of so many steps, the first `left_out` of which the prompt leaves out. Where that is still too
+    long for the model, half of the rest is left out as well, and so on.
+
+    Returns what `asked` gave, and how many steps were left out in the end. Raises what `asked` raises, of a prompt that
+    is too long only where it holds no step any more.
+    """
+    while True:
+        try:
+            return asked(left_out), left_out
+        except LmFailed as failure:
+            if failure.code not in _PROMPT_TOO_LONG or left_out >= steps:
+                raise
+        left_out += (steps - left_out + 1) // 2
 
 
 def _beginning(reply: str) -> str:

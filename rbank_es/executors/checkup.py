@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,6 +83,7 @@ class _Examination:
         """dspy and Deno."""
         with self.check("dspy", deno.INSTALL) as found:
             deno.find_runner()
+            _load_dspy()
             found(deno.dspy_release())
         with self.check("Deno", deno.INSTALL) as found:
             executable = deno.find_executable()
@@ -146,6 +148,16 @@ def examine(*, fill_cache: bool = False) -> Checkup:
         ok = False
     optional = tuple(_optional(extra, *what) for extra, what in OPTIONAL.items())
     return Checkup(ok=ok, checks=tuple(examination.checks), times_s=examination.times_s, optional=optional)
+
+
+def _load_dspy() -> None:
+    """Import it. Raises `SandboxUnavailable` where a package that it stands on is missing or broken."""
+    try:
+        import_module("dspy")
+    except Exception as error:
+        reason = f"dspy {deno.dspy_release()} can't be loaded: {type(error).__name__}: {error}"
+        again = "install it again: pip install --force-reinstall 'rbank-es[agent]'"
+        raise SandboxUnavailable("broken", reason, again) from error
 
 
 def _echo(value: Any) -> Any:

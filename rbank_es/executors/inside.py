@@ -30,6 +30,9 @@ MOST_BITS = 14_000
 MOST_DEPTH = 50
 """Nesting of values that is kept; what lies deeper is told as text."""
 
+MOST_VALUES = 500_000
+"""Values within one that goes out: with more, it can't be of a size that is taken. What holds itself has no end."""
+
 MOST_COUNTED = 10_000
 """Elements of one variable that are looked at when its size is told."""
 
@@ -142,8 +145,14 @@ def shown(value: Any) -> str:
         return f"<{type(value).__name__}: its text can't be made ({type(error).__name__})>"
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON knows it. What JSON doesn't know becomes its text; sets are sorted: their order is chance."""
+def plain(value: Any, depth: int = 0, room: Iterator[int] | None = None) -> Any:
+    """The value as JSON knows it. What JSON doesn't know becomes its text; sets are sorted: their order is chance.
+
+    Raises ValueError for one that holds more than `MOST_VALUES`; `room` counts them down.
+    """
+    room = iter(range(MOST_VALUES)) if room is None else room
+    if next(room, None) is None:
+        raise ValueError(f"a value holds more than {MOST_VALUES:,} others, or itself; pass on less")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -155,10 +164,10 @@ def plain(value: Any, depth: int = 0) -> Any:
         return float(value) if math.isfinite(value) else str(value)
     if depth >= MOST_DEPTH:
         return f"<{type(value).__name__}, nested too deep>"
-    return plain_container(value, depth + 1)
+    return plain_container(value, depth + 1, room)
 
 
-def plain_container(value: Any, depth: int) -> Any:
+def plain_container(value: Any, depth: int, room: Iterator[int]) -> Any:
     """The same for what holds other values, or is known to nobody."""
     named = getattr(value, "_asdict", None)
     if isinstance(value, tuple) and named is not None:
@@ -166,11 +175,11 @@ def plain_container(value: Any, depth: int) -> Any:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {key_text(key): plain(each, depth) for key, each in value.items()}
+        return {key_text(key): plain(each, depth, room) for key, each in value.items()}
     if isinstance(value, set | frozenset):
         value = sorted(value, key=shown)
     if isinstance(value, list | tuple):
-        return [plain(each, depth) for each in value]
+        return [plain(each, depth, room) for each in value]
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "backslashreplace")
     if type(value).__name__ in ("JsNull", "JsUndefined"):
@@ -201,6 +210,16 @@ def size_chars(value: Any) -> int:
         else:
             chars += len(type(each).__name__)
     return chars
+
+
+def measured(name: Any, value: Any) -> tuple[str, int]:
+    """Type and size of a variable; an empty type for what counts as none, or can't be looked at without an error."""
+    try:
+        if name.startswith("_") or isinstance(value, types.ModuleType) or callable(value):
+            return "", 0
+        return str(type(value).__name__), size_chars(value)
+    except BaseException:
+        return "", 0
 
 
 def first(values: Iterable[Any], most: int) -> Iterator[Any]:
@@ -330,6 +349,8 @@ class Workspace:
             parts = compiled(code, place)
         except SyntaxError as error:
             return {"kind": "syntax", "message": whole(self._syntax(error, place))}
+        except (MemoryError, RecursionError):
+            return {"kind": "syntax", "message": "SyntaxError: the code is nested too deep to be parsed"}
         except BaseException as error:
             return self._failed(error)
         try:
@@ -348,7 +369,10 @@ class Workspace:
         return {"kind": "output", "value": whole(cut(text, self._limits["output_chars"])), "value_chars": len(text)}
 
     def _final(self, fields: dict[str, Any]) -> dict[str, Any]:
-        final, most = json.dumps(plain(fields)), self._limits["submit_chars"]
+        try:
+            final, most = json.dumps(plain(fields)), self._limits["submit_chars"]
+        except BaseException as error:
+            return self._failed(error)
         if len(final) > most:
             message = f"SUBMIT(): {len(final):,} characters as JSON, {most:,} are taken; submit less"
             return {"kind": "error", "message": message}
@@ -403,11 +427,10 @@ class Workspace:
         types_n: dict[str, int] = {}
         chars = 0
         for name, value in [*self._names.items()]:
-            if name.startswith("_") or isinstance(value, types.ModuleType) or callable(value):
-                continue
-            kind = type(value).__name__
-            types_n[kind] = types_n.get(kind, 0) + 1
-            chars += size_chars(value)
+            kind, size = measured(name, value)
+            if kind:
+                types_n[kind] = types_n.get(kind, 0) + 1
+                chars += size
         return {"variables_n": sum(types_n.values()), "variables_chars": chars, "variable_types": types_n}
 
 

@@ -68,14 +68,17 @@ class SandboxPool:
             spare.result()
 
     def close(self) -> None:
-        """End the sessions that nobody took. Sandboxes that were handed out go on until they are shut down."""
+        """End the sessions that nobody took. Sandboxes that were handed out go on until they are shut down.
+
+        A session that is being started is ended by the thread that starts it, as soon as it can: nobody waits for it.
+        """
         with self._lock:
             self._is_closed = True
             spares = [*self._spares]
             self._spares.clear()
         for spare in spares:
-            if not spare.cancel() and spare.exception() is None:
-                spare.result().end()
+            if not spare.cancel():
+                spare.add_done_callback(_end)
 
     def __enter__(self) -> SandboxPool:
         return self
@@ -116,6 +119,11 @@ def _fill(spare: Future[Session], starters: threading.Semaphore, settings: Sandb
                 spare.set_result(_start(settings))
             except BaseException as error:
                 spare.set_exception(error)
+
+
+def _end(spare: Future[Session]) -> None:
+    if spare.exception() is None:
+        spare.result().end()
 
 
 def _start(settings: SandboxSettings) -> Session:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import dspy
 
 from rbank_es import limits as lim
-from rbank_es.errors import LmFailed
-from rbank_es.executors.asking import Unreadable, ask
+from rbank_es.executors.asking import Unreadable, ask, ask_shortened
 from rbank_es.executors.protocol import Fault, RunLimits, RunResult, Step
 from rbank_es.executors.recorder import Recorder, Shown
 from rbank_es.executors.running import Ending, conducted, forced
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from rbank_es.tools.toolbox import Toolbox
 
 SUBMIT = "SUBMIT"
-
-_FIELDS = 4
-"""What the trajectory holds of a step: thought, name of the tool, its arguments, its answer."""
 
 _INSTRUCTIONS = """{task}
 
@@ -89,22 +85,22 @@ class RecordedReAct(dspy.ReAct):
         super().__init__(Task, tools=[], max_iters=limits.iterations)
         self._recorder, self._output_chars = recorder, limits.output_chars
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **subcalls.functions}
+        self._trajectory: list[dict[str, Any]] = []
+        self._left_out = 0
         self.react = dspy.Predict(_signature(tools, limits))
         self.extract = dspy.Predict(extract_signature("trajectory", "Your steps"))
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
         """Take steps until one submits or there are no more."""
-        trajectory: dict[str, Any] = {}
-        for number in range(self.max_iters):
-            submission = self._step(number, trajectory, inputs)
+        for _ in range(self.max_iters):
+            submission = self._step(inputs)
             if submission is not None:
                 return dspy.Prediction(ending=Ending("submitted", submission))
-        history = self._format_trajectory(trajectory)
-        return dspy.Prediction(ending=forced(self._recorder, self.extract, **inputs, trajectory=history))
+        return dspy.Prediction(ending=forced(self._recorder, lambda: self._asked(self.extract, inputs)))
 
-    def _step(self, number: int, trajectory: dict[str, Any], inputs: Mapping[str, Any]) -> Submission | None:
+    def _step(self, inputs: Mapping[str, Any]) -> Submission | None:
         index = self._recorder.next_step()
-        action = self._asked(trajectory, inputs)
+        action = self._asked(self.react, inputs)
         if isinstance(action, Unreadable):
             thought, name, arguments, code = action.reply, "", {}, ""
             turn = Turn(f"[Error] {action.reason}", fault="unreadable")
@@ -115,23 +111,20 @@ class RecordedReAct(dspy.ReAct):
             turn = self._called(name, arguments)
         step = Step(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
         self._recorder.step(step, Shown())
-        trajectory[f"thought_{number}"] = thought
-        trajectory[f"tool_name_{number}"] = name
-        trajectory[f"tool_args_{number}"] = arguments
-        trajectory[f"observation_{number}"] = shortened(turn.output, self._output_chars)
+        seen = shortened(turn.output, self._output_chars)
+        self._trajectory.append({"thought": thought, "tool_name": name, "tool_args": arguments, "observation": seen})
         return turn.submission
 
-    def _asked(self, trajectory: dict[str, Any], inputs: Mapping[str, Any]) -> Any:
-        """What the model says. Where that is too long for it, the older half of the steps is forgotten."""
-        while True:
-            try:
-                return ask(self.react, **inputs, trajectory=self._format_trajectory(trajectory))
-            except LmFailed as failure:
-                if failure.code != "context_too_long" or not trajectory:
-                    raise
-            names = list(trajectory)
-            for name in names[: -(-len(names) // (2 * _FIELDS)) * _FIELDS]:
-                del trajectory[name]
+    def _asked(self, predict: Any, inputs: Mapping[str, Any]) -> Any:
+        """What the model says to its steps so far."""
+
+        def asked(left_out: int) -> Any:
+            steps = enumerate(self._trajectory[left_out:], left_out)
+            shown = {f"{name}_{number}": value for number, step in steps for name, value in step.items()}
+            return ask(predict, **inputs, trajectory=self._format_trajectory(shown))
+
+        given, self._left_out = ask_shortened(asked, self._left_out, len(self._trajectory))
+        return given
 
     def _called(self, name: str, arguments: Mapping[str, Any]) -> Turn:
         """Call a tool. Whatever comes of it is for the agent."""

@@ -9,6 +9,7 @@ What differs from dspy 3.4 (found in its source and by running it):
 - Tools are called as they are. They check what they are given themselves, and record it also where it is wrong;
   dspy's check comes before, and would leave no event.
 - The context is shown whole. dspy shows the first and last 500 characters of a variable, which cuts the instructions.
+- Where a prompt is too long for the model, it leaves out the earlier steps; dspy lets the run end.
 - When the iterations are used up and the call for the answer fails too, the run ends as one that was forced.
 """
 
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
-from rbank_es.executors.asking import Unreadable, ask
+from rbank_es.executors.asking import Unreadable, ask, ask_shortened
 from rbank_es.executors.coding import Coder, Ran, own_sandboxes, run_code, step_of
 from rbank_es.executors.protocol import Interpreters, RunLimits, RunResult
 from rbank_es.executors.recorder import Recorder, Shown
@@ -35,6 +36,26 @@ if TYPE_CHECKING:
 
 SHOWN_CHARS = 20_000
 """What is shown of an input: contexts and questions, whole (the largest budgets give 4,000 characters)."""
+
+
+class LaterSteps(REPLHistory):
+    """A history of which a prompt leaves out the first steps. `left_out` is how many."""
+
+    left_out: int
+
+    def format(self) -> str:
+        """The other steps, under their own numbers."""
+        told = (
+            f"(Steps 1 to {self.left_out} are left out: the prompt was too long with them. Variables are as they were.)"
+        )
+        steps = list(enumerate(self.entries))[self.left_out :]
+        return "\n".join([told, *(entry.format(index, self.max_output_chars) for index, entry in steps)])
+
+
+def _without(history: REPLHistory, left_out: int) -> REPLHistory:
+    if not left_out:
+        return history
+    return LaterSteps(entries=history.entries, max_output_chars=history.max_output_chars, left_out=left_out)
 
 
 class Rlm(Coder):
@@ -69,6 +90,7 @@ class RecordedRLM(_RLM):
         self._manual = manual_of(tools)
         self._recorder, self._subcalls = recorder, subcalls
         self._signature_once: Any = None
+        self._left_out = 0
         super().__init__(
             Task,
             max_iters=limits.iterations,
@@ -122,11 +144,11 @@ class RecordedRLM(_RLM):
         """Ask, run, record: the history with the step, or how the run ended."""
         index = self._recorder.next_step()
         infos = [variable.format() for variable in variables]
-        action = ask(
+        action = self._asked(
             self.generate_action,
+            history,
             signature=self._action_signature_for_current_factory(interpreter_factory, sub_agent_rules),
             variables_info=infos,
-            repl_history=history,
             iteration=f"{iteration + 1}/{self.max_iters}",
         )
         if isinstance(action, Unreadable):
@@ -144,4 +166,14 @@ class RecordedRLM(_RLM):
 
     def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
         infos = [variable.format() for variable in variables]
-        return dspy.Prediction(ending=forced(self._recorder, self.extract, variables_info=infos, repl_history=history))
+        ending = forced(self._recorder, lambda: self._asked(self.extract, history, variables_info=infos))
+        return dspy.Prediction(ending=ending)
+
+    def _asked(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:
+        """What the model says to its steps so far."""
+
+        def asked(left_out: int) -> Any:
+            return ask(predict, **inputs, repl_history=_without(history, left_out))
+
+        given, self._left_out = ask_shortened(asked, self._left_out, len(history))
+        return given

@@ -10,7 +10,7 @@ from dspy.primitives.code_interpreter import CodeInterpreterError
 
 from rbank_es.errors import LmFailed, RBankError, SandboxUnavailable
 from rbank_es.events.run import Outcome
-from rbank_es.executors.asking import Unreadable, ask
+from rbank_es.executors.asking import Unreadable
 from rbank_es.executors.protocol import RunResult
 from rbank_es.executors.recorded import RecordingDiffers
 from rbank_es.executors.recorder import Recorder, RunStopped
@@ -55,14 +55,14 @@ def conducted(
     )
 
 
-def forced(recorder: Recorder, extract: Any, **inputs: Any) -> Ending:
+def forced(recorder: Recorder, asked: Callable[[], Any]) -> Ending:
     """The iterations are used up: ask once for the answer. Where that fails, the outcome is the same, without one.
 
-    Raises `RunStopped` and `LmFailed` where nothing more may be asked.
+    `asked` gives its fields as `ask` does. Raises `RunStopped` and `LmFailed` where nothing more may be asked.
     """
     recorder.after_steps()
     try:
-        given = ask(extract, **inputs)
+        given = asked()
     except (LmFailed, LMError) as error:
         code, message = failure_of(error)
         if code in FATAL:

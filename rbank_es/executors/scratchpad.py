@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from rbank_es import limits as lim
-from rbank_es.executors.asking import Unreadable, ask
+from rbank_es.executors.asking import Unreadable, ask, ask_shortened
 from rbank_es.executors.coding import Coder, Ran, opened, own_sandboxes, run_code, step_of
 from rbank_es.executors.protocol import RunLimits, RunResult, Step
 from rbank_es.executors.recorder import Recorder, Shown
@@ -70,6 +70,7 @@ class _Pad:
         self._interpreter, self._predict = interpreter, predict
         self._shown = Shown(types={"str": len(inputs)}, chars=sum(map(len, inputs.values())))
         self._is_given = False
+        self._shown_by_a_line = 0
 
     def filled(self) -> Ending:
         """Take steps until one submits or there are no more."""
@@ -78,12 +79,12 @@ class _Pad:
             if submitted is not None:
                 return submitted
         extract = dspy.Predict(extract_signature("scratchpad", "Your steps"))
-        return forced(self._recorder, extract, **self._inputs, scratchpad=self._history())
+        return forced(self._recorder, lambda: self._asked(extract))
 
     def _step(self, number: int) -> Ending | None:
         index = self._recorder.next_step()
         iteration = f"{number}/{self._limits.iterations}"
-        action = ask(self._predict, **self._inputs, scratchpad=self._history(), iteration=iteration)
+        action = self._asked(self._predict, iteration=iteration)
         if isinstance(action, Unreadable):
             reasoning, code, ran = action.reply, "", Ran(f"[Error] {action.reason}", fault="unreadable")
         else:
@@ -102,15 +103,22 @@ class _Pad:
             self._is_given = True
         return code, ran
 
-    def _history(self) -> str:
-        return history_of(self._recorder.steps, self._limits)
+    def _asked(self, predict: Any, **inputs: Any) -> Any:
+        """What the model says to its steps so far."""
+        steps = self._recorder.steps
+
+        def asked(by_a_line: int) -> Any:
+            return ask(predict, **self._inputs, **inputs, scratchpad=history_of(steps, by_a_line, self._limits))
+
+        earlier = max(self._shown_by_a_line, len(steps) - self._limits.history_entries)
+        given, self._shown_by_a_line = ask_shortened(asked, earlier, len(steps))
+        return given
 
 
-def history_of(steps: Sequence[Step], limits: RunLimits) -> str:
-    """The steps as a prompt shows them: the latest whole, each earlier one by a line."""
+def history_of(steps: Sequence[Step], whole_from: int, limits: RunLimits) -> str:
+    """The steps as a prompt shows them: each of the first `whole_from` by a line, the others whole."""
     if not steps:
         return "You have not taken a step yet."
-    whole_from = max(0, len(steps) - limits.history_entries)
     lines = [_line(step) for step in steps[:whole_from]]
     return "\n".join([*lines, *(_whole(step, limits.output_chars) for step in steps[whole_from:])])
 

@@ -40,9 +40,13 @@ class SubCalls:
         for prompt in prompts:
             _check(prompt)
         self._take(len(prompts))
-        with ThreadPoolExecutor(max_workers=WORKERS) as workers:
+        workers = ThreadPoolExecutor(max_workers=WORKERS)
+        try:
             asked = [workers.submit(contextvars.copy_context().run, self._said, prompt) for prompt in prompts]
             return [each.result() for each in asked]
+        finally:
+            # Whoever interrupts the run must not wait, or pay, for prompts that were not sent yet.
+            workers.shutdown(cancel_futures=True)
 
     def _take(self, number: int) -> None:
         with self._mutex:

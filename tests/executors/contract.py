@@ -125,6 +125,44 @@ class ExecutorContract:
         assert len(made.steps) == 1 and "run_finished" not in made.types
         assert made.bank.verify().log.events == made.bank.position
 
+    # ---------------------------------------------------------------- a prompt that is too long for the model
+
+    @pytest.mark.parametrize("failure", ["context_too_long", "request_too_long"])
+    def test_a_history_that_is_too_long_for_the_model_is_shortened(self, tmp_path: Path, failure: str) -> None:
+        words = ("oldest", "older", "newer")
+        too_long = LmFailed(failure, "too long", "choose another model")
+        made = self.setting(tmp_path, *[self.calls("find", word=word) for word in words], too_long, self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.iterations) == ("submitted", 4)
+        assert [call.error_code for call in lm_calls(made)] == [None, None, None, failure, None]
+        assert all(word in made.turns.prompt(-2) for word in words)
+        assert len(made.turns.prompt()) < len(made.turns.prompt(-2)) and "newer" in made.turns.prompt()
+
+    def test_a_history_stays_shortened(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        finds = [self.calls("find", word=f"w{number}") for number in range(4)]
+        made = self.setting(tmp_path, *finds[:3], too_long, finds[3], self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert result.outcome == "submitted" and len(made.turns.prompt()) < 2 * len(made.turns.prompt(3))
+        assert "w3 light" in made.turns.prompt() and len(made.turns.prompt(-2)) < len(made.turns.prompt(3))
+
+    def test_a_prompt_that_is_too_long_without_any_step_fails_the_run(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        made = self.setting(tmp_path, *[self.calls("find", word="rock")] * 3, *[too_long] * 3)
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code, result.iterations) == ("failed", "context_too_long", 3)
+        assert made.end.error_code == "context_too_long" and "too long" in str(made.end.error)
+        first = self.setting(tmp_path / "first", too_long).run(self.name, self.interpreters)
+        assert (first.outcome, first.error_code, first.iterations) == ("failed", "context_too_long", 0)
+
+    def test_a_forced_answer_is_asked_for_with_a_shorter_history_too(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        finds = [self.calls("find", word=word) for word in ("oldest", "newer")]
+        made = self.setting(tmp_path, *finds, too_long, answer("Two."))
+        result = made.run(self.name, self.interpreters, iterations=2)
+        assert (result.outcome, result.answer) == ("forced_at_limit", "Two.")
+        assert len(made.turns.prompt()) < len(made.turns.prompt(-2))
+
     # ---------------------------------------------------------------- order and content of the record
 
     def test_events_stand_in_the_order_in_which_things_happen(self, tmp_path: Path) -> None:
@@ -368,6 +406,13 @@ class ExecutorContract:
         first = self.setting(tmp_path / "first", self.calls("find", word="rock"), "prose", answer("Two."))
         assert first.run(self.name, self.interpreters, iterations=2).outcome == "forced_at_limit"
         self._told_again(first, tmp_path, iterations=2)
+
+    def test_a_run_with_a_shortened_history_is_told_again_from_its_events(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        said = [self.calls("find", word="rock"), self.calls("find", word="sand"), too_long, self.submits()]
+        first = self.setting(tmp_path / "first", *said)
+        assert first.run(self.name, self.interpreters).outcome == "submitted"
+        self._told_again(first, tmp_path)
 
     def _told_again(self, first: Setting, place: Path, **run_limits: Any) -> None:
         keys = iter(recorded_keys(first.events))

@@ -108,6 +108,75 @@ def test_a_value_that_holds_itself_ends_somewhere() -> None:
     assert "nested too deep" in json.dumps(inside.plain(loop))
 
 
+class Endless(list[int]):
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield 1
+
+
+def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that know each other in both directions double with every level of nesting."""
+    monkeypatch.setattr(inside, "MOST_VALUES", 5_000)
+    loop: list[Any] = []
+    loop.extend([loop, loop])
+    for value in (loop, Endless([1])):
+        with pytest.raises(ValueError, match="holds more than 5,000 others, or itself"):
+            inside.plain(value)
+
+
+ODD = """
+class Items(dict):
+    def items(self): raise ValueError('no items')
+    keys = items
+class Walk(list):
+    def __iter__(self): raise ValueError('no walk')
+class Length(str):
+    def __len__(self): raise ValueError('no length')
+class Kind:
+    @property
+    def __class__(self): raise ValueError('no class')
+class Fields(tuple):
+    def _asdict(self): raise ValueError('no fields')
+class Ends:
+    def __repr__(self): SUBMIT(answer=1)
+"""
+"""Classes whose values can't be looked at without an error."""
+
+
+@pytest.mark.parametrize("odd", ["Items()", "Walk([1])", "Length('x')", "Kind()", "Fields()"])
+def test_values_that_can_not_be_looked_at_cost_a_step_at_most(workspace: inside.Workspace, odd: str) -> None:
+    step(workspace, ODD)
+    assert step(workspace, f"odd = {odd}\nprint('kept')")["stdout"] == "kept\n"
+    submitted = step(workspace, f"SUBMIT(answer={odd})")
+    assert submitted["kind"] in ("error", "final")
+    assert submitted["kind"] == "final" or submitted["message"].startswith("ValueError: no ")
+    assert step(workspace, "1 + 1")["value"] == "2"
+
+
+def test_a_text_that_submits_submits_nothing(workspace: inside.Workspace) -> None:
+    step(workspace, ODD)
+    assert step(workspace, "SUBMIT(answer=Ends())")["final"] == (
+        '{"answer": "<Ends: its text can\'t be made (Submitted)>"}'
+    )
+
+
+def test_names_that_are_no_text_disturb_nothing(workspace: inside.Workspace) -> None:
+    assert step(workspace, "globals()[1] = 2\nx = 3\nprint(x)")["variables_n"] == 1
+
+
+def test_code_that_is_nested_too_deep_is_a_syntax_error(
+    workspace: inside.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's parser then says that memory is used up, which it is not."""
+
+    def parse(code: str, place: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(inside.ast, "parse", parse)
+    outcome = step(workspace, "-" * 9 + "1")
+    assert outcome["kind"] == "syntax" and "nested too deep to be parsed" in outcome["message"]
+
+
 @given(st.lists(st.text(max_size=300), max_size=60))
 def test_output_keeps_its_head_and_its_tail_and_counts_all(pieces: list[str]) -> None:
     printed = inside.Printed(kept_chars=100, most_chars=10**9)

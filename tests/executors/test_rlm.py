@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.executors.sandboxes import require_dspy
 
 require_dspy()
+from rbank_es.errors import LmFailed  # noqa: E402
 from rbank_es.executors.protocol import RunLimits, executor_named  # noqa: E402
 from tests.executors.contract import CodeContract  # noqa: E402
 from tests.executors.runs import TASK, Setting, code, local  # noqa: E402
@@ -28,6 +29,16 @@ class TestRlm(CodeContract):
         made = self.setting(tmp_path, *[code(f"print('seen {number}')") for number in range(8)], self.submits())
         made.run(self.name, self.interpreters)
         assert all(f"print('seen {number}')" in made.turns.prompt() for number in range(8))
+
+    def test_steps_that_are_left_out_are_named_and_the_others_keep_their_numbers(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        steps = [code(f"print('seen {number}')") for number in range(3)]
+        made = self.setting(tmp_path, *steps, too_long, self.submits())
+        made.run(self.name, self.interpreters)
+        prompt = made.turns.prompt()
+        assert "(Steps 1 to 2 are left out: the prompt was too long with them. Variables are as they were.)" in prompt
+        assert "seen 1" not in prompt and "=== Step 1 ===" not in prompt
+        assert "=== Step 3 ===" in prompt and "seen 2" in prompt
 
     def test_inputs_are_put_back_before_each_step(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, code("question = 'another'"), code("print(question)"), self.submits())

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.executors.sandboxes import require_dspy
 
 require_dspy()
+from rbank_es.errors import LmFailed  # noqa: E402
 from rbank_es.executors.protocol import RunLimits, Step  # noqa: E402
 from rbank_es.executors.sandbox import SessionLost  # noqa: E402
 from rbank_es.executors.scratchpad import history_of  # noqa: E402
@@ -27,15 +28,22 @@ class TestScratchpad(CodeContract):
         assert len(shortened) == 6 and shortened[0].startswith("Step 1 (shortened): print('begins 0')")
         assert shortened[0].endswith("-> begins 0 ends 0")
 
+    def test_where_the_prompt_is_too_long_more_steps_are_shown_by_a_line(self, tmp_path: Path) -> None:
+        too_long = LmFailed("context_too_long", "too long", "choose another model")
+        steps = [code(f"print('seen {number}')") for number in range(4)]
+        made = self.setting(tmp_path, *steps, too_long, too_long, self.submits())
+        made.run(self.name, self.interpreters)
+        assert [made.turns.prompt(number).count("(shortened)") for number in (-3, -2, -1)] == [0, 2, 3]
+
     def test_prompts_grow_by_a_line_a_step(self) -> None:
         steps = [Step(index=n, reasoning="r" * 500, code="c" * 2_000, output="o" * 4_000) for n in range(1, 40)]
-        sizes = [len(history_of(steps[:n], RunLimits())) for n in range(10, 40)]
+        sizes = [len(history_of(steps[:n], n - 4, RunLimits())) for n in range(10, 40)]
         assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
 
     def test_no_history_is_a_history_of_lines(self) -> None:
         steps = [Step(index=n, code="c", output="o") for n in range(1, 4)]
-        assert history_of(steps, RunLimits(history_entries=0)).count("(shortened)") == 3
-        assert history_of([], RunLimits()) == "You have not taken a step yet."
+        assert history_of(steps, 3, RunLimits()).count("(shortened)") == 3
+        assert history_of([], 0, RunLimits()) == "You have not taken a step yet."
 
     def test_inputs_are_given_once(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, code("question = 'another'"), code("print(question)"), self.submits())
