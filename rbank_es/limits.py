@@ -330,6 +330,9 @@ LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
 """What is read of one answer, with all that a provider puts around it, and what is kept of it: its words."""
 
+LM_MENDED_CHARS = 2_000
+"""A field of an answer that is malformed JSON, and is mended: up to 1 s. Mending 32,000 characters took 66 s."""
+
 LM_SCRIPT_BYTES = 4 * MIB
 """One file of scripted turns."""
 

@@ -70,7 +70,7 @@ def ask(
 
 
 def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[str, Any]]:
-    from rbank_es.lms.lms import adapter
+    from rbank_es.lms.reading import adapter
 
     messages: list[dict[str, Any]] = adapter().format(signature(prompt, most), demos=[], inputs=dict(inputs))
     return messages

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import JudgeFailed
-from rbank_es.judging.precedents import Precedents
+from rbank_es.judging.precedents import NONE, Precedents
 from rbank_es.judging.verdict import Verdict, bounded
+from rbank_es.lms.reading import unmarked
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose
@@ -73,8 +74,8 @@ def judge_by_lm(
         "task": _within(outcome.task, limits.JUDGE_ANSWER_CHARS),
         "answer": _within(outcome.answer, limits.JUDGE_ANSWER_CHARS),
         "sparql": _within(outcome.sparql, limits.JUDGE_QUERY_CHARS),
-        "principles": known.principles,
-        "cases": known.cases,
+        "principles": unmarked(known.principles),
+        "cases": unmarked(known.cases),
     }
     reply = _reply(lms, asked)
     return Verdict(
@@ -88,11 +89,11 @@ def judge_by_lm(
 
 
 def _within(text: str, chars: int) -> str:
-    """A text within a budget, its middle left out; `none` for an empty one."""
+    """A text within a budget, its middle left out, in which no other field can begin; `none` for an empty one."""
     if len(text) <= chars:
-        return text.strip() or "none"
+        return unmarked(text.strip()) or NONE
     half = (chars - 40) // 2
-    return f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}"
+    return unmarked(f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}")
 
 
 class _Reply(NamedTuple):
@@ -118,7 +119,7 @@ def _once(lms: Lms, asked: dict[str, str], problem: str) -> _Reply | str:
     given = dict(asked)
     if problem:
         field = dspy.InputField(desc="What was wrong with your last reply")
-        signature, given["problem"] = signature.append("problem", field, type_=str), problem
+        signature, given["problem"] = signature.append("problem", field, type_=str), unmarked(problem)
     try:
         with lms.context("judge", temperature=0.0):
             found = dspy.Predict(signature)(**given)

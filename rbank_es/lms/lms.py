@@ -14,11 +14,11 @@ from rbank_es.lms.choices import LmChoice
 from rbank_es.lms.engine import Clock, RecordingEngine, Sleep
 from rbank_es.lms.ledger import Ledger, Totals
 from rbank_es.lms.model import Engine, EngineModel, Model
+from rbank_es.lms.reading import adapter
 from rbank_es.lms.scripting import Script, ScriptedModel
 from rbank_es.lms.serialising import load_dspy
 
 if TYPE_CHECKING:
-    from dspy.adapters.chat_adapter import ChatAdapter
     from dspy.clients.lm import LM
 
     from rbank_es.bank import Bank
@@ -162,12 +162,6 @@ class Lms:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def adapter() -> ChatAdapter:
-    """The adapter that every caller uses: one that makes no second call when an answer can't be parsed."""
-    made: ChatAdapter = load_dspy().ChatAdapter(use_json_adapter_fallback=False)
-    return made
 
 
 def check_choices(choices: Mapping[Role, LmChoice]) -> None:

@@ -11,7 +11,8 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
 from rbank_es.lms.choices import LmChoice
 from rbank_es.lms.ledger import Totals
-from rbank_es.lms.lms import Lms, adapter
+from rbank_es.lms.lms import Lms
+from rbank_es.lms.reading import adapter
 from tests.faults.disk import Disk
 from tests.lms.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
 
