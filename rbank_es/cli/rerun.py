@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 
 WHY = "first difference, or why not"
+NEW_OBJECTS = 50_000
+"""Objects after which garbage is looked for; Python's own 700 cost a tenth of the time that it takes to load dspy."""
 
 
 class Done(NamedTuple):
@@ -48,6 +52,9 @@ class Done(NamedTuple):
 @click.argument("runs", metavar="RUN...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every run that can be run again; those that can't are listed.")
 @click.option("--ont", "paths", metavar="PATH", multiple=True, help=f"The runs' ontology. {ONTOLOGY_HELP}")
+@click.option(
+    "--tasks", metavar="FILE", help="The tasks that were run: with their right answers, scores are compared too."
+)
 @click.option("--live-sandbox", is_flag=True, help="Run the agent's code again too, in the sandbox.")
 @click.option("--into", metavar="DIR", help="Keep the bank in which it ran again; of several, one in DIR for each.")
 def rerun(
@@ -55,6 +62,7 @@ def rerun(
     runs: tuple[str, ...],
     every: bool,
     paths: tuple[str, ...],
+    tasks: str | None,
     live_sandbox: bool,
     into: str | None,
     as_json: bool,
@@ -63,8 +71,8 @@ def rerun(
 
     Each runs in a copy of the bank as it was just before. What models said is taken from the record, and so is what
     code came to, unless with --live-sandbox: no model, no key and no network are needed. Retrieval, context, tools,
-    prompts, judging and learning are done anew. Positions, times, ids and durations are not compared. The bank is only
-    read.
+    prompts, judging, scoring and learning are done anew. Positions, times, ids and durations are not compared. The bank
+    is only read.
 
     The ontology is found by its digest among the files of --ont; the shipped one always is. Imported and erased runs
     can't be run again, nor those of an endpoint. Exit code 1: one came out otherwise. 2: one could not be run.
@@ -72,8 +80,9 @@ def rerun(
     if bool(runs) == every:
         raise BadInput("name the runs to be run again, or give --all")
     opened, point = open_at(bank)
-    with opened, Progress("running again") as progress:
-        done = list(_all_done(opened, point, runs, paths, live_sandbox, into, progress))
+    with opened, Progress("running again") as progress, _few_collections():
+        chosen = Chosen(point, paths, tasks, live_sandbox, into)
+        done = list(_all_done(opened, runs, chosen, progress))
         name = opened.name
     code = _code(done, every)
     if as_json:
@@ -83,31 +92,50 @@ def rerun(
     click.get_current_context().exit(code)
 
 
-def _all_done(
-    bank: Bank,
-    point: str | None,
-    named: tuple[str, ...],
-    paths: tuple[str, ...],
-    live_sandbox: bool,
-    into: str | None,
-    progress: Progress,
-) -> Iterator[Done]:
+class Chosen(NamedTuple):
+    """What was chosen for all runs."""
+
+    point: str | None
+    paths: tuple[str, ...]
+    tasks: str | None
+    live_sandbox: bool
+    into: str | None
+
+
+def _all_done(bank: Bank, named: tuple[str, ...], chosen: Chosen, progress: Progress) -> Iterator[Done]:
+    from rbank_es.loop.tasks import load_tasks
     from rbank_es.rerun.ontologies import Ontologies
     from rbank_es.rerun.recording import runs_of
     from rbank_es.rerun.rerunning import rerun as run_again
 
-    kept = outside(bank, Path(into)) if into else None
-    runs = list(dict.fromkeys(named)) or runs_of(bank, point)
-    with Ontologies(places(paths)) as ontologies:
+    kept = outside(bank, Path(chosen.into)) if chosen.into else None
+    shared: dict[str, Any] = {
+        "point": chosen.point,
+        "tasks": load_tasks(chosen.tasks) if chosen.tasks else (),
+        "live_sandbox": chosen.live_sandbox,
+    }
+    runs = list(dict.fromkeys(named)) or runs_of(bank, chosen.point)
+    with Ontologies(places(chosen.paths)) as ontologies:
         for number, run in enumerate(runs):
             progress(number, len(runs))
             place = kept / run if kept and len(runs) > 1 else kept
             try:
-                came = run_again(bank, run, point=point, ontologies=ontologies, live_sandbox=live_sandbox, into=place)
+                came = run_again(bank, run, ontologies=ontologies, into=place, **shared)
             except CannotRerun as error:
                 yield Done(run, None, error.reason)
             else:
                 yield Done(run, came)
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Look for garbage less often: most objects are made while dspy loads, and stay."""
+    before = gc.get_threshold()
+    gc.set_threshold(NEW_OBJECTS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _code(done: Sequence[Done], every: bool) -> int:

@@ -1,86 +1,161 @@
-"""What a loop makes of a run that has ended: the verdict for learning, and what is learnt of it."""
+"""What a loop does after a run has ended, in stages: its verdict, its score, and what is learnt of it.
+
+Each stage is made out of the bank as it stood just before, so each is done again there: it came out the same, whatever
+was recorded between. What several rollouts taught together is one stage, and belongs to the best of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from rbank_es.errors import JudgeFailed
-from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted, RunJudged
+from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted, RunJudged, RunStarted
 from rbank_es.judging.gold import JUDGE as GOLD
+from rbank_es.loop.history import History
 from rbank_es.loop.learning import Learning
+from rbank_es.loop.one_run import is_agents_own
 from rbank_es.loop.rollouts import Rollout
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.loop.equipment import Equipment
+    from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
-    from rbank_es.rerun.recording import Recording
 
-_TYPES = frozenset({"lm_called", "run_judged", "memories_extracted", "memories_consolidated"})
+What = Literal["verdict", "score", "lesson"]
+
+_TYPES: Mapping[What, frozenset[str]] = {
+    "verdict": frozenset({"lm_called", "run_judged"}),
+    "score": frozenset({"run_judged"}),
+    "lesson": frozenset({"lm_called", "memories_extracted", "memories_consolidated"}),
+}
 
 
-def aftermath_of(bank: Bank, run: str, after: int, upto: int, *, alone: bool) -> Iterator[Event]:
-    """The events with which a loop judged a run, and learnt from it if it was `alone`, texts in place.
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """One stage as it was recorded; of one that was cut off and begun again, the attempt that counts.
 
-    What several rollouts taught together is none of one run's; nor are scores, and verdicts that came later.
+    `runs` are the ids of the runs that it is about, `position` is that of the bank just before it, `events` are its
+    own, texts in place. `complete` is False where nothing came of it: it was cut off, or no answer of the model could
+    be used.
     """
-    roles = ("judge", "extractor") if alone else ("judge",)
-    extractions: set[str] = set()
-    is_judged = False
-    for event in bank.log.read(after=after, upto=upto, types=_TYPES):
-        if isinstance(event, LmCalled):
-            is_one = event.run == run and event.role in roles
-        elif isinstance(event, RunJudged):
-            is_one = event.run == run and event.purpose == "learning" and not is_judged
-            is_judged = is_judged or is_one
-        elif isinstance(event, MemoriesExtracted):
-            is_one = alone and run in event.runs
-            extractions |= {event.id} if is_one else set()
+
+    what: What
+    runs: tuple[str, ...]
+    position: int
+    events: tuple[Event, ...]
+    complete: bool
+
+    @property
+    def by_gold(self) -> bool:
+        """Whether the right answer decided, which is not in the bank."""
+        return any(isinstance(event, RunJudged) and event.judge == GOLD for event in self.events)
+
+
+def stages_of(bank: Bank, started: RunStarted, settings: LoopSettings, after: int, upto: int) -> Iterator[Stage]:
+    """The stages that follow a run which ended at the position `after`, in the order in which the loop takes them."""
+    wanted: list[tuple[What, tuple[str, ...]]] = []
+    if settings.judge != "none":
+        wanted.append(("verdict", (started.run,)))
+    wanted.append(("score", (started.run,)))
+    if settings.extract:
+        wanted.append(("lesson", _group_of(bank, started, upto)))
+    for what, runs in wanted:
+        events, complete = _attempt([*events_of(bank, what, runs, after, upto)])
+        if events:
+            yield Stage(what=what, runs=runs, position=events[0].seq - 1, events=events, complete=complete)
+
+
+def _group_of(bank: Bank, started: RunStarted, upto: int) -> tuple[str, ...]:
+    """The runs that were made to be compared with a run, and itself."""
+    if started.rollout_group is None:
+        return (started.run,)
+    starts = bank.events(point=upto, types={"run_started"})
+    return tuple(each.run for each in starts if getattr(each, "rollout_group", None) == started.rollout_group)  # type: ignore[attr-defined]
+
+
+def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int) -> Iterator[Event]:
+    """The events of one stage of these runs, with those of attempts that were cut off, texts in place.
+
+    Verdicts and scores end with the first, for later ones are others'; so are extractions that name no extractor.
+    """
+    about, extractions = frozenset(runs), set[str]()
+    for event in bank.log.read(after=after, upto=upto, types=_TYPES[what]):
+        if isinstance(event, MemoriesConsolidated):
+            is_one = event.extraction in extractions
         else:
-            is_one = isinstance(event, MemoriesConsolidated) and event.extraction in extractions
+            is_one = _is_of(event, what, about)
         if is_one:
-            yield from bank.log.read(after=event.seq - 1, upto=event.seq, resolve=_TYPES)
+            extractions |= {event.id} if isinstance(event, MemoriesExtracted) else set()
+            yield from bank.log.read(after=event.seq - 1, upto=event.seq, resolve=_TYPES[what])
+        if is_one and isinstance(event, RunJudged):
+            return
 
 
-def learn_again(again: Equipment, task: Task, recording: Recording) -> None:
-    """Judge and learn as the loop did, as far as it did. What comes of it is in the bank's events.
+def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
+    if isinstance(event, LmCalled):
+        return event.run in runs and event.role == ("judge" if what == "verdict" else "extractor")
+    if isinstance(event, RunJudged):
+        by_loop = event.kind != "human" if what == "verdict" else event.judge == GOLD
+        return event.run in runs and event.purpose == ("learning" if what == "verdict" else "scoring") and by_loop
+    return isinstance(event, MemoriesExtracted) and event.extractor is not None and not runs.isdisjoint(event.runs)
 
-    Raises `LoopStopped` as the loop does.
-    """
-    learning, started = Learning(again), recording.started
-    verdict = next((event for event in recording.aftermath if isinstance(event, RunJudged)), None)
+
+def _attempt(events: list[Event]) -> tuple[tuple[Event, ...], bool]:
+    """The attempt that counts, and whether it came to something: the last that did, else the last."""
+    asked = [isinstance(event, LmCalled) for event in events]
+    ends = [at for at in range(len(events)) if not asked[at] and all(asked[at + 1 : at + 2])]
+    begin = ends[-2] + 1 if len(ends) > 1 else 0
+    end = ends[-1] + 1 if ends else len(events)
+    return tuple(events[_asked_anew(events, begin, end) : end]), bool(ends)
+
+
+def _asked_anew(events: list[Event], begin: int, end: int) -> int:
+    """Where the question was asked for the last time with which the first attempt began: what is before was cut off."""
+    first = next((event for event in events[begin:end] if isinstance(event, LmCalled)), None)
+    again = [
+        at
+        for at, event in enumerate(events[begin:end], begin)
+        if first is not None
+        and isinstance(event, LmCalled)
+        and event.attempt in (None, 1)
+        and event.request_key == first.request_key
+    ]
+    return again[-1] if again else begin
+
+
+# ---------------------------------------------------------------- done again
+
+
+def do_again(stage: Stage, again: Equipment, task: Task, started: RunStarted) -> None:
+    """Take a stage as the loop does; what comes of it is in the bank's events. Raises `LoopStopped` as the loop."""
+    learning, index = Learning(again), started.rollout_index or 0
     with suppress(JudgeFailed):
-        if verdict is not None and verdict.judge == GOLD:
-            # The right answer is not recorded with the run, so its verdict stands.
-            again.bank.append(_new(verdict))
-        elif verdict is not None or _asked(recording, "judge"):
-            learning.judge(task, started.run, started.rollout_index or 0, again.bank)
-        learnt = any(isinstance(event, MemoriesExtracted) for event in recording.aftermath)
-        if learnt or _asked(recording, "extractor"):
-            learning.learn(task, [_rollout(recording, verdict)])
+        if stage.what == "verdict":
+            learning.judge(task, started.run, index, again.bank)
+        elif stage.what == "score":
+            learning.score(task, started.run, index, again.bank)
+        else:
+            learning.learn(task, rollouts_of(again.bank, stage.runs))
 
 
-def _asked(recording: Recording, role: str) -> bool:
-    return any(isinstance(event, LmCalled) and event.role == role for event in recording.aftermath)
-
-
-def _new(event: RunJudged) -> RunJudged:
-    """The same, as it was before it was appended."""
-    return msgspec.structs.replace(event, seq=0, at="", id="", more=0, dur=0, crc="", salt="")
-
-
-def _rollout(recording: Recording, verdict: RunJudged | None) -> Rollout:
-    end = recording.ended
-    return Rollout(
-        index=recording.started.rollout_index or 0,
-        run=recording.run,
-        outcome=end.outcome,
-        success=verdict.success if verdict is not None else None,
-        iterations=end.iterations or 0,
-        answer=str(end.answer or ""),
-        sparql=str(end.sparql or ""),
-    )
+def rollouts_of(bank: Bank, runs: Iterable[str]) -> list[Rollout]:
+    """Those of some runs that a loop learns from, as the bank is, in the order of their rollouts; the last of each."""
+    history = History(bank).catch_up()
+    by_index: dict[int, Rollout] = {}
+    for ran in (history.runs[run] for run in runs if run in history.runs):
+        end, judged = ran.finished, ran.judged
+        if end is not None and judged is not None and is_agents_own(end.outcome, end.error_code):
+            by_index[ran.index or 0] = Rollout(
+                index=ran.index or 0,
+                run=ran.run,
+                outcome=end.outcome,
+                success=judged.success,
+                iterations=end.iterations or 0,
+                answer=bank.text(end.answer) or "",
+                sparql=bank.text(end.sparql) or "",
+            )
+    return [by_index[index] for index in sorted(by_index)]

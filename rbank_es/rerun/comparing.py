@@ -17,9 +17,8 @@ from rbank_es.events.codec import ENVELOPE
 from rbank_es.lms.replaying import Departure, departure
 from rbank_es.rerun.hints import hint_for
 
-LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "request_key", "judgment", "extraction"}
-"""Fields that are not compared. The key of a request is a digest of it, and the request itself is compared; `judgment`
-and `extraction` are ids of events."""
+LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "extraction"}
+"""Fields that are not compared; `judgment` and `extraction` are ids of events."""
 
 JSON_FIELDS = frozenset({"arguments", "request", "response", "evidence", "note", "extra", "result"})
 """Texts that hold JSON, in which a difference has a path."""
@@ -49,10 +48,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return f"event {self.number}{at}, {self.type}, {self.field}: recorded {self.recorded}, now {self.now}"
 
 
-def first_difference(recorded: Sequence[Event], now: Sequence[Event]) -> Difference | None:
-    """Where the events of two runs first differ, texts in place; None if they are the same."""
+def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: int = 0) -> Difference | None:
+    """Where the events of two runs first differ, texts in place; None if they are the same.
+
+    `passed` is how many events of the run were compared before these.
+    """
     pairs = zip_longest(_in_order(recorded), _in_order(now))
-    for number, (before, after) in enumerate(pairs, 1):
+    for number, (before, after) in enumerate(pairs, passed + 1):
         found = _parted(before, after)
         if found is not None:
             event = before if before is not None else after
@@ -78,7 +80,8 @@ def _rank(event: Event) -> tuple[Any, ...]:
     """Of sub-calls what tells them apart; of all others the same, so that they stay as they are."""
     if not isinstance(event, LmCalled) or event.role != "sub":
         return ()
-    return event.step or 0, str(event.request_key), event.attempt or 0
+    # The same prompt may have been put twice at once, and only one of the calls have failed at first.
+    return event.step or 0, str(event.request_key), event.attempt or 0, str(event.error_code), str(event.response)
 
 
 def _parted(before: Event | None, after: Event | None) -> Departure | None:

@@ -11,7 +11,7 @@ from rbank_es.errors import BadInput, CannotRerun, NotInBank
 from rbank_es.events import Erased, Event, OntologyRegistered, RunFinished, RunStarted, type_of
 from rbank_es.events.codec import texts_of
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.rerun.aftermath import aftermath_of
+from rbank_es.rerun.aftermath import Stage, stages_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -27,15 +27,15 @@ SURROUNDINGS = frozenset(
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """One run as it was recorded, texts in place.
 
-    `position` is that of the bank just before the run; `events` those of the run itself, to its end; `aftermath` those
-    with which it was judged and learnt from; `ontology_digest` what the bank knew then of its ontology.
+    `position` is that of the bank just before the run; `events` those of the run itself, to its end; `aftermath` how it
+    was judged, scored and learnt from; `ontology_digest` what the bank knew then of its ontology.
     """
 
     position: int
     started: RunStarted
     ended: RunFinished
     events: tuple[Event, ...]
-    aftermath: tuple[Event, ...] = ()
+    aftermath: tuple[Stage, ...] = ()
     settings: LoopSettings
     ontology_digest: str | None = None
     erased_since: bool = False
@@ -49,7 +49,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def whole(self) -> tuple[Event, ...]:
         """The events of the run, and of what was made of it."""
-        return self.events + self.aftermath
+        return self.events + tuple(event for stage in self.aftermath for event in stage.events)
 
 
 def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
@@ -70,8 +70,9 @@ def recording_of(bank: Bank, run: str, point: str | int | None = None) -> Record
     events = tuple(_from_beginning_to_end(bank, first, upto))
     started, ended = _checked(run, events)
     settings = _settings(started)
-    aftermath = tuple(aftermath_of(bank, run, ended.seq, upto, alone=settings.rollouts == 1))
-    _refuse_erased(run, aftermath)
+    aftermath = tuple(stages_of(bank, started, settings, ended.seq, upto))
+    for stage in aftermath:
+        _refuse_erased(run, stage.events)
     return Recording(
         position=first.seq - 1,
         started=started,
@@ -115,12 +116,17 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
 
 def _refuse_erased(run: str, events: tuple[Event, ...]) -> None:
     for event in events:
-        if any(map(_holds_erased, (getattr(event, name) for name in texts_of(type(event))))):
+        if holds_erased(event):
             reason = f"texts of it were erased ({type_of(event)} at position {event.seq:,})"
             raise CannotRerun(run, reason)
 
 
-def _holds_erased(value: object) -> bool:
+def holds_erased(event: Event) -> bool:
+    """Whether a text of an event was erased."""
+    return any(map(_is_erased, (getattr(event, name) for name in texts_of(type(event)))))
+
+
+def _is_erased(value: object) -> bool:
     return isinstance(value, Erased) or (isinstance(value, tuple) and any(isinstance(part, Erased) for part in value))
 
 

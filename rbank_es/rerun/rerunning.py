@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,27 +14,35 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
 from rbank_es.events import Event, RunFinished
-from rbank_es.loop.equipment import Equipment, origin
+from rbank_es.loop.equipment import origin
+from rbank_es.loop.history import task_key
 from rbank_es.loop.one_run import NewRun, begin_runs, execute
-from rbank_es.loop.rollouts import question_of
+from rbank_es.loop.rollouts import best_of, question_of
 from rbank_es.loop.tasks import Task
-from rbank_es.rerun.aftermath import aftermath_of, learn_again
+from rbank_es.rerun.aftermath import Stage, do_again, events_of, rollouts_of
 from rbank_es.rerun.comparing import Difference, first_difference
 from rbank_es.rerun.ontologies import Ontologies
-from rbank_es.rerun.recording import SURROUNDINGS, Recording, recording_of
+from rbank_es.rerun.playing import Again, Played, played_calls, played_run
+from rbank_es.rerun.recording import SURROUNDINGS, Recording, holds_erased, recording_of
 
 if TYPE_CHECKING:
-    from rbank_es.executors.protocol import Interpreters
-    from rbank_es.lms.replaying import ReplayModel
-    from rbank_es.loop.settings import LoopSettings
     from rbank_es.sparql.source import Source
-    from rbank_es.tools.toolbox import Toolbox
+
+NO_GOLD = {
+    "verdict": "it was judged by the right answer, which is not in the bank: name its tasks with --tasks to compare",
+    "score": "its score is not compared, for the right answer is not in the bank: name its tasks with --tasks",
+}
+UNFINISHED = {
+    "verdict": "judging came to no verdict; it is compared as far as it went",
+    "lesson": "extraction came to no end; it is compared as far as it went",
+}
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     """What came of running a run again: how many events were compared, and the first difference, if there is one.
 
-    `notes` say what is not compared and yet may explain a difference: another release, another ontology, erasures.
+    `notes` say what could not be compared, and what is not and yet may explain a difference: another release, another
+    ontology, erasures.
     """
 
     run: str
@@ -54,20 +63,22 @@ def rerun(
     *,
     point: str | int | None = None,
     ontologies: Ontologies | None = None,
+    tasks: Sequence[Task] = (),
     live_sandbox: bool = False,
     into: Path | None = None,
 ) -> Rerun:
     """Run a recorded run again and compare it event by event. Asks no model, uses no key and no network.
 
-    What it retrieves and what its tools answer is found anew, and so are its verdict and what is learnt of it alone;
-    what its models said and, unless `live_sandbox`, what its code came to is taken from the record. The bank is only
-    read.
+    What it retrieves and what its tools answer is found anew, and so are its verdict, its score and what is learnt of
+    it; what its models said and, unless `live_sandbox`, what its code came to is taken from the record. What several
+    rollouts taught together is compared with the best of them. The bank is only read.
 
     Args:
         bank: where the run is recorded.
         run: its id.
         point: the point up to which the bank is looked at; None means its head.
         ontologies: where the run's ontology is found.
+        tasks: where its right answer is found, which no bank holds; the shipped tasks are always looked at.
         live_sandbox: whether its code is run again, in the sandbox.
         into: an empty directory for the bank in which it runs; a temporary one unless given.
 
@@ -81,139 +92,137 @@ def rerun(
     recording = recording_of(bank, run, point)
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
-        played = stack.enter_context(_played(recording, live_sandbox))
-        scratch = stack.enter_context(_scratch(bank, recording, into))
-        again = stack.enter_context(_Again(scratch, recording.settings, source, played))
-        _run(again, recording)
-        difference = first_difference(recording.whole, tuple(_came(scratch, recording)))
+        played = played_run(recording, live_sandbox)
+        scratch = stack.enter_context(_copy(bank, recording.position, into))
+        _run(scratch, recording, source, played)
+        parts = [_Part(recording.events, first_difference(recording.events, tuple(_came(scratch, recording))))]
+        for stage in recording.aftermath if parts[0].difference is None else ():
+            passed = sum(len(part.events) for part in parts)
+            parts.append(_staged(bank, scratch, recording, source, stage, _task(recording, stage, tasks), passed))
+            if parts[-1].difference is not None:
+                break
     return Rerun(
         run=run,
         position=recording.position,
-        events=len(recording.whole),
-        difference=difference,
-        notes=tuple(_notes(recording, source)),
+        events=sum(len(part.events) for part in parts),
+        difference=parts[-1].difference,
+        notes=(*_notes(recording, source), *(part.note for part in parts if part.note)),
     )
 
 
-def _came(scratch: Bank, recording: Recording) -> Iterator[Event]:
-    """The events of the run as it came out again, and of what was made of it."""
-    for event in scratch.events(after=recording.position, run=recording.run, resolve=True):
-        yield event
-        if isinstance(event, RunFinished):
-            alone = recording.settings.rollouts == 1
-            yield from aftermath_of(scratch, recording.run, event.seq, scratch.position, alone=alone)
-            return
+class _Part(NamedTuple):
+    """A part of what is compared: its events, where it came out otherwise, and what is to be said of it."""
+
+    events: Sequence[Event]
+    difference: Difference | None = None
+    note: str = ""
 
 
-@contextmanager
-def _scratch(bank: Bank, recording: Recording, into: Path | None) -> Iterator[Bank]:
-    """The bank as it was before the run, to be written to."""
-    with ExitStack() as stack:
-        if into is None:
-            into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-rerun-"))) / "bank"
-            log = bank.log.copy(into, recording.position, unsafe_no_sync=True)
-        else:
-            log = bank.log.copy(into, recording.position)
-        yield stack.enter_context(Bank(log, bank.name))
+# ---------------------------------------------------------------- the run itself
 
 
-class _Played(NamedTuple):
-    """What is taken from the record: the keys of handles, what models said, and what code came to."""
-
-    keys: tuple[str, ...]
-    model: ReplayModel
-    places: Interpreters | None
-
-
-class _Again(Equipment):
-    """What a recorded run needs to be run again: its handles get the keys that they had, for prompts hold them."""
-
-    def __init__(self, scratch: Bank, settings: LoopSettings, source: Source | None, played: _Played) -> None:
-        super().__init__(
-            scratch,
-            settings,
-            source,
-            model_for=lambda _role, _choice: played.model,
-            interpreters=played.places,
-        )
-        self._keys = iter(played.keys)
-
-    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
-        """See `Equipment.tools`."""
-        return super().tools(run, bank=bank, new_id=self._next_key)
-
-    def _next_key(self) -> str:
-        return next(self._keys, None) or self.bank.log.new_id()
-
-
-@contextmanager
-def _played(recording: Recording, live_sandbox: bool) -> Iterator[_Played]:
-    from rbank_es.executors.playback import recorded_keys
-    from rbank_es.lms.replaying import ReplayModel
-
-    with ExitStack() as stack:
-        try:
-            model = ReplayModel(recording.whole)
-            places = stack.enter_context(_places(recording, live_sandbox))
-        except CannotRerun:
-            raise
-        except BadInput as error:
-            raise CannotRerun(recording.run, str(error)) from error
-        yield _Played(recorded_keys(recording.events), model, places)
-
-
-@contextmanager
-def _places(recording: Recording, live_sandbox: bool) -> Iterator[Interpreters | None]:
-    """Where the code of the run is run again, or played."""
-    chosen = recording.settings
-    if chosen.executor == "react":
-        yield None
-    elif live_sandbox:
-        if chosen.unsafe_local:
-            raise CannotRerun(recording.run, "its code ran without a sandbox; leave --live-sandbox out")
-        from rbank_es.executors import deno
-        from rbank_es.executors.pool import SandboxPool
-        from rbank_es.executors.settings import SandboxSettings
-
-        deno.find()
-        with SandboxPool(1, SandboxSettings(step_time_s=chosen.step_time_s)) as pool:
-            yield pool
-    else:
-        yield _recorded(recording)
-
-
-def _recorded(recording: Recording) -> Interpreters:
-    from rbank_es.executors.playback import recorded_steps
-    from rbank_es.executors.recorded import RecordedInterpreter
-
-    steps = recorded_steps(recording.events)
-
-    def interpreter() -> RecordedInterpreter:
-        return RecordedInterpreter(steps)
-
-    told = RecordedInterpreter.execution_instructions
-    if recording.settings.unsafe_local:
-        import dspy
-
-        told = dspy.LocalInterpreter.execution_instructions
-    interpreter.execution_instructions = told  # type: ignore[attr-defined]
-    return interpreter
-
-
-def _run(again: Equipment, recording: Recording) -> None:
+def _run(scratch: Bank, recording: Recording, source: Source | None, played: Played) -> None:
     """Begin and execute as a loop does. How it ends is in the events."""
     started, chosen = recording.started, recording.settings
     task = Task.asking(str(started.task))
     new = NewRun(run=started.run, group=started.rollout_group, index=started.rollout_index)
-    begun = begin_runs(again, task, lambda: [new])
-    put = question_of(task.question, chosen.perturbation, started.rollout_index or 0)
-    try:
+    with Again(scratch, chosen, source, played) as again, _as_it_ends(recording.run):
+        begun = begin_runs(again, task, lambda: [new])
+        put = question_of(task.question, chosen.perturbation, started.rollout_index or 0)
         execute(again, task, begun.context.text, new, question=put)
-        learn_again(again, task, recording)
+
+
+def _came(scratch: Bank, recording: Recording) -> Iterator[Event]:
+    """The events of the run as it came out again."""
+    for event in scratch.events(after=recording.position, run=recording.run, resolve=True):
+        yield event
+        if isinstance(event, RunFinished):
+            return
+
+
+@contextmanager
+def _as_it_ends(run: str) -> Iterator[None]:
+    """How something ends is in the events, unless it is this machine that can't do it."""
+    try:
+        yield
     except LoopStopped as stopped:
         if stopped.code in SURROUNDINGS:
-            # Not the run came out otherwise: this machine can't do it.
             raise
+    except BadInput as error:
+        raise CannotRerun(run, str(error)) from error
+
+
+@contextmanager
+def _copy(bank: Bank, position: int, into: Path | None = None) -> Iterator[Bank]:
+    """The bank as it was at a position, to be written to."""
+    with ExitStack() as stack:
+        if into is None:
+            into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-rerun-"))) / "bank"
+            log = bank.log.copy(into, position, unsafe_no_sync=True)
+        else:
+            log = bank.log.copy(into, position)
+        yield stack.enter_context(Bank(log, bank.name))
+
+
+# ---------------------------------------------------------------- what was made of it
+
+
+def _staged(
+    bank: Bank,
+    scratch: Bank,
+    recording: Recording,
+    source: Source | None,
+    stage: Stage,
+    task: Task | None,
+    passed: int,
+) -> _Part:
+    """A stage taken again, in the bank as it was just before: that of the run, where nothing came between."""
+    if task is None:
+        return _Part((), note=NO_GOLD[stage.what])
+    played = played_calls(recording.run, stage.events)
+    with ExitStack() as stack:
+        if scratch.position != stage.position:
+            scratch = stack.enter_context(_copy(bank, stage.position))
+        again = stack.enter_context(Again(scratch, recording.settings, source, played))
+        if note := _elsewhere(scratch, recording, stage):
+            return _Part((), note=note)
+        with _as_it_ends(recording.run):
+            do_again(stage, again, task, recording.started)
+        came: Iterable[Event] = events_of(scratch, stage.what, stage.runs, stage.position, scratch.position)
+        if not stage.complete:
+            came = islice(came, len(stage.events))
+        found = first_difference(stage.events, tuple(came), passed)
+    return _Part(stage.events, found, "" if stage.complete else UNFINISHED[stage.what])
+
+
+def _elsewhere(scratch: Bank, recording: Recording, stage: Stage) -> str:
+    """Why what several rollouts taught is not compared with this one; empty where it is."""
+    if stage.what != "lesson" or len(stage.runs) == 1:
+        return ""
+    best = best_of(rollouts_of(scratch, stage.runs)).run
+    if best != recording.run:
+        return f"what its rollouts taught together is compared with the best of them, {best}"
+    for run in stage.runs:
+        if any(map(holds_erased, scratch.events(run=run, resolve=True))):
+            return f"what its rollouts taught together is not compared, for texts of {run} were erased"
+    return ""
+
+
+def _task(recording: Recording, stage: Stage, given: Sequence[Task]) -> Task | None:
+    """The task of a stage. Where the right answer decided: the one that has it, or None.
+
+    The ids of runs hold a digest of their task, its right answer included, so it is the very same.
+    """
+    if not stage.by_gold:
+        return Task.asking(str(recording.started.task))
+    from rbank_es.data import lights
+    from rbank_es.loop.tasks import load_tasks
+
+    config, source = recording.started.config_digest or "", recording.ontology_digest or ""
+    for task in (*given, *load_tasks(lights().tasks)):
+        if recording.run.startswith(f"{task.slug}-{task_key(task, config, source)}-"):
+            return task
+    return None
 
 
 def _notes(recording: Recording, source: Source | None) -> Iterator[str]:

@@ -17,7 +17,7 @@ from rbank_es.log import FileLog
 from rbank_es.rerun.ontologies import Ontologies
 from rbank_es.rerun.recording import runs_of
 from rbank_es.rerun.rerunning import Rerun, rerun
-from tests.loop.loops import looped, scripted
+from tests.loop.loops import TASKS, looped, scripted
 
 Change = Callable[[Event], Event | None]
 """What an event becomes; None leaves it out."""
@@ -78,10 +78,12 @@ def shipped() -> Ontologies:
     return Ontologies()
 
 
-def reruns(bank: Bank, runs: Iterable[str] | None = None, ontologies: Ontologies | None = None) -> Iterator[Rerun]:
-    """Every run of a bank, run again."""
-    for run in runs or runs_of(bank):
-        yield rerun(bank, run, ontologies=ontologies or shipped())
+def reruns(
+    bank: Bank, runs: Iterable[str] | None = None, ontologies: Ontologies | None = None, **options: Any
+) -> Iterator[Rerun]:
+    """Every run of a bank, run again; the tests' tasks are known."""
+    for run in runs_of(bank) if runs is None else runs:
+        yield rerun(bank, run, ontologies=ontologies or shipped(), **{"tasks": TASKS, **options})
 
 
 def bytes_of(place: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ from rbank_es.events import (
     LmCalled,
     MemoriesConsolidated,
     MemoriesExtracted,
+    MemoriesForgotten,
     MemoriesRetrieved,
     RunFinished,
     RunJudged,
@@ -25,16 +26,19 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.lms.choices import LmChoice
+from rbank_es.lms.failures import TurnedAway, failed
+from rbank_es.loop.guide import write_guide
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.rerun.comparing import Difference
 from rbank_es.rerun.ontologies import Ontologies
 from rbank_es.rerun.recording import recording_of, runs_of
-from rbank_es.rerun.rerunning import rerun
+from rbank_es.rerun.rerunning import Rerun, rerun
 from rbank_es.tools.graph_tools import GraphTools
 from tests.executors.runs import Turns, answer, call, code
-from tests.executors.sandboxes import require_dspy
-from tests.loop.loops import SCRIPT, TASKS, looped
+from tests.executors.sandboxes import pool, require_dspy
+from tests.loop.loops import SCRIPT, TASKS, looped, scripted, source
+from tests.loop.test_guide import SCRIPT as GUIDE
 from tests.rerun.banks import Change, bytes_of, changing, leaving_out, quick_code, reruns, retold, run_in
 
 require_dspy()
@@ -66,9 +70,9 @@ CALLS = (
 def turned(place: Path, executor: str, said: tuple[Any, ...], **options: Any) -> Bank:
     """A bank with one run of an agent that says this."""
     bank = Bank.create(place / "bank", unsafe_no_sync=True)
-    turns = Turns(said)
+    turns, interpreters = Turns(said), options.pop("interpreters", quick_code)
     settings = LoopSettings(**MODELS, executor=executor, judge="none", extract=False, **options)  # type: ignore[arg-type]
-    looped(bank, settings, [QUESTION], interpreters=quick_code, model_for=turns.model_for)
+    looped(bank, settings, [QUESTION], interpreters=interpreters, model_for=turns.model_for)
     return bank
 
 
@@ -125,7 +129,7 @@ def test_rollouts_that_ran_side_by_side_come_out_the_same_each(perturbation: str
     with run_in(tmp_path, script, TASKS[:1], rollouts=3, perturbation=perturbation, extract=False) as bank:
         came = list(reruns(bank))
         assert [each.difference for each in came] == [None, None, None]
-        assert all(isinstance(recording_of(bank, each.run).aftermath[-1], RunJudged) for each in came)
+        assert all(isinstance(recording_of(bank, each.run).whole[-1], RunJudged) for each in came)
 
 
 def test_the_bank_is_only_read(learnt: Bank) -> None:
@@ -146,11 +150,7 @@ def test_a_run_can_be_run_again_from_the_bank_that_a_rerun_left(six_steps: Bank,
 
 @pytest.mark.xdist_group("sandbox")
 def test_code_in_the_real_sandbox_comes_out_the_same_played_and_run_again(tmp_path: Path) -> None:
-    bank = Bank.create(tmp_path / "bank", unsafe_no_sync=True)
-    turns = Turns(STEPS)
-    settings = LoopSettings(**MODELS, judge="none", extract=False)
-    with bank:
-        looped(bank, settings, [QUESTION], interpreters=None, model_for=turns.model_for)
+    with turned(tmp_path, "rlm", STEPS, interpreters=pool()) as bank:
         [run] = runs_of(bank)
         assert rerun(bank, run).difference is None
         assert rerun(bank, run, live_sandbox=True).difference is None
@@ -165,6 +165,61 @@ def test_runs_of_a_bank_of_many_segments_come_out_the_same(
         before = bytes_of(bank.path)
         assert [came.difference for came in reruns(bank)] == [None, None]
         assert bytes_of(bank.path) == before
+
+
+def test_models_that_failed_fail_again_try_by_try_and_nobody_waits(tmp_path: Path) -> None:
+    """A try that another one mends, a prompt that is never answered, and a model that ends the run."""
+    fails = {"a": ["rate_limited", ""], "b": ["refused"]}
+
+    def sub(prompt: str) -> str:
+        code = (fails.get(prompt) or [""]).pop(0)
+        if code in ("", "refused"):
+            return prompt.upper() if not code else _raise(failed(code, "no"))
+        raise TurnedAway(failed(code, "later"), 0.0)
+
+    asks = code("print(llm_query_batched(['a', 'b', 'c', 'c']))")
+    for number, end in enumerate((answer("One."), failed("server_error", "gone"))):
+        place = tmp_path / str(number)
+        turns = Turns((asks, failed("bad_response", "cut short"), code("1 / 0"), end), sub)
+        bank = Bank.create(place / "bank", unsafe_no_sync=True)
+        settings = LoopSettings(**MODELS, iterations=3, judge="none", extract=False)
+        with bank:
+            looped(bank, settings, [QUESTION], interpreters=quick_code, model_for=turns.model_for)
+            codes = {event.error_code for event in bank.events(types={"lm_called"})}  # type: ignore[attr-defined]
+            assert {"bad_response"} < codes
+            assert [came.difference for came in reruns(bank)] == [None]
+        fails = {"a": ["rate_limited", ""], "b": ["refused"]}
+
+
+def _raise(error: Exception) -> str:
+    raise error
+
+
+@pytest.mark.parametrize("mode", ["auto", "tools", "both"])
+def test_a_run_that_looks_into_its_memory_comes_out_the_same(learnt: Bank, tmp_path: Path, mode: Any) -> None:
+    """What it finds, reads and proposes depends on the bank, which is as it was then."""
+    looks = code("hits = mem_search('height of a light')\nprint(hits)\nprint(mem_get([hits['hits'][0]['id']]))")
+    turns = Turns((looks, code("SUBMIT(answer='45', sparql='', evidence={})")))
+    settings = LoopSettings(**MODELS, mode=mode, layers=("L0", "L1", "L2", "L3"), judge="none", extract=False)
+    with retold(learnt, tmp_path / "bank", lambda event: event) as bank:
+        looped(bank, settings, [QUESTION], interpreters=quick_code, model_for=turns.model_for)
+        assert (mode == "auto") != bool(list(bank.events(types={"memories_read"})))
+        bank.append(MemoriesForgotten(ids=(next(iter(bank.state().items)),), policy="bounded-1", why="room"))
+        assert reruns_last(bank).difference is None
+
+
+def reruns_last(bank: Bank) -> Rerun:
+    return rerun(bank, runs_of(bank)[-1], tasks=TASKS)
+
+
+def test_a_guide_and_a_run_that_saw_it_come_out_the_same(tmp_path: Path) -> None:
+    bank = Bank.create(tmp_path / "bank", unsafe_no_sync=True)
+    with bank:
+        write_guide(bank, scripted(tmp_path, GUIDE), source(), interpreters=quick_code)
+        looped(bank, scripted(tmp_path, SCRIPT, layers=("L0", "L3")), TASKS[:1], interpreters=quick_code)
+        came = list(reruns(bank))
+        assert [each.difference for each in came] == [None, None]
+        assert any(layer.layer == "L3" for layer in recording_of(bank, came[1].run).events[1].layers)  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------- tampered records
