@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 import msgspec
 
@@ -19,8 +20,11 @@ from rbank_es.sparql.lexing import is_iri_text
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
-_IRI = re.compile(r"https?://[^\s<>\"{}|\\^`\[\]]+")
-_NAME = re.compile(r"(?<![\w:/.#@-])([A-Za-z][\w-]*):([A-Za-z0-9_][\w.-]*)")
+_START = r"(?:https?://|urn:[A-Za-z0-9][A-Za-z0-9-]+:)"
+_IRI = re.compile(rf"{_START}(?:(?![,;]{_START})[^\s<>\"{{}}|\\^`\[\]])+")
+_NAME = re.compile(r"(?<![\w:/.#@-])([A-Za-z][\w-]*):(\w[\w.-]*)")
+_ENDS = frozenset({"Po", "Pe", "Pf", "Pi", "Ps"})
+"""Kinds of signs, beyond ASCII, that end an IRI in a sentence. Dashes do not, save the long one: names hold them."""
 _COMMON = ("rdf", "rdfs", "owl", "xsd", "skos")
 """Prefixes that an answer may use for what they mean everywhere; of others, only those of the source or its query."""
 
@@ -84,8 +88,12 @@ def _of_query(sparql: str, source: Source) -> tuple[dict[str, str], Mapping[str,
 
 
 def answer_terms(answer: str, prefixes: Mapping[str, str]) -> dict[str, str]:
-    """The IRIs that a text names, each with how it is written: full ones, and names with one of the prefixes."""
-    found = {iri: iri for iri in map(_trimmed, _IRI.findall(answer))}
+    """The IRIs that a text names, each with how it is written: full ones, and names with one of the prefixes.
+
+    Namespaces of these prefixes are no terms.
+    """
+    namespaces = {namespace.rstrip("#/") for namespace in prefixes.values()}
+    found = {iri: iri for iri in map(_trimmed, _IRI.findall(answer)) if iri.rstrip("#/") not in namespaces}
     for match in _NAME.finditer(_IRI.sub(" ", answer)):
         prefix, local = match.groups()
         if prefix in prefixes:
@@ -96,7 +104,8 @@ def answer_terms(answer: str, prefixes: Mapping[str, str]) -> dict[str, str]:
 
 def _trimmed(iri: str) -> str:
     """An IRI without the marks of the sentence that it ends."""
-    bare = iri.rstrip(".,;:!?'*_")
+    ends = (at for at, char in enumerate(iri) if char == "\u2014" or (not char.isascii() and category(char) in _ENDS))
+    bare = iri[: next(ends, None)].rstrip(".,;:!?'*_")
     return bare.rstrip(")") if bare.count(")") > bare.count("(") else bare
 
 
@@ -107,13 +116,25 @@ def _unknown(iris: Iterable[str], source: Source) -> tuple[frozenset[str], froze
     """Those that exist nowhere, and those that could not be looked up."""
     vocabulary = source.surroundings.vocabulary
     left = [iri for iri in dict.fromkeys(iris) if not (vocabulary and _in_schema(iri, vocabulary))]
-    asked = [iri for iri in left if is_iri_text(iri)][: limits.JUDGE_TERMS]
-    unreadable = {iri for iri in left if not is_iri_text(iri)}
+    # One that is none would make the look-up fail, and then nothing would be known of the others.
+    unreadable = {iri for iri in left if not _is_iri(iri)}
+    asked = [iri for iri in left if iri not in unreadable][: limits.JUDGE_TERMS]
     present = _in_data(asked, source)
     if present is None:
         return frozenset(unreadable), frozenset(left) - unreadable
     unasked = frozenset(left) - frozenset(asked) - unreadable
     return (frozenset(asked) - present) | unreadable, unasked
+
+
+def _is_iri(text: str) -> bool:
+    """Whether a text is an absolute IRI: nothing else can stand in any data."""
+    from pyoxigraph import NamedNode
+
+    try:
+        NamedNode(text)
+    except ValueError:
+        return False
+    return is_iri_text(text)
 
 
 def _in_schema(iri: str, vocabulary: Vocabulary) -> bool:

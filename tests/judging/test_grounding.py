@@ -75,6 +75,12 @@ def test_terms_are_resolved_by_the_querys_own_prologue() -> None:
         ("Note: it is 12:30; see unknown:Thing and http://e.org/x:y", ["http://e.org/x:y"]),
         ("`e:Thing` twice e:Thing", ["e:Thing"]),
         ("nothing here", []),
+        ("http://e.org/a,http://e.org/b;urn:ex:c", ["http://e.org/a", "http://e.org/b", "urn:ex:c"]),
+        ("http://e.org/a… “http://e.org/b”", ["http://e.org/a", "http://e.org/b"]),
+        ("http://e.org/c。 http://e.org/d—that one", ["http://e.org/c", "http://e.org/d"]),
+        ("http://e.org/A–B and http://e.org/é", ["http://e.org/A–B", "http://e.org/é"]),
+        ("e:Étoile, e:étoile", ["e:Étoile", "e:étoile"]),
+        ("The ontology http://e.org/, or http://e.org, and https://lights.example/ns#.", []),
     ],
 )  # fmt: skip
 def test_an_answer_names_iris_and_names_with_a_known_prefix(answer: str, terms: list[str]) -> None:
@@ -119,6 +125,27 @@ def test_very_many_terms_are_looked_up_only_in_part(lights_source: Source) -> No
 def test_what_can_not_be_read_names_nothing(sparql: str, lights_source: Source) -> None:
     found = ground(sparql, "", lights_source)
     assert (found.terms, found.grounded, found.answer_share) == (0, True, None)
+
+
+@pytest.mark.parametrize("odd", ["http://e.org/%zz", "http://e.org:port/", "http://a@@b/", "http://e.org/\ufffe"])
+def test_a_text_that_is_no_iri_does_not_hide_the_terms_beside_it(odd: str, lights_source: Source) -> None:
+    """The look-up failed because of it, and what could not be looked up was held against nobody."""
+    found = ground("SELECT ?x { ?x lt:luminosity ?y }", f"{odd} and lt:Submarine", lights_source)
+    assert (found.unknown_in_query, found.unknown_in_answer) == (("lt:luminosity",), (odd, "lt:Submarine"))
+    beside = ground("SELECT ?x { ?x lt:luminosity <beside> }", "", lights_source)
+    assert beside.unknown_in_query == ("lt:luminosity", "<beside>")
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["xsd:date", "rdf:nil", "owl:Class", "owl:sameAs", "rdfs:label", "rdf:_1", "skos:prefLabel"],
+)
+def test_what_the_built_in_vocabularies_define_exists_and_what_they_do_not_does_not(
+    names: str, lights_source: Source
+) -> None:
+    query = f"SELECT ?x {{ ?x ?p ?y FILTER(?y = {names} || DATATYPE(?y) = xsd:gYear) }}"
+    assert ground(query, f"It is {names}.", lights_source).grounded
+    assert ground("SELECT ?x { ?x a owl:Klass }", "rdf:kind", lights_source).unknown_in_answer == ("rdf:kind",)
 
 
 def test_a_name_can_not_break_out_of_the_look_up(lights_source: Source) -> None:
