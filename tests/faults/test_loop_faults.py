@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, LoopStopped
 from rbank_es.events import LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
+from rbank_es.executors import pool as pool_module
+from rbank_es.executors.pool import SandboxPool
 from tests.cli_runner import COMMAND, environment, run
 from tests.executors.sandboxes import require_dspy
 from tests.faults.disk import Disk, no_space
@@ -111,6 +114,29 @@ def test_ctrl_c_closes_the_run_and_the_same_command_goes_on(place: Path, running
         [end] = of_type(bank, RunFinished)
         assert (end.outcome, end.error_code) == ("failed", "interrupted")
     assert [each["success"] for each in resumed(place)] == [False, True]
+
+
+def test_whoever_is_interrupted_does_not_wait_for_sandboxes_that_are_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start takes seconds, on a busy machine many; it goes on behind, and what it started is ended then."""
+    begun, go_on, ended = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
+
+    class Starting:
+        def end(self) -> None:
+            ended.release()
+
+    def start(settings: object) -> Starting:
+        begun.release()
+        assert go_on.wait(PATIENCE_S)
+        return Starting()
+
+    monkeypatch.setattr(pool_module, "_start", start)
+    with SandboxPool(pool_module.STARTERS + 1):
+        for _ in range(pool_module.STARTERS):
+            assert begun.acquire(timeout=PATIENCE_S)
+    assert not ended.acquire(timeout=0.05), "closed before any was ready"
+    go_on.set()
+    for _ in range(pool_module.STARTERS):
+        assert ended.acquire(timeout=PATIENCE_S)
 
 
 # ---------------------------------------------------------------- a full disk
