@@ -14,6 +14,7 @@ import msgspec
 
 from rbank_es.errors import JudgeFailed
 from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted, RunJudged, RunStarted
+from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.judging.gold import JUDGE as GOLD
 from rbank_es.loop.history import History
 from rbank_es.loop.learning import Learning
@@ -80,7 +81,8 @@ def _group_of(bank: Bank, started: RunStarted, upto: int) -> tuple[str, ...]:
 def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int) -> Iterator[Event]:
     """The events of one stage of these runs, with those of attempts that were cut off, texts in place.
 
-    Verdicts and scores end with the first, for later ones are others'; so are extractions that name no extractor.
+    Verdicts and scores end with the first, for later ones are others'; so are extractions that name no extractor, and
+    those that people made of a run by hand.
     """
     about, extractions = frozenset(runs), set[str]()
     for event in bank.log.read(after=after, upto=upto, types=_TYPES[what]):
@@ -101,7 +103,9 @@ def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
     if isinstance(event, RunJudged):
         by_loop = event.kind != "human" if what == "verdict" else event.judge == GOLD
         return event.run in runs and event.purpose == ("learning" if what == "verdict" else "scoring") and by_loop
-    return isinstance(event, MemoriesExtracted) and event.extractor is not None and not runs.isdisjoint(event.runs)
+    if not isinstance(event, MemoriesExtracted) or event.extractor is None or runs.isdisjoint(event.runs):
+        return False
+    return event.kind != "manual" or event.extractor == PROPOSALS
 
 
 def _attempt(events: list[Event]) -> tuple[tuple[Event, ...], bool]:

@@ -229,8 +229,8 @@ def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
     now = origin()
     for name in ("release", "commit"):
         was, is_ = getattr(recording.started, name), now[name]
-        if was != is_:
-            yield f"another {name}: recorded {str(was or 'none')[:12]}, now {str(is_ or 'none')[:12]}"
+        if was is not None and was != is_:
+            yield f"another {name}: recorded {str(was)[:12]}, now {str(is_ or 'none')[:12]}"
     ontology = source.ontology if source is not None else None
     if ontology is not None and ontology.digest != recording.ontology_digest:
         was, is_ = str(recording.ontology_digest)[:12], ontology.digest[:12]
