@@ -20,6 +20,8 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.cli_server import AT_START, call
+
 COMMAND = (sys.executable, "-m", "rbank_es")
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "logs" / "sample"
@@ -63,15 +65,15 @@ def run(
 ) -> Result:
     """Run a command to its end. `code` is what it must exit with; None: anything."""
     given = stdin.encode() if isinstance(stdin, str) else stdin
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        cwd=cwd,
-        input=given,
-        env=environment(env),
-        capture_output=True,
-        timeout=TIMEOUT_S,
-    )
-    result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+    words, around = [*map(str, arguments)], environment(env)
+    if any(name.startswith(AT_START) for name in env or ()):
+        done = subprocess.run(
+            [*COMMAND, *words], cwd=cwd, input=given, env=around, capture_output=True, timeout=TIMEOUT_S
+        )
+        result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+    else:
+        ended = call(words, cwd=cwd, stdin=given, env=around, timeout_s=TIMEOUT_S)
+        result = Result(ended.code, ended.out.decode(), ended.err.decode())
     assert code is None or result.code == code, (arguments, result)
     assert "Traceback" not in result.err, result.err
     return result

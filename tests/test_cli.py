@@ -31,9 +31,10 @@ def log_bytes(cwd: Path, bank: str = "notes") -> bytes:
     return b"".join(path.read_bytes() for path in sorted((cwd / "logs" / bank).glob("*.jsonl")))
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A working directory with a bank `notes`: one run that used an item."""
+@pytest.fixture(scope="module")
+def first_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that each test has a copy of."""
+    folder = tmp_path_factory.mktemp("place")
     item = make_id(ITEM["title"], ITEM["content"])
     decision = {"candidate": 0, "action": "add", "item": item}
     events: list[dict[str, Any]] = [
@@ -46,10 +47,23 @@ def place(tmp_path: Path) -> Path:
         {"type": "run_judged", "run": "r1", "purpose": "learning", "success": True,
          "judge": "checks", "judge_version": "1", "kind": "check"},
     ]  # fmt: skip
-    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    run("init", "notes", cwd=tmp_path)
-    run("append", "notes", "events.jsonl", cwd=tmp_path)
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    run("init", "notes", cwd=folder)
+    run("append", "notes", "events.jsonl", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def place(first_place: Path, tmp_path: Path) -> Path:
+    """A working directory with a bank `notes`: one run that used an item."""
+    shutil.copytree(first_place, tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+def vouch(place: Path) -> None:
+    """Append until a group says that all of `place` is on disk: a copy's first writer can't know that yet."""
+    for _ in range(2):
+        run("append", "notes", cwd=place, stdin=NOTE)
 
 
 @pytest.fixture(scope="module")
@@ -475,10 +489,10 @@ def test_a_retrieval_that_does_not_hold_fails_the_check(place: Path) -> None:
 
 def test_corruption_is_exit_code_3_and_says_where(place: Path) -> None:
     """A changed byte is found by `verify` and by whatever reads it; the message names segment, line and byte."""
+    vouch(place)
     segment = next((place / "logs" / "notes").glob("*.jsonl"))
     damaged = segment.read_bytes().replace(b"three kilns", b"seven kilns")
     segment.write_bytes(damaged)
-    run("append", "notes", cwd=place, stdin=NOTE, code=None)
     for arguments in (("verify", "notes"), ("log", "notes"), ("replay", "notes")):
         assert re.search(r"segment \d{20}\.jsonl, line 9, byte", fails(*arguments, cwd=place, code=3))
 
@@ -553,8 +567,8 @@ def test_export_writes_files_folders_and_standard_output(sample: Path) -> None:
 def test_an_export_that_fails_leaves_the_file_that_was_there(place: Path) -> None:
     """A file is replaced whole or not at all."""
     (place / "out.jsonl").write_text("precious")
+    vouch(place)
     segment = next((place / "logs" / "notes").glob("*.jsonl"))
-    run("append", "notes", cwd=place, stdin=NOTE)
     segment.write_bytes(segment.read_bytes().replace(b"three kilns", b"seven kilns"))
     fails("export", "notes", "--format", "events", "-o", "out.jsonl", cwd=place, code=3)
     assert (place / "out.jsonl").read_text() == "precious"
