@@ -2,8 +2,8 @@
 
 Rows are a multiset. Columns go by position; where their numbers differ, by the columns that make the most rows agree.
 Names of variables don't count. Numbers, booleans, dates and times go by value, other literals by text and language,
-IRIs by their text; blank nodes are all alike. The order of rows counts only where the expected answer has one. An
-answer of yes or no is one row of one column.
+IRIs by their text; blank nodes are all alike. The order of rows counts only where the expected answer has one, and rows
+that are alike in what it is sorted by may stand in any order. An answer of yes or no is one row of one column.
 """
 
 from __future__ import annotations
@@ -72,19 +72,26 @@ class _Table(NamedTuple):
         return [tuple(key[at] for at in columns) for key in self.keys]
 
 
-def compare_results(given: Answer, expected: Answer, *, ordered: bool = False) -> Comparison:
+def compare_results(
+    given: Answer, expected: Answer, *, ordered: bool = False, sorted_by: Sequence[int] = ()
+) -> Comparison:
     """How `given` differs from `expected` by the rule of this module; pure.
 
-    `ordered` says that the order of the expected rows counts; it is looked at where the rows agree. Answers that were
-    cut are compared as far as they go: whoever calls looks at `truncated` first.
+    `ordered` says that the order of the expected rows counts; it is looked at where the rows agree. `sorted_by` are the
+    columns of the expected answer that it is sorted by; without them whole rows are looked at. Answers that were cut
+    are compared as far as they go: whoever calls looks at `truncated` first.
     """
     here, there = _table(given), _table(expected)
     ours, theirs = _matching(here, there)
     differences = [
         *_columns("missing_columns", there.names, theirs),
         *_columns("extra_columns", here.names, ours),
-        *_rows(here, there, here.projected(ours), there.projected(theirs), ordered),
+        *_rows(here, there, here.projected(ours), there.projected(theirs)),
     ]
+    if ordered and all(each.kind == "extra_columns" for each in differences):
+        columns = [theirs.index(at) for at in sorted_by if at in theirs] or range(len(theirs))
+        first, second = here.projected([ours[at] for at in columns]), there.projected([theirs[at] for at in columns])
+        differences += _order(here, first, second)
     return Comparison(differences=tuple(differences))
 
 
@@ -159,12 +166,13 @@ def _columns(kind: Kind, names: tuple[str, ...], matched: Sequence[int]) -> list
 # ---------------------------------------------------------------- rows
 
 
-def _rows(here: _Table, there: _Table, given: list[Key], expected: list[Key], ordered: bool) -> list[Difference]:
+def _rows(here: _Table, there: _Table, given: list[Key], expected: list[Key]) -> list[Difference]:
     found, wanted = Counter(given), Counter(expected)
     missing, extra = wanted - found, found - wanted
-    differences = [*_surplus("missing_rows", missing, expected, there), *_surplus("extra_rows", extra, given, here)]
-    if differences or not ordered:
-        return differences
+    return [*_surplus("missing_rows", missing, expected, there), *_surplus("extra_rows", extra, given, here)]
+
+
+def _order(here: _Table, given: list[Key], expected: list[Key]) -> list[Difference]:
     moved = [at for at, pair in enumerate(zip(given, expected, strict=True)) if pair[0] != pair[1]]
     if not moved:
         return []

@@ -21,6 +21,8 @@ from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.judging.wording import plain
 from rbank_es.ontology.names import XSD
 from rbank_es.sparql.answers import Answer, Cell
+from rbank_es.sparql.tree import Variable
+from rbank_es.sparql.walking import projected
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose
@@ -43,6 +45,17 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
             return bool(self.sparql) and read_query(self.sparql).tree.body.ordered
         except QueryRefused:
             return False
+
+    def sorted_by(self, expected: Answer) -> tuple[int, ...]:
+        """The columns of the right answer that it is sorted by; empty where it is sorted by anything else as well."""
+        query = read_query(self.sparql)
+        order = max(token.offset for token in query.tokens if token.keyword == "ORDER")
+        found = [each for each in query.tree.body.conditions if getattr(each, "offset", order) >= order]
+        names = [each.name for each in found if isinstance(each, Variable)]
+        columns = expected.variables if self.answer is None else projected(query.tree.body)
+        if len(names) < len(found) or len(columns) != len(expected.variables) or not set(names) <= set(columns):
+            return ()
+        return tuple(map(columns.index, names))
 
 
 def gold_of(sparql: str | None, answer: str | Sequence[Any] | None) -> Gold | None:
@@ -120,7 +133,9 @@ def judge_by_gold(
         raise JudgeFailed(JUDGE, f"{source.id} does not answer")
     if expected is None or expected.truncated or _says_nothing(expected, given):
         return _by_structure(outcome, gold, source, purpose)
-    return _by_results(compare_results(given, expected, ordered=gold.ordered), expected, purpose)
+    columns = gold.sorted_by(expected) if gold.ordered else ()
+    compared = compare_results(given, expected, ordered=gold.ordered, sorted_by=columns)
+    return _by_results(compared, expected, purpose)
 
 
 _HOPELESS = frozenset({"not_converged", "no_answer", "no_query", "unreadable_query", "refused_query"})

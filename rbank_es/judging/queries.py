@@ -82,6 +82,12 @@ def _pairs(query: ReadQuery) -> Iterator[tuple[Token, Token]]:
     return zip(query.tokens, query.tokens[1:], strict=False)
 
 
+def inside(token: Token) -> str:
+    """What stands between the quotes of a string, code points as characters."""
+    quotes = 3 if token.text[:3] in ('"""', "'''") else 1
+    return plain(token.text[quotes:-quotes])
+
+
 # ---------------------------------------------------------------- the same query
 
 
@@ -97,8 +103,10 @@ def fingerprint(query: ReadQuery) -> str:
         if number is not None and token.offset == number.offset:
             words.pop()  # the word LIMIT before it
         elif token.keyword != "WHERE":
+            if token.is_symbol("}") and words[-1] == ".":
+                words.pop()
             words.append(_canonical(query, token, names))
-    return " ".join(words).replace(". }", "}")
+    return " ".join(words)
 
 
 def _canonical(query: ReadQuery, token: Token, names: dict[str, str]) -> str:
@@ -107,8 +115,7 @@ def _canonical(query: ReadQuery, token: Token, names: dict[str, str]) -> str:
     if token.kind == "variable":
         return names.setdefault(token.text[1:], f"?{len(names)}")
     if token.kind == "string":
-        quotes = 3 if token.text[:3] in ('"""', "'''") else 1
-        return repr(plain(token.text[quotes:-quotes]))
+        return repr(inside(token))
     if token.kind == "word":
         return f"<{RDF_TYPE}>" if token.text == "a" else token.keyword
     return token.text

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from rbank_es.judging.queries import ReadQuery, fingerprint
+from rbank_es.judging.queries import ReadQuery, fingerprint, inside
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.sparql.tree import (
     Alternative,
@@ -25,6 +25,7 @@ from rbank_es.sparql.tree import (
     Sequence,
     Step,
     Triple,
+    Value,
     Variable,
 )
 from rbank_es.sparql.walking import groups, projected, triples
@@ -163,14 +164,16 @@ def _node(query: ReadQuery, node: Node) -> str:
             return f"?_{node.label}"
         case Iri():
             return f"<{node.iri}>"
-    return _value(query, node.offset)
+    return _value(query, node)
 
 
-def _value(query: ReadQuery, offset: int) -> str:
-    """A literal with its language or datatype, its quotes alike."""
-    at = next(index for index, token in enumerate(query.tokens) if token.offset == offset)
+def _value(query: ReadQuery, value: Value) -> str:
+    """A literal with its sign, its language or its datatype, its quotes alike."""
+    at = next(index for index, token in enumerate(query.tokens) if token.offset == value.offset)
     token, after = query.tokens[at], query.tokens[at + 1]
-    text = token.text if token.kind != "string" else '"' + token.text.strip("\"'") + '"'
+    if token.kind != "string":
+        return value.text
+    text = f'"{inside(token)}"'
     if after.kind == "language":
         return text + after.text.lower()
     if not after.is_symbol("^^"):
