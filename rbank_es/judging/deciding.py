@@ -46,11 +46,9 @@ def decide(
     Raises:
         JudgeFailed: there is no verdict; nothing should be recorded, and nothing learnt.
         LmFailed: the model gave no reply.
-        BadInput: the policy is `lm`, and there is no model.
+        BadInput: a model has to be asked, and there is none.
     """
     chosen = policy or CheckJudging()
-    if isinstance(chosen, LmJudging) and lms is None:
-        raise BadInput("the judging policy asks a model, and none was given; give one with --judge-lm")
     may_use_gold = purpose == "scoring" or chosen.supervised
     checked = judge_by_checks(outcome, source, grounding=chosen.grounding, purpose=purpose)
     if not outcome.converged:
@@ -59,8 +57,10 @@ def decide(
         return msgspec.structs.replace(
             judge_by_gold(outcome, gold, source, purpose=purpose), grounding=checked.grounding
         )
-    if not checked.success or not isinstance(chosen, LmJudging) or lms is None:
+    if not checked.success or not isinstance(chosen, LmJudging):
         return checked
+    if lms is None:
+        raise BadInput("the judging policy asks a model, and none was given; give one with --judge-lm")
     verdict = _asked(outcome, chosen, lms, bank, point, purpose)
     return msgspec.structs.replace(verdict, findings=checked.findings, grounding=checked.grounding)
 

@@ -62,8 +62,8 @@ def gold_of(sparql: str | None, answer: str | Sequence[Any] | None) -> Gold | No
     """What a task says to be right; None where it says nothing.
 
     `answer` is a text, or a list of rows; a row is a list of values: a number, a text (an IRI where it begins like
-    one), true or false, null, or `["iri", text]`, `["num", number]`, `["lit", text, language]`, `["bnode"]`.
-    Raises `BadInput` for other rows.
+    one), true or false, null, or `["iri", text]`, `["num", number]`, `["lit", text, language, datatype]` (the last two
+    may be left out; a datatype is an IRI, or a name such as `xsd:date`), `["bnode"]`. Raises `BadInput` for other rows.
     """
     words = answer.strip() if isinstance(answer, str) else ""
     rows = None if answer is None or isinstance(answer, str) else _stored(answer)
@@ -97,8 +97,12 @@ def _cell(value: Any) -> Cell | None:
             return Cell("iri", text)
         case ["num", int() | float() as number]:
             return Cell("literal", str(number), "", XSD + "double")
-        case ["lit", str(text), *rest]:
-            return Cell("literal", text, str(rest[0]) if rest else "")
+        case ["lit", str(text)]:
+            return Cell("literal", text)
+        case ["lit", str(text), str(language)]:
+            return Cell("literal", text, language)
+        case ["lit", str(text), "" as language, str(datatype)]:
+            return Cell("literal", text, language, datatype.replace("xsd:", XSD, 1))
         case ["bnode", *_]:
             return Cell("bnode", "b")
     raise ValueError("no value")

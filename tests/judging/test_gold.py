@@ -10,6 +10,7 @@ from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
 from rbank_es.judging.queries import read_query
 from rbank_es.judging.structure import differences_of_queries
+from rbank_es.sparql.answers import Cell
 from rbank_es.sparql.source import Source
 from tests.judging.answers import blank, iri, run_of, table, text, typed
 from tests.judging.test_checks import Failing, with_engine
@@ -215,11 +216,26 @@ def test_rows_of_a_task_are_read_in_both_forms() -> None:
     plain = gold_of("SELECT *", [["http://example.org/a", 2, "mot", True]])
     assert plain is not None and plain.answer is not None
     assert plain.answer.rows == ((iri("a"), typed("2", "double"), text("mot"), typed("true", "boolean")),)
+    dated = gold_of(None, [[["lit", "2020-01-01", "", "xsd:date"], ["lit", "x", "", "http://e.org/t"], ["lit", "y"]]])
+    assert dated is not None and dated.answer is not None
+    assert dated.answer.rows == ((typed("2020-01-01", "date"), Cell("literal", "x", "", "http://e.org/t"), text("y")),)
     assert gold_of(None, None) is None
     assert gold_of("", "  ") is None
 
 
-@pytest.mark.parametrize("rows", [[3], [[["num", "x"]]], [[["odd", 1]]], [["a"], ["a", "b"]], [[{}]], [None]])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [3],
+        [[["num", "x"]]],
+        [[["odd", 1]]],
+        [["a"], ["a", "b"]],
+        [[{}]],
+        [None],
+        [[["lit", "a", "en", "xsd:date"]]],
+        [[["lit", 1]]],
+    ],
+)
 def test_other_rows_are_refused(rows: list[Any]) -> None:
     with pytest.raises(BadInput, match="row"):
         gold_of(None, rows)

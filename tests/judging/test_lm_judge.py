@@ -243,9 +243,13 @@ def test_gold_under_supervision_asks_no_model(bank: Bank) -> None:
     assert engine.requests == []
 
 
-def test_a_policy_that_asks_a_model_needs_one() -> None:
+def test_a_policy_that_asks_a_model_needs_one_where_it_comes_to_that() -> None:
     with pytest.raises(BadInput, match="--judge-lm"):
         decide(RUN, policy=LmJudging())
+    assert not decide(run_of(THINGS, outcome="failed"), policy=LmJudging()).success
+    assert not decide(run_of("no query"), policy=LmJudging()).success
+    assert decide(RUN, policy=LmJudging(), gold=Gold(sparql=THINGS), purpose="scoring").success
+    assert decide(RUN, policy=LmJudging(supervised=True), gold=Gold(sparql=THINGS)).success
 
 
 def test_the_policy_in_force_is_the_banks(tmp_path: Path, bank: Bank) -> None:
