@@ -1,56 +1,82 @@
-"""The shipped script: the real loop with it, in the real sandbox, fails once, learns why, and uses what it learnt."""
+"""The shipped script and the demo that runs it: a loop that fails once, learns why, and uses what it learnt.
+
+Here the code of the scripted turns runs in this process, which is quick. Once, marked slow, all is as in `make demo`,
+in the real sandbox.
+"""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.cli import lesson
 from rbank_es.data import SCRIPTED_TASKS, lights
+from rbank_es.errors import LoopStopped, SandboxUnavailable
 from rbank_es.events import Event, type_of
+from rbank_es.executors.settings import EXECUTION_INSTRUCTIONS
 from rbank_es.lms.choices import LmChoice
 from rbank_es.lms.scripting import Script
+from rbank_es.loop import closed_loop
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.loop.tasks import Task, load_tasks
-from rbank_es.ontology.cache import cache_directory
-from rbank_es.ontology.loading import load_ontology
-from rbank_es.sparql.source import open_source
-from tests.cli_runner import COMMAND, environment, run
+from tests.cli_runner import run
 from tests.executors.sandboxes import require_dspy, runtime
+from tests.loop.loops import local, source
 
 require_dspy()
 
-# Each run starts a sandbox of its own, which is slow where much else runs.
-pytestmark = [pytest.mark.xdist_group("sandbox"), pytest.mark.timeout(300)]
-
-PATIENCE_S = 200
-"""For the whole demo on a machine that does other things too; alone it takes a tenth of that."""
+# One worker plays the demo once for all of these.
+pytestmark = pytest.mark.xdist_group("lights")
 
 TRAP, SAME_KIND = "lights-L4-1", ("lights-L2-1", "lights-L5-1")
 
 
-def scripted_tasks() -> list[Task]:
-    known = {task.id: task for task in load_tasks(lights().tasks)}
-    return [known[id] for id in SCRIPTED_TASKS]
+class Pool:
+    """A place for code to run that starts at once: this process. The code is that of the shipped script."""
+
+    execution_instructions = EXECUTION_INSTRUCTIONS
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __call__(self) -> Any:
+        return local()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Demo(NamedTuple):
+    """The bank after the six tasks, their results by task, and what was said."""
+
+    bank: Bank
+    results: dict[str, TaskResult]
+    said: str
 
 
 @pytest.fixture(scope="module")
-def looped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bank, dict[str, TaskResult]]]:
-    """The bank after the six tasks, and their results by task."""
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """The demo, played once."""
     runtime()
     settings = LoopSettings(lm=LmChoice(model=f"script:{lights().script}"))
-    source = open_source(ontology=load_ontology(lights().ontology, id="lights"))
-    with Bank.create(tmp_path_factory.mktemp("loop") / "lights") as bank:
-        try:
-            results = run_closed_loop(scripted_tasks(), bank, settings, source)
-        finally:
-            source.close()
-        yield bank, {result.task: result for result in results}
+    place, said = tmp_path_factory.mktemp("demo"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with Bank.create(place / "lesson", unsafe_no_sync=True) as bank, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rbank_es.executors.pool.SandboxPool", Pool)
+        with redirect_stdout(said):
+            learnt = lesson.learn(bank, aloud=True)
+            lesson.tell(bank, learnt, "lesson")
+        results = run_closed_loop(lesson.scripted_tasks(), bank, settings, source())
+        assert {result.how for result in results} == {"known"}
+        yield Demo(bank, {result.task: result for result in results}, said.buffer.getvalue().decode())
 
 
 def events(bank: Bank, kind: str, run: str | None = None) -> list[Any]:
@@ -62,15 +88,18 @@ def retrieved(bank: Bank, run: str) -> set[str]:
     return {hit.id for event in events(bank, "memories_retrieved", run) for hit in event.hits}
 
 
+# ---------------------------------------------------------------- what the loop does with the script
+
+
 def test_the_script_has_exactly_the_tasks_that_are_named() -> None:
     """Six of the shipped tasks, in the order in which they are to be run, and its first line says what it is."""
     assert [task.id for task in Script.load(lights().script).task] == list(SCRIPTED_TASKS)
     assert len(SCRIPTED_TASKS) == 6 and "scripted" in lights().script.read_text().splitlines()[0]
 
 
-def test_one_task_fails_and_a_check_says_why(looped: tuple[Bank, dict[str, TaskResult]]) -> None:
+def test_one_task_fails_and_a_check_says_why(demo: Demo) -> None:
     """Only the trap fails; no judge that is scripted decides that, and the expected answers agree with all verdicts."""
-    bank, results = looped
+    bank, results, _ = demo
     assert {task for task, result in results.items() if not result.success} == {TRAP}
     assert all(result.outcome == "submitted" and result.scored == result.success for result in results.values())
     [verdict] = [each for each in events(bank, "run_judged", results[TRAP].run) if each.purpose == "learning"]
@@ -78,9 +107,9 @@ def test_one_task_fails_and_a_check_says_why(looped: tuple[Bank, dict[str, TaskR
     assert not [each for each in events(bank, "lm_called", results[TRAP].run) if each.role == "judge"]
 
 
-def test_a_guardrail_is_learnt_and_given_to_tasks_of_the_same_kind(looped: tuple[Bank, dict[str, TaskResult]]) -> None:
+def test_a_guardrail_is_learnt_and_given_to_tasks_of_the_same_kind(demo: Demo) -> None:
     """What the failure taught is in the context of later runs that succeed, and of none before."""
-    bank, results = looped
+    bank, results, _ = demo
     [guardrail] = results[TRAP].added
     item = bank.state().items[guardrail].item
     assert item.polarity == "failure" and item.src == "failure"
@@ -93,18 +122,18 @@ def test_a_guardrail_is_learnt_and_given_to_tasks_of_the_same_kind(looped: tuple
         assert guardrail in built.items
 
 
-def test_strategies_are_learnt_reused_and_not_doubled(looped: tuple[Bank, dict[str, TaskResult]]) -> None:
+def test_strategies_are_learnt_reused_and_not_doubled(demo: Demo) -> None:
     """The first task's strategy is given to the last one; what the fifth teaches again supports what is there."""
-    bank, results = looped
+    bank, results, _ = demo
     first, *_, fifth, last = results.values()
     strategies = {id for id in first.added if bank.state().items[id].item.src == "success"}
     assert strategies & retrieved(bank, last.run)
     assert set(fifth.supported) & set(results[SAME_KIND[0]].added)
 
 
-def test_all_is_scripted_recorded_and_intact(looped: tuple[Bank, dict[str, TaskResult]]) -> None:
+def test_all_is_scripted_recorded_and_intact(demo: Demo) -> None:
     """Every run says that it is scripted, every call is in the log, and the bank verifies with its retrievals."""
-    bank, results = looped
+    bank, results, _ = demo
     assert all(event.scripted for event in events(bank, "run_started"))
     assert {event.model for event in events(bank, "lm_called")} == {"script:lights_script"}
     assert sum(result.lm_calls for result in results.values()) == len(events(bank, "lm_called")) >= 6 * 3
@@ -113,19 +142,68 @@ def test_all_is_scripted_recorded_and_intact(looped: tuple[Bank, dict[str, TaskR
     assert checked.retrievals is not None and checked.retrievals.checked == 2 * len(SCRIPTED_TASKS)
 
 
-def test_the_demo_shows_it(tmp_path: Path) -> None:
-    """`demo` runs the loop, names what was learnt and retrieved, compares before and after, and keeps the bank."""
-    runtime()
-    here = {"RBANK_CACHE": str(cache_directory())}
-    command = [*COMMAND, "demo", "--into", "./lesson", "-o", "page.html"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment(here), capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    said = done.stdout
-    assert "scripted LM, real sandbox, no model" in said and "6 of 6: " in said
+# ---------------------------------------------------------------- what the demo tells
+
+
+def check_telling(said: str) -> None:
+    """What was learnt and retrieved is named; the bank is compared before and after; a run comes out the same."""
+    assert "6 of 6: " in said
     before, after = said.split("Before the lesson", 1)[1].split("Now: position", 1)
     assert "guardrail: Don't ask" in said and "Don't ask" not in before and "Don't ask" in after
-    assert ": identical" in after and (tmp_path / "page.html").stat().st_size > 100_000
+    assert ": identical" in after
+
+
+def test_the_demo_names_what_was_learnt_and_compares_before_and_after(demo: Demo) -> None:
+    check_telling(demo.said)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.xdist_group("sandbox")
+def test_the_demo_in_the_real_sandbox(tmp_path: Path) -> None:
+    """The command says what it is, keeps the bank, writes the page; and every run can be run again."""
+    here = {"RBANK_CACHE": str(runtime().cache.parent)}
+    said = run("demo", "--into", "./lesson", "-o", "page.html", cwd=tmp_path, env=here).out
+    assert "scripted LM, real sandbox, no model" in said
+    check_telling(said)
+    assert (tmp_path / "page.html").stat().st_size > 100_000
     again = run("rerun", "./lesson", "--all", "--json", cwd=tmp_path, env=here).json
     assert [each["result"] for each in again["runs"]] == ["identical"] * len(SCRIPTED_TASKS)
+
+
+# ---------------------------------------------------------------- where the sandbox breaks
+
+
+def test_where_the_sandbox_does_not_start_the_demo_says_so_and_shows_the_recorded_bank(tmp_path: Path) -> None:
+    """Its cache looks filled, so the tasks are begun; Deno finds nothing in it. With --into it is an error."""
+    package = tmp_path / "cache" / "deno" / "npm" / "none" / "pyodide" / runtime().pyodide / "package.json"
+    package.parent.mkdir(parents=True)
+    package.touch()
+    here = {"RBANK_CACHE": str(tmp_path / "cache")}
+    said = run("demo", "-o", "page.html", cwd=tmp_path, env=here).out
+    told, tour = said.split("The tasks can't be run here", 1)
+    assert "An agent that learns" in told and "rbank-es doctor --warm" in tour
+    assert "tour of a recorded bank" in tour and "1 of 3: position" in tour
+    refused = run("demo", "--into", "./kept", "-o", "page.html", cwd=tmp_path, env=here, code=2)
+    assert "rbank-es doctor --warm" in refused.err and "1 of 3" not in refused.out
+
+
+def stopping(code: str) -> Callable[..., Any]:
+    def stop(*_: object, **__: object) -> None:
+        raise LoopStopped("lights-L2-2-1", code, "the sandbox does not start (gone); see: rbank-es doctor")
+
+    return stop
+
+
+def test_a_sandbox_that_is_lost_amid_the_tasks_is_told_apart_from_other_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop that stops for want of a sandbox, after whatever task, is reported as that; other ends as they are."""
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        monkeypatch.setattr(closed_loop, "run_closed_loop", stopping("broken"))
+        with pytest.raises(SandboxUnavailable) as caught:
+            lesson.learn(bank, aloud=False)
+        assert (caught.value.reason, caught.value.fix) == ("the sandbox does not start (gone)", "see: rbank-es doctor")
+        monkeypatch.setattr(closed_loop, "run_closed_loop", stopping("script_mismatch"))
+        with pytest.raises(LoopStopped):
+            lesson.learn(bank, aloud=False)

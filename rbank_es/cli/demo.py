@@ -87,7 +87,7 @@ def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
 
 
 def _say_unavailable(error: SandboxUnavailable) -> None:
-    say(styled("The tasks can't be run here: the sandbox for an agent's code is not there.", "yellow"))
+    say(styled("\nThe tasks can't be run here: the sandbox for an agent's code does not work.", "yellow"))
     say(f"why     {error.reason}")
     say(f"to fix  {error.fix}")
     say("Below is the tour of a recorded bank instead.")

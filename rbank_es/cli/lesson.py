@@ -34,6 +34,9 @@ PURPOSE = "The demo: six tasks over the shipped ontology. Scripted: a script sto
 KINDS = {"success": "strategy", "failure": "guardrail"}
 WHAT_IT_IS = "scripted LM, real sandbox, no model"
 
+SANDBOX_CODES = frozenset({"no_dspy", "wrong_dspy", "no_deno", "wrong_deno", "cold", "no_cache", "broken"})
+"""How a run ends that no sandbox could be had for: the codes of `SandboxUnavailable`."""
+
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """A task that ended, and what memory had to do with it: ids and titles of items."""
@@ -116,9 +119,11 @@ def learn(bank: Bank, *, aloud: bool) -> Lesson:
         try:
             run_closed_loop(tasks, watched(bank, live.events), settings, source, on_task=live.task, on_result=ended)
         except LoopStopped as stop:
-            if isinstance(stop.__cause__, SandboxUnavailable):
-                raise stop.__cause__ from None
-            raise
+            if stop.code not in SANDBOX_CODES:
+                raise
+            live.wipe()
+            reason, _, fix = stop.message.rpartition("; ")
+            raise SandboxUnavailable(stop.code, reason, fix) from stop
     return _looked_back(bank, told, time.monotonic() - began)
 
 
