@@ -10,6 +10,7 @@ from rbank_es.bank import cut
 from rbank_es.items import Item
 from rbank_es.ontology.names import LABELS
 from rbank_es.ontology.prefixes import Prefixes, local_name
+from rbank_es.ontology.wording import clip
 from rbank_es.tools.checking import checks
 from rbank_es.tools.extracting import Evidence
 from rbank_es.tools.generalising import Pattern, Terms, generalise
@@ -17,8 +18,10 @@ from rbank_es.tools.generalising import Pattern, Terms, generalise
 REASON_CHARS = 300
 CHECKS_CHARS = 700
 PREFIXES_CHARS = 500
-"""What a pitfall says of the reason and of what to check, and what an item spends on prefixes; the pattern has the
-rest."""
+MEANINGS = 5
+MEANING_CHARS = 160
+"""What a pitfall says of the reason and of what to check, what an item spends on prefixes, and of how many terms it
+says in how many characters what they mean; the pattern has the rest."""
 
 _AGGREGATES = re.compile(r"\b(?:SUM|AVG|MIN|MAX|SAMPLE|GROUP_CONCAT)\(")
 _QUOTED = re.compile(r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|`[^`]*`|<[^<>\s]*>|\bhttps?://\S+""")
@@ -47,14 +50,12 @@ def procedure(evidence: Evidence) -> Item | None:
     pattern = generalise(evidence.query, evidence.prefixes, terms)
     if pattern is None or not (pattern.classes or pattern.properties):
         return None
-    aim = _aim(pattern, terms)
-    before = f"Use it to {aim}. Fill in what stands in «».\n\n"
-    after = "\n\n".join(["", *filter(None, (_given_back(pattern, evidence), _prefixes(pattern)))])
+    after = "\n\n".join(["", *filter(None, (_meanings(pattern, terms), _prefixes(pattern, evidence)))])
     return Item.make(
-        _capital(cut(aim, limits.ITEM_TITLE_CHARS)),
-        _content(before, pattern, after),
+        f"Query: {_aim(pattern, terms, limits.ITEM_TITLE_CHARS - len('Query: '))}",
+        _content("Fill in what stands in «».\n\n" if "«" in pattern.text else "", pattern, after),
         "success",
-        desc=_desc(pattern, terms),
+        desc=_desc(pattern, evidence),
         tags=("sparql", pattern.form.lower(), *pattern.features),
         domain=evidence.domain,
     )
@@ -70,13 +71,13 @@ def pitfall(evidence: Evidence) -> Item | None:
     words = _scrubbed(evidence, pattern, terms)
     before = "\n\n".join((cut(f"What went wrong: {fault}. {words}".strip(), REASON_CHARS), "This pattern failed:", ""))
     listed = "\n".join(f"- {check}" for check in checks(pattern, terms, fault, evidence.prefixes))
-    after = "\n\n".join(["", *filter(None, (f"Check:\n{cut(listed, CHECKS_CHARS)}", _prefixes(pattern)))])
+    after = "\n\n".join(["", *filter(None, (f"Check:\n{cut(listed, CHECKS_CHARS)}", _prefixes(pattern, evidence)))])
     room = limits.ITEM_TITLE_CHARS - len(fault) - len("Pitfall: ; ")
     return Item.make(
-        f"Pitfall: {cut(_aim(pattern, terms), room)}; {fault}",
+        f"Pitfall: {_aim(pattern, terms, room)}; {fault}",
         _content(before, pattern, after),
         "failure",
-        desc=cut(f"{fault[0].upper()}{fault[1:]}: {_described(pattern, terms)}.", limits.ITEM_DESC_CHARS),
+        desc=cut(f"{fault[0].upper()}{fault[1:]}: {_described(pattern)}.", limits.ITEM_DESC_CHARS),
         tags=("sparql", pattern.form.lower(), "pitfall", *pattern.features),
         domain=evidence.domain,
     )
@@ -85,28 +86,36 @@ def pitfall(evidence: Evidence) -> Item | None:
 # ---------------------------------------------------------------- words
 
 
-def _aim(pattern: Pattern, terms: Terms) -> str:
-    """What the query is for, such as `find protein with disease by organism`, within a title's length."""
+def _aim(pattern: Pattern, terms: Terms, room: int) -> str:
+    """What the query is for, such as `protein with disease, given organism`, in so many characters."""
     for most in (4, 3, 2, 1):
         aim = _aim_of(pattern, terms, most)
-        if len(aim) <= limits.ITEM_TITLE_CHARS:
+        if len(aim) <= room:
             return aim
-    return cut(aim, limits.ITEM_TITLE_CHARS)
+    return cut(aim, room)
 
 
 def _aim_of(pattern: Pattern, terms: Terms, most: int) -> str:
-    sought = [iri for iri in pattern.properties if iri not in pattern.given and iri not in LABELS]
-    sought = sought or [iri for iri in pattern.properties if iri not in pattern.given]
-    what = _listed(pattern.classes, terms.words, most) or "things"
-    having = f" with {_listed(sought, terms.words, most)}" if sought else ""
-    by = f" by {_listed(pattern.given, terms.words, most)}" if pattern.given else ""
-    return f"{_verb(pattern)} {what}{having}{by}"
+    sought = _sought(pattern)
+    classes = _listed(pattern.classes, terms.words, most)
+    having = _listed(sought, terms.words, most)
+    given = _listed(pattern.given, terms.words, most)
+    verb = _verb(pattern)
+    what = f"{classes or 'things'} with {having}" if having and (classes or verb) else having or classes or "things"
+    return f"{verb}{what}{f', given {given}' if given else ''}"
+
+
+def _sought(pattern: Pattern) -> Sequence[str]:
+    """The properties that the query follows to something new; labels where there are no others."""
+    new = [iri for iri in pattern.properties if iri not in pattern.given]
+    return [iri for iri in new if iri not in LABELS] or new
 
 
 def _verb(pattern: Pattern) -> str:
+    """What is made of what is sought, as it stands before it; nothing where it is just found."""
     if pattern.form == "SELECT" and "aggregate" in pattern.features:
-        return "compute over" if _AGGREGATES.search(pattern.text) else "count"
-    return {"SELECT": "find", "ASK": "check for", "CONSTRUCT": "build a graph of", "DESCRIBE": "describe"}[pattern.form]
+        return "figures over " if _AGGREGATES.search(pattern.text) else "count of "
+    return {"SELECT": "", "ASK": "check for ", "CONSTRUCT": "graph of ", "DESCRIBE": "description of "}[pattern.form]
 
 
 def _listed(iris: Sequence[str], name: Callable[[str], str], most: int) -> str:
@@ -115,12 +124,13 @@ def _listed(iris: Sequence[str], name: Callable[[str], str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _desc(pattern: Pattern, terms: Terms) -> str:
+def _desc(pattern: Pattern, evidence: Evidence) -> str:
     article = "An" if pattern.form[0] in "AEIOU" else "A"
-    return cut(f"{article} {pattern.form} query {_described(pattern, terms)}.", limits.ITEM_DESC_CHARS)
+    told = f"{article} {pattern.form} query {_described(pattern)}{_given_back(pattern, evidence)}."
+    return cut(told, limits.ITEM_DESC_CHARS)
 
 
-def _described(pattern: Pattern, terms: Terms) -> str:
+def _described(pattern: Pattern) -> str:
     name = pattern.prefixes.shorten
     over = f"over {_listed(pattern.classes, name, 3)}" if pattern.classes else "over things of any class"
     by = f" by {_listed(pattern.properties, name, 4)}" if pattern.properties else ""
@@ -129,25 +139,29 @@ def _described(pattern: Pattern, terms: Terms) -> str:
 
 
 def _given_back(pattern: Pattern, evidence: Evidence) -> str:
-    if pattern.form == "ASK":
-        return "It answered yes or no."
-    if pattern.form in ("CONSTRUCT", "DESCRIBE"):
-        return "It gave triples."
     given = [name for own, name in pattern.variables.items() if own in evidence.variables]
-    return cut("It gave rows of " + ", ".join(f"?{name}" for name in given) + ".", REASON_CHARS) if given else ""
+    return "; it gives " + ", ".join(f"?{name}" for name in given) if given and pattern.form == "SELECT" else ""
 
 
-def _prefixes(pattern: Pattern) -> str:
-    lines = "\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in pattern.prefixes.items())
-    return cut(lines, PREFIXES_CHARS)
+def _meanings(pattern: Pattern, terms: Terms) -> str:
+    """What the ontology says of what is sought. Patterns that differ in one term alone are told apart by it."""
+    lines: list[str] = []
+    for iri in _sought(pattern) or pattern.classes:
+        known = terms.classes.get(iri) or terms.properties.get(iri)
+        said = clip(known.comment, MEANING_CHARS) if known is not None else ""
+        if said:
+            lines.append(f"{pattern.prefixes.shorten(iri)}: {said}")
+    return "\n".join(lines[:MEANINGS])
+
+
+def _prefixes(pattern: Pattern, evidence: Evidence) -> str:
+    """Lines for the prefixes that a query must declare: those of the ontology need none."""
+    own = {(prefix, namespace) for prefix, namespace in pattern.prefixes.items()} - set(evidence.prefixes.items())
+    return cut("\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)), PREFIXES_CHARS)
 
 
 def _content(before: str, pattern: Pattern, after: str) -> str:
     return before + cut(pattern.text, limits.ITEM_CONTENT_CHARS - len(before) - len(after)) + after
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 # ---------------------------------------------------------------- what went wrong

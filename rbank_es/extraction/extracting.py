@@ -11,7 +11,7 @@ Every extraction says why it holds nothing, or less than the model gave, beginni
     no_usable_item         they did, but of no entry came an item
     nothing_worth_keeping  the model says that there is nothing, and why
     left_out               there are items, and entries of which none came
-    judged_a_failure       what was proposed in a failed run is not kept
+    judged_a_failure       of what was proposed in a failed run, nothing says what to avoid
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
-"""Proposals: what tools proposed in a run becomes candidates once the run was judged a success."""
+"""Proposals: what tools proposed in a run becomes candidates once the run was judged.
+
+What to do comes of successes alone. What to avoid comes of failures too: that is when an agent learns it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
+
 from rbank_es import limits
-from rbank_es.events import MemoryProposed
+from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
 from rbank_es.events.memory import ExtractionKind
 from rbank_es.extraction.attempts import Judgment
 from rbank_es.extraction.extracting import Extraction
@@ -18,11 +23,46 @@ if TYPE_CHECKING:
 
 EXTRACTOR = "proposals-1"
 
+BY_ITSELF = frozenset({"sparql_query"})
+"""Tools that propose whatever finds something, with nobody vouching for it."""
+
 
 def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
-    """What was proposed in a run, in order, its words in place."""
-    events = bank.events(types={"memory_proposed"}, run=run, resolve=True)
-    return tuple(event for event in events if isinstance(event, MemoryProposed))
+    """What was proposed in a run, in order, its words in place.
+
+    Of queries that proposed themselves, those alone that the answer rests on: that were submitted with it, or whose
+    handle is named as evidence. An agent that explores asks many others, and they found something, but not the answer.
+    """
+    proposed = bank.events(types={"memory_proposed"}, run=run, resolve=True)
+    proposals = [event for event in proposed if isinstance(event, MemoryProposed)]
+    if not any(event.by in BY_ITSELF for event in proposals):
+        return tuple(proposals)
+    grounds = _grounds(bank, run)
+    return tuple(event for event in proposals if event.by not in BY_ITSELF or event.call in grounds)
+
+
+def _grounds(bank: Bank, run: str) -> set[str | None]:
+    """Ids of the calls that the answer of a run rests on; none where it didn't end."""
+    events = list(bank.events(types={"tool_called", "run_finished"}, run=run))
+    end = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
+    calls = (event for event in events if isinstance(event, ToolCalled))
+    return {call.call for call in calls if end is not None and _rests_on(bank, end, call)}
+
+
+def _rests_on(bank: Bank, end: RunFinished, call: ToolCalled) -> bool:
+    """Whether an answer names the handle of a call as evidence, or came with its query."""
+    evidence, query = bank.text(end.evidence) or "", " ".join((bank.text(end.sparql) or "").split())
+    if any(f'"{name}"' in evidence for name in (call.id, call.alias) if name):
+        return True
+    asked = _arguments(bank.text(call.arguments)).get("query")
+    return isinstance(asked, str) and bool(query) and " ".join(asked.split()) == query
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except msgspec.DecodeError:  # a preview of them, or none that were any
+        return {}
 
 
 def from_proposals(
@@ -31,9 +71,9 @@ def from_proposals(
     """The candidates that a judged run proposed; None where it proposed nothing. Pure.
 
     Each item once, as it was proposed first; at most `limits.EXTRACTION_PROPOSALS`. Its kind is that of the items where
-    all have one source, else `manual`. Nothing comes of a run that was judged a failure, nor under a `grounded` policy
-    of one that can't be learnt from. Left out are proposals without words (erased, or not resolved), those that break
-    the limits of items, and those with a source that serves the judge.
+    all have one source, else `manual`. Of a run that was judged a failure, only what says what to avoid. Nothing, under
+    a `grounded` policy, of a success that can't be learnt from. Left out are proposals without words (erased, or not
+    resolved), those that break the limits of items, and those with a source that serves the judge.
 
     Raises `BadInput` as `Judgment.of`.
     """
@@ -42,12 +82,13 @@ def from_proposals(
         return None
     runs = tuple(dict.fromkeys(event.run for event in given if event.run))
     blank = Extraction(kind="manual", runs=runs, judgment=verdict.event, extractor=EXTRACTOR)
-    if not verdict.success:
-        return blank.without("judged_a_failure", "nothing that was proposed in it is kept")
-    if rule.grounded and not verdict.learnable:
+    if rule.grounded and verdict.success and not verdict.learnable:
         return blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
+    told = [event for event in given if verdict.success or event.head.polarity == "failure"]
+    if not told:
+        return blank.without("judged_a_failure", "what to do, as it was proposed in a failure, is not kept")
     fit: dict[str, Item] = {}
-    for item in filter(None, map(_item, given)):
+    for item in filter(None, map(_item, told)):
         fit.setdefault(item.id, item)
     items = tuple(fit.values())[: limits.EXTRACTION_PROPOSALS]
     distinct = len({event.head.id for event in given})

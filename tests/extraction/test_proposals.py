@@ -1,16 +1,17 @@
-"""What tools proposed in a run: candidates once the run was judged a success, and never before."""
+"""What tools proposed in a run: candidates once the run was judged; what to avoid, of failures too."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.events import MemoryProposed
+from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
 from rbank_es.extraction import consolidate, from_proposals, proposals_of
 from rbank_es.items import Item
 from rbank_es.policies import SuccessFailure
@@ -62,6 +63,24 @@ def test_nothing_comes_of_a_run_that_failed_or_is_no_ground_to_learn_from(judgme
     assert (made.items, made.code, made.runs) == ((), code, ("run-a",))
 
 
+def test_a_failure_makes_candidates_of_what_to_avoid() -> None:
+    """What to do stays out, and that is told; so do warnings that break the limits."""
+    do, avoid, bad = item(), item("Nothing is typed with a superclass", src="failure"), item("x" * 121, src="failure")
+    for judgment in (LOST, {**LOST, "learnable": False}):
+        made = from_proposals([proposed(do), proposed(avoid), proposed(avoid), proposed(bad)], judgment)
+        assert made is not None
+        assert (made.items, made.kind, made.runs, made.code) == ((avoid,), "failure", ("run-a",), "left_out")
+        assert made.reason == "left_out: 2 of 3 proposals"
+    only = from_proposals([proposed(bad)], LOST)
+    assert only is not None and (only.items, only.code) == ((), "no_usable_item")
+
+
+def test_a_warning_goes_by_its_polarity_not_by_its_source() -> None:
+    seeded = item("Beware of the superclass", src="seed", polarity="failure")
+    made = from_proposals([proposed(seeded), proposed(item("Do", src="seed"))], LOST)
+    assert made is not None and made.items == (seeded,)
+
+
 def test_an_ungrounded_success_counts_where_the_policy_says_so() -> None:
     made = from_proposals([proposed(item())], {**WON, "learnable": False}, SuccessFailure(grounded=False))
     assert made is not None and made.items == (item(),)
@@ -111,6 +130,43 @@ def test_words_that_were_erased_are_no_candidates(tmp_path: Path) -> None:
         bank.erase(item=one.id)
         made = from_proposals(proposals_of(bank, "run-a"), WON)
     assert made is not None and made.items == (item("Good"),)
+
+
+def end_of(bank: Bank, sparql: str, evidence: str) -> None:
+    bank.append(RunFinished(run="run-a", outcome="submitted", answer="45", sparql=sparql, evidence=evidence))
+
+
+@pytest.mark.parametrize(
+    ("sparql", "evidence", "kept"),
+    [
+        ("SELECT  ?b\n{ ?b ?p 2 } ", "{}", ["b"]),
+        ("", '{"keys": ["results_0", "results_9"]}', ["a"]),
+        ("SELECT ?b { ?b ?p 2 }", '{"keys": ["results_0"]}', ["a", "b"]),
+        ("SELECT ?b { ?b ?p 22 }", '{"about": "results_01"}', []),
+        ("", "", []),
+    ],
+)
+def test_a_query_that_proposed_itself_counts_where_the_answer_rests_on_it(
+    tmp_path: Path, sparql: str, evidence: str, kept: list[str]
+) -> None:
+    """It was submitted, or its handle is evidence. What an agent vouches for counts in any case."""
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        for at, (name, query) in enumerate([("a", "SELECT ?a { ?a ?p 1 }"), ("b", "SELECT ?b { ?b ?p 2 }")]):
+            by_itself = msgspec.structs.replace(proposed(item(name)), by="sparql_query", call=f"call-{at}")
+            arguments = msgspec.json.encode({"query": query}).decode()
+            called = ToolCalled(
+                run="run-a", tool="sparql_query", call=f"call-{at}", alias=f"results_{at}", arguments=arguments
+            )
+            bank.append([by_itself, called])
+        bank.append([proposed(item("vouched")), ToolCalled(run="run-a", tool="mem_add", arguments="no JSON")])
+        end_of(bank, sparql, evidence)
+        assert [event.candidate.title for event in proposals_of(bank, "run-a")] == [*kept, "vouched"]  # type: ignore[union-attr]
+
+
+def test_of_a_run_that_did_not_end_no_query_proposed_itself(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        bank.append([msgspec.structs.replace(proposed(item()), by="sparql_query"), proposed(item("Good"))])
+        assert [event.by for event in proposals_of(bank, "run-a")] == ["mem_add"]
 
 
 def test_what_a_tool_proposed_is_found_after_the_run_was_judged(tmp_path: Path) -> None:

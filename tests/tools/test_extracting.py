@@ -13,6 +13,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import MemoryProposed, ToolCalled
 from rbank_es.items import Item
 from rbank_es.ontology.schema import Bound, ClassInfo, Link, PropertyInfo, Schema
+from rbank_es.policies import find_similar
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.encoding import size
 from rbank_es.tools.extracting import Evidence, Extractor, QueryPattern
@@ -35,6 +36,7 @@ SCHEMA = Schema(
         PropertyInfo(iri=SEA + "hasName", triples=9, label="official name"),
         PropertyInfo(
             iri=SEA + "lengthM",
+            comment="Over all,\n in metres.\x1b",
             triples=5,
             domains=(Bound(iri=SEA + "Boat", source="rdfs"),),
             ranges=(Bound(iri="http://www.w3.org/2001/XMLSchema#decimal", source="rdfs"),),
@@ -74,12 +76,15 @@ def pitfall(query: str = QUERY, **more: Any) -> Item:
 
 def test_a_query_that_worked_becomes_a_procedure() -> None:
     item = procedure()
-    assert item.title == "Find ferry with official name, length m by calls at"
+    assert item.title == "Query: ferry with official name, length m, given calls at"
     assert (item.src, item.polarity, item.domain) == ("success", "success", "sea")
     assert item.tags == ("sparql", "select", "filter", "optional")
-    assert item.desc.startswith("A SELECT query over sea:Ferry by sea:callsAt, sea:hasName, sea:lengthM")
+    assert item.desc == (
+        "A SELECT query over sea:Ferry by sea:callsAt, sea:hasName, sea:lengthM, with filter, optional; it gives "
+        "?ferry, ?officialName."
+    )
     assert item.content == (
-        "Use it to find ferry with official name, length m by calls at. Fill in what stands in «».\n\n"
+        "Fill in what stands in «».\n\n"
         "SELECT DISTINCT ?ferry ?officialName WHERE {\n"
         "  ?ferry a sea:Ferry ;\n"
         "    sea:callsAt «calls at» ;\n"
@@ -89,8 +94,7 @@ def test_a_query_that_worked_becomes_a_procedure() -> None:
         "    FILTER(?lengthM > «number»)\n"
         "  }\n"
         "}\n\n"
-        "It gave rows of ?ferry, ?officialName.\n\n"
-        "PREFIX sea: <https://sea.example/ns#>"
+        "sea:lengthM: Over all, in metres."
     )
 
 
@@ -174,17 +178,25 @@ def test_a_literal_becomes_a_place_that_tells_its_kind(literal: str, shown: str)
     assert f"?thing sea:hasName {shown} }}" in procedure(f"SELECT * {{ ?x sea:hasName {literal} }}").content
 
 
+COUNTED = "Query: count of things with calls at, given official name"
+
+
 @pytest.mark.parametrize(
     ("query", "title"),
     [
-        ("ASK { ?x a sea:Ferry }", "Check for ferry"),
-        ("SELECT (COUNT(*) AS ?n) { ?x a sea:Ferry }", "Count ferry"),
-        ("SELECT (MAX(?m) AS ?n) { ?x sea:lengthM ?m }", "Compute over things with length m"),
+        ("ASK { ?x a sea:Ferry }", "Query: check for ferry"),
+        ("SELECT (COUNT(*) AS ?n) { ?x a sea:Ferry }", "Query: count of ferry"),
+        ("SELECT (MAX(?m) AS ?n) { ?x sea:lengthM ?m }", "Query: figures over things with length m"),
         (
             "CONSTRUCT { ?x sea:callsAt ?y } { ?y sea:isCalledAtBy ?x }",
-            "Build a graph of things with calls at, is called at by",
+            "Query: graph of things with calls at, is called at by",
         ),
-        ("DESCRIBE ?x { ?x sea:hasName 'x' }", "Describe things by official name"),
+        ("SELECT ?m { ?x sea:lengthM ?m }", "Query: length m"),
+        ("SELECT ?m { ?x sea:hasName 'x' ; sea:lengthM ?m }", "Query: length m, given official name"),
+        ("SELECT (COUNT(?y) AS ?n) { ?x sea:hasName 'x' ; sea:callsAt ?y }", COUNTED),
+        ("SELECT ?x { ?x a sea:Ferry }", "Query: ferry"),
+        ("SELECT ?x { ?x sea:hasName 'x' }", "Query: things, given official name"),
+        ("DESCRIBE ?x { ?x sea:hasName 'x' }", "Query: description of things, given official name"),
     ],
 )
 def test_the_title_says_what_the_query_does(query: str, title: str) -> None:
@@ -215,12 +227,19 @@ def test_without_a_schema_classes_and_properties_are_known_by_their_places() -> 
     assert "rdfs:subClassOf «sub class of»" in taxa.content
 
 
+def test_only_prefixes_that_a_query_must_declare_are_in_its_item() -> None:
+    """Those of the ontology are known wherever it is."""
+    query = "PREFIX own: <https://own.example/> SELECT ?x { ?x sea:callsAt ?y ; own:size ?z }"
+    for item in (procedure(query), pitfall(query)):
+        assert item.content.endswith("\n\nPREFIX own: <https://own.example/>") and "PREFIX sea:" not in item.content
+
+
 def test_a_long_query_makes_an_item_within_the_limits() -> None:
     triples = " ".join(f"?x{n} sea:callsAt ?x{n + 1} ; sea:property{n}OfAFerry ?y{n} ." for n in range(150))
     for item in (procedure(f"SELECT * {{ {triples} }}"), pitfall(f"SELECT * {{ {triples} }}", reason="slow " * 900)):
         assert len(item.title) <= limits.ITEM_TITLE_CHARS and len(item.desc) <= limits.ITEM_DESC_CHARS
         assert limits.ITEM_CONTENT_CHARS * 0.9 < len(item.content) <= limits.ITEM_CONTENT_CHARS
-        assert "…" in item.content and "PREFIX sea:" in item.content
+        assert "…" in item.content
 
 
 # ---------------------------------------------------------------- pitfalls
@@ -228,7 +247,7 @@ def test_a_long_query_makes_an_item_within_the_limits() -> None:
 
 def test_a_query_that_found_nothing_becomes_a_pitfall() -> None:
     item = pitfall(rows=0)
-    assert item.title == "Pitfall: find ferry with official name, length m by calls at; it found nothing"
+    assert item.title == "Pitfall: ferry with official name, length m, given calls at; it found nothing"
     assert (item.src, item.polarity, item.domain) == ("failure", "failure", "sea")
     assert "pitfall" in item.tags and item.desc.startswith("It found nothing: over sea:Ferry")
     assert "sea:callsAt «calls at»" in item.content and "gull-bay" not in item.content
@@ -342,6 +361,19 @@ def asked(box: Toolbox, query: str = HEIGHT) -> dict[str, Any]:
     result = box.call("sparql_query", {"query": query, "store_pattern": False})
     assert result["ok"], result
     return result
+
+
+def test_patterns_that_differ_in_one_property_are_no_near_duplicates(source: Source) -> None:
+    """Else the pattern of one property would be taken for that of another: what the ontology says tells them apart."""
+    schema, prefixes = source.schema, source.surroundings.prefixes
+    for query in (
+        "SELECT ?v WHERE { ?l lt:name 'X' ; lt:%s ?v }",
+        "SELECT ?l ?v WHERE { ?l a lt:Lighthouse ; lt:name 'X' ; lt:%s ?v }",
+        "SELECT (COUNT(DISTINCT ?v) AS ?n) WHERE { ?l a/rdfs:subClassOf* lt:Light ; lt:%s ?v }",
+    ):
+        names = ("focalHeight", "towerHeight", "establishedIn", "date", "keptBy", "cause", "lensOrder", "fogSignal")
+        items = [procedure(query % name, schema=schema, prefixes=prefixes) for name in names]
+        assert [find_similar(item, [other]) for item in items for other in items if other != item] == [None] * 56
 
 
 def test_the_pattern_of_a_result_is_proposed_and_not_stored(bank: Bank, box: Toolbox) -> None:
