@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import RunFinished, RunJudged, RunStarted
+from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from tests.cli_runner import digest_of, fails, run
 
 QUERY = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
@@ -49,6 +49,9 @@ def place(tmp_path: Path) -> Path:
             [RunStarted(run="r", task="Which lighthouses?"), RunFinished(run="r", outcome="submitted", sparql=QUERY)]
         )
         bank.append([RunStarted(run="stopped", task="Which?"), RunFinished(run="stopped", outcome="forced_at_limit")])
+        asked = ToolCalled(run="seen", tool="sparql_query", arguments=json.dumps({"query": QUERY}))
+        submitted = RunFinished(run="seen", outcome="submitted", sparql=QUERY)
+        bank.append([RunStarted(run="seen", task="Which lighthouses?"), asked, submitted])
     return tmp_path
 
 
@@ -82,8 +85,38 @@ def test_a_model_is_measured_and_no_bank_is_written_to(place: Path) -> None:
     before = digest_of(place / "bank")
     arguments = ("--judge", "lm", "--lm", "script:judge.toml", "--bank", "./bank", "--json")
     told = run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).json
-    assert told["accuracy"] == 1.0
+    assert (told["accuracy"], told["model"], told["scripted"]) == (1.0, "script:judge", True)
     assert before and digest_of(place / "bank") == before
+
+
+def test_a_script_that_stands_in_for_the_judge_is_told(place: Path) -> None:
+    (place / "any.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\nfields = { success = true, reason = "R." }')
+    arguments = ("--judge", "lm", "--lm", "script:any.toml")
+    assert "scripted" in run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).out
+    told = run("judge", "run", "./bank", "seen", "--policy", "lm", "--judge-lm", "script:any.toml", cwd=place).out
+    assert told.startswith("success\nR.\n") and "lm:script:any-1" in told and "scripted" in told
+    [event] = judgments(place)
+    assert (event.kind, event.judge, event.success) == ("lm", "lm:script:any", True)
+
+
+def test_a_case_that_the_model_fails_on_is_left_out_and_the_others_go_on(place: Path) -> None:
+    """One time-out ended the whole calibration."""
+    (place / "slow.toml").write_text(SCRIPT.replace('text = "hm"', 'error = "timeout"'))
+    arguments = ("--judge", "lm", "--lm", "script:slow.toml", "--json")
+    told = run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).json
+    assert (told["cases"], told["verdicts"]) == (1, {"right": True})
+    assert told["unjudged"] == [{"id": "wrong", "why": "the script says so"}]
+    (place / "lost.toml").write_text(SCRIPT.replace('text = "hm"', 'error = "wrong_key"'))
+    assert "key" in fails("judge", "calibrate", "--cases", "cases.json", *arguments[:3], "script:lost.toml", cwd=place)
+
+
+def test_ids_of_cases_are_any_texts(place: Path) -> None:
+    """One moved the cursor of the terminal; one was too long for the id of a run."""
+    odd = [CASES[1] | {"id": "\x1b[31mred\x07"}, CASES[1] | {"id": "x" * 300}]
+    (place / "odd.json").write_text(json.dumps(odd))
+    (place / "any.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\nfields = { success = true, reason = "R." }')
+    out = run("judge", "calibrate", "--cases", "odd.json", "--judge", "lm", "--lm", "script:any.toml", cwd=place).out
+    assert "disagreements (2)" in out and "\\x1b[31mred" in out and "\x1b" not in out
 
 
 def test_a_run_is_judged_and_the_verdict_recorded(place: Path) -> None:
@@ -109,7 +142,11 @@ def test_a_dry_run_writes_no_verdict(place: Path) -> None:
 
 def test_what_can_not_be_judged_is_refused(place: Path) -> None:
     assert "nobody" in fails("judge", "run", "./bank", "nobody", cwd=place)
-    assert "--judge-lm" in fails("judge", "run", "./bank", "r", "--policy", "lm", cwd=place)
+    assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--policy", "lm", cwd=place)
+    assert "asks no model" in fails("judge", "run", "./bank", "r", "--judge-lm", "script:judge.toml", cwd=place)
+    assert "no query" in fails("judge", "run", "./bank", "r", "--gold", " ", cwd=place)
+    assert "--purpose scoring" in fails("judge", "run", "./bank", "r", "--gold", QUERY, cwd=place)
+    assert judgments(place) == []
     assert "can't be read" in fails("judge", "calibrate", "--cases", "none.json", cwd=place)
     assert "needs --lm" in fails("judge", "calibrate", "--cases", "cases.json", "--judge", "lm", cwd=place)
     mixed = ("--ont", "lights", "--void", "void.ttl")

@@ -134,15 +134,20 @@ def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **op
         labelled = load_cases(cases)
         known = stack.enter_context(open_at(bank)[0]) if bank is not None else None
         found = run_all(labelled, _judge(judge_name, given, known, stack))
+    choice = given.choice()
     if as_json:
-        say_json({"judge": judge_name, **found.as_dict()})
+        model = {"model": choice.name, "scripted": choice.scripted} if choice is not None else {}
+        say_json({"judge": judge_name, **model, **found.as_dict()})
     else:
-        _tell(judge_name, found)
+        _tell(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found)
+        _tell_scripted(choice)
 
 
 def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
+    from rbank_es.errors import JudgeFailed, LmFailed
     from rbank_es.judging.checks import judge_by_checks
     from rbank_es.judging.deciding import decide
+    from rbank_es.lms.failures import FATAL, STOPPING
     from rbank_es.policies import LmJudging
 
     source, choice = given.source(stack), given.choice()
@@ -155,8 +160,13 @@ def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Call
     scratch = stack.enter_context(_scratch())
 
     def asked(case: Case) -> Verdict:
-        with _models(scratch, case.id, choice, case.id) as lms:
-            return decide(case.run, policy=LmJudging(), source=source, lms=lms, bank=bank, purpose="scoring")
+        try:
+            with _models(scratch, "calibration", choice, case.id) as lms:
+                return decide(case.run, policy=LmJudging(), source=source, lms=lms, bank=bank, purpose="scoring")
+        except LmFailed as failure:
+            if failure.code in STOPPING or failure.code in FATAL:
+                raise
+            raise JudgeFailed("lm", failure.message) from failure
 
     return asked
 
@@ -200,13 +210,20 @@ def _tell(name: str, found: Calibration) -> None:
     heading(f"disagreements ({len(found.disagreements)})")
     for each in found.disagreements:
         if each.verdict is not None:
-            say(f"{each.case.id}: {line(each.case.query)}")
+            say(f"{line(each.case.id)}: {line(each.case.query)}")
             say(f"  judge   {_word(each.verdict.success)}: {line(each.verdict.reason)}")
             say(f"  expert  {_word(each.case.expert_verdict)}: {line(each.case.expert_reason)}")
     if found.unjudged:
         heading(f"without a verdict ({len(found.unjudged)})")
         for each in found.unjudged:
-            say(f"{each.case.id}: {line(each.failure)}")
+            say(f"{line(each.case.id)}: {line(each.failure)}")
+
+
+def _tell_scripted(choice: LmChoice | None) -> None:
+    from rbank_es.cli.agents import SCRIPTED
+
+    if choice is not None and choice.scripted:
+        say(styled(f"\n{SCRIPTED}", "yellow"))
 
 
 def _word(success: bool) -> str:
@@ -252,11 +269,12 @@ def run(
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
         outcome = outcome_of(opened, run_id)
-        choice = given.choice()
+        choice, chosen = given.choice(), _policy(opened, policy)
+        _check_use(chosen, choice, gold, purpose)
         lms = stack.enter_context(_models(opened, run_id, choice, run_id)) if choice is not None else None
         verdict = decide(
             outcome,
-            policy=_policy(opened, policy),
+            policy=chosen,
             source=given.source(stack),
             gold=gold_of(gold, None),
             lms=lms,
@@ -270,6 +288,19 @@ def run(
     say(styled(_word(verdict.success), "green" if verdict.success else "red"))
     say(block(verdict.reason))
     fields({"judge": f"{verdict.judge}-{verdict.judge_version}", "purpose": purpose, "position": position})
+    _tell_scripted(choice if verdict.kind == "lm" else None)
+
+
+def _check_use(policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
+    """Raises `BadInput` for what is given and would not be used."""
+    if choice is not None and policy.name != "lm":
+        raise BadInput(f"the judging policy {policy.name} asks no model: leave out --judge-lm, or add --policy lm")
+    if gold is not None and not gold.strip():
+        raise BadInput("--gold holds no query")
+    if gold is not None and purpose == "learning" and not policy.supervised:
+        raise BadInput(
+            "a right query judges for learning only under a policy that is supervised: add --purpose scoring"
+        )
 
 
 def _policy(bank: Bank, name: str | None) -> JudgingPolicy:

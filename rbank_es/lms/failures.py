@@ -33,6 +33,8 @@ HINTS = {
 FATAL = frozenset({"script_mismatch", "replay_miss", "not_recorded"})
 """Failures after which nothing that a run still does would be worth anything: every later call ends the same way."""
 
+STOPPING = frozenset({"unknown_model", "missing_key", "wrong_key", "no_credit", "unreachable", "unexpected"})
+"""Failures of a model that the next call would end with too, whoever makes it."""
 
 _UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 """What dspy's clients raise over an answer that is JSON, and not at all what it should be."""

@@ -23,7 +23,7 @@ from rbank_es.judging.deciding import decide, judging_policy
 from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
 from rbank_es.judging.outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
-from rbank_es.lms.failures import FATAL
+from rbank_es.lms.failures import FATAL, STOPPING
 from rbank_es.loop.equipment import Equipment
 from rbank_es.loop.rollouts import Rollout, best_of
 from rbank_es.loop.tasks import Task
@@ -31,9 +31,6 @@ from rbank_es.policies import CheckJudging, LmJudging, SuccessFailure, policy_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-
-STOPPING = frozenset({"unknown_model", "missing_key", "wrong_key", "no_credit", "unreachable", "unexpected"})
-"""Failures of a model that the next call would end with too."""
 
 
 class Learning:
