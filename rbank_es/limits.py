@@ -320,8 +320,10 @@ LM_WAIT_S = 30.0
 """How often a call of a model that was turned away is tried again, and the longest wait that a provider may ask for."""
 
 LM_TIME_S = 300.0
+LM_TIME_MOST_S = 86_400
 LM_CONNECT_S = 10.0
-"""How long a model may take for one answer, of which to accept the connection: some think for minutes."""
+"""How long a model may take for one answer, and at most where somebody says otherwise: some think for minutes. And how
+long to accept the connection."""
 
 LM_REQUEST_BYTES = 4 * MIB
 """One request to a model as JSON: with its escapes it fits into a text line, beside the answer into a group."""

@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.base import Setting
-from rbank_es.lms.keys import is_key, names_a_key
+from rbank_es.lms.keys import SCRUBBED, is_key, names_a_key
 
 SCRIPT = "script:"
 
@@ -100,36 +100,45 @@ def _check_model(model: str) -> None:
 def _check_address(address: str) -> None:
     try:
         parts = urlsplit(address)
-        host, names = parts.hostname, [name for name, _ in parse_qsl(parts.query)]
+        given = ";".join((parts.path, parts.query, parts.fragment)).replace(";", "&")
+        host, names = parts.hostname, [name for name, _ in parse_qsl(given, keep_blank_values=True)]
         _ = parts.port
     except ValueError:
         host, parts, names = None, urlsplit(""), []
     if parts.scheme not in ("http", "https") or not host or not address.isprintable() or " " in address:
         raise BadInput("the address of a model must be a URL such as http://localhost:8000/v1")
-    if parts.username or parts.password or any(map(names_a_key, names)) or is_key(address):
+    if "@" in parts.netloc or any(map(names_a_key, names)) or is_key(address):
         raise BadInput(
             "the address of a model must hold no name, password or key; keys come from environment variables"
         )
 
 
 def _check_argument(name: str, value: Setting) -> None:
-    if names_a_key(name) or (isinstance(value, str) and is_key(value)):
+    texts = [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
+    if names_a_key(name) or is_key(name) or any(map(is_key, texts)):
+        shown = SCRUBBED if is_key(name) else name
         raise BadInput(
-            f"the argument {name!r} looks like a key or a header; those come from environment variables only, "
+            f"the argument {shown!r} looks like a key or a header; those come from environment variables only, "
             "such as OPENAI_API_KEY, and are never recorded"
         )
     if name in _OURS:
         raise BadInput(f"the argument {name!r} can't be given: {_OURS[name]}")
     if not name.isidentifier() or len(name) > limits.NAME_CHARS:
         raise BadInput(f"{name[:80]!r} is no name of an argument")
-    if name == "timeout" and not (isinstance(value, int | float) and not isinstance(value, bool) and value > 0):
-        raise BadInput(f"the argument timeout must be a number of seconds above 0, not {value!r}")
+    if name == "timeout" and not _is_time(value):
+        most = limits.LM_TIME_MOST_S
+        raise BadInput(f"the argument timeout must be a number of seconds above 0, at most {most:,}, not {value!r}")
+
+
+def _is_time(value: Setting) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= limits.LM_TIME_MOST_S
 
 
 def _parsed(text: str) -> tuple[str, Setting]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadInput(f"the argument {name[:80]!r} has no value; give it as name=value")
+        shown = SCRUBBED if is_key(name) else name[:80]
+        raise BadInput(f"the argument {shown!r} has no value; give it as name=value")
     return name.strip(), _value(name.strip(), value.strip())
 
 

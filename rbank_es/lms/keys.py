@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 from rbank_es.events.codec import encode_json
 
@@ -15,16 +16,20 @@ KEY_CHARS = 6
 """Shorter values are nobody's key, and would be found in any text."""
 
 _WORDS = frozenset(
-    ("key", "keys", "apikey", "token", "secret", "secrets", "password", "passwd", "passphrase", "authorization")
-    + ("auth", "bearer", "credential", "credentials", "header", "headers", "cookie", "cookies")
+    ("key", "keys", "apikey", "token", "secret", "secrets", "password", "passwd", "pwd", "passphrase", "authorization")
+    + ("auth", "bearer", "credential", "credentials", "creds", "header", "headers", "cookie", "cookies")
 )
+_ENDINGS = ("apikey", "password", "passwd", "secret")
+"""Words that others are written together with: PGPASSWORD, myapikey."""
 _KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AKIA|AIza)[-_A-Za-z0-9]{16,}|\bbearer\s+\S{8,}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]{1,11}|[0-9.]{1,11}")
 
 
 def names_a_key(name: str) -> bool:
-    """Whether the name of a variable or argument says that its value is a key: OPENAI_API_KEY, extra_headers."""
-    return any(word in _WORDS for word in re.split(r"[^a-z0-9]+", name.lower()))
+    """Whether the name of a variable or argument says that its value is a key: OPENAI_API_KEY, authToken, KEY2."""
+    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+    words = [word.rstrip("0123456789") for word in re.split(r"[^a-z0-9]+", parted)]
+    return any(word in _WORDS or word.endswith(_ENDINGS) for word in words)
 
 
 def is_key(text: str) -> bool:
@@ -35,19 +40,22 @@ def is_key(text: str) -> bool:
 def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The values of the environment's variables that are named as keys are, longest first.
 
-    Values of fewer than `KEY_CHARS` characters, bare words and bare numbers are left out: they are placeholders.
+    Values of fewer than `KEY_CHARS` characters, bare words and bare numbers are left out: they are placeholders. So are
+    those that are no UTF-8, which no text can hold.
     """
+    given = (os.environ if environment is None else environment).items()
     values = {
         value.strip()
-        for name, value in (os.environ if environment is None else environment).items()
+        for name, value in given
         if names_a_key(name) and len(value.strip()) >= KEY_CHARS and not _WORD.fullmatch(value.strip())
+        if not any("\ud800" <= char <= "\udfff" for char in value)
     }
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
 def scrub(text: str, hidden: Iterable[str]) -> str:
-    """The text with `SCRUBBED` in the place of each hidden value, as it is and as JSON writes it."""
+    """The text with `SCRUBBED` in the place of each hidden value: as it is, and as JSON and addresses write it."""
     for value in hidden:
-        for form in {value, encode_json(value)[1:-1].decode()}:
+        for form in {value, encode_json(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
             text = text.replace(form, SCRUBBED)
     return text

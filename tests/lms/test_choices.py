@@ -46,6 +46,10 @@ def test_a_script_is_named_by_its_file_alone() -> None:
         "authorization",
         "extra_headers",
         "azure_ad_token_provider",
+        "accessToken",
+        "clientSecret",
+        "key2",
+        "pwd",
     ],
 )
 def test_an_argument_that_looks_like_a_key_is_refused_with_a_word_on_environment_variables(name: str) -> None:
@@ -61,6 +65,9 @@ def test_a_value_that_looks_like_a_key_is_refused_wherever_it_stands(
     monkeypatch.setenv("SOME_API_KEY", "the-value-of-a-variable")
     for attempt in (
         lambda: LmChoice.parse("openai/gpt", arguments=[f"user={value}"]),
+        lambda: LmChoice.parse("openai/gpt", arguments=[f'stop=["a", "{value}"]']),
+        lambda: LmChoice.parse("openai/gpt", arguments=[value]),
+        lambda: LmChoice.parse("openai/gpt", arguments=[f"{value}=1"]),
         lambda: LmChoice(model=value),
         lambda: LmChoice(model="openai/gpt", api_base=f"http://host/v1?x={value}"),
     ):
@@ -75,7 +82,21 @@ def test_parameters_with_a_word_of_a_key_inside_are_none(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "host/v1", "ftp://host", "http://", "http://user:pw@host/v1", "http://host?api_key=x", "http://a b"]
+    "address",
+    [
+        "",
+        "host/v1",
+        "ftp://host",
+        "http://",
+        "http://user:pw@host/v1",
+        "http://@host",
+        "http://host?api_key=x",
+        "http://host?api_key=",
+        "http://host?a=1;accessToken=x",
+        "http://host/v1#key=x",
+        "http://host/v1;key=x",
+        "http://a b",
+    ],
 )
 def test_an_address_that_is_none_or_holds_a_key_is_refused(address: str) -> None:
     with pytest.raises(BadInput, match="address"):
@@ -91,7 +112,18 @@ def test_arguments_that_are_ours_to_set_are_refused_with_the_reason(argument: st
 
 
 @pytest.mark.parametrize(
-    "argument", ["temperature", "a b=1", "x={}", "x=null", "timeout=0", "timeout=true", "timeout=long"]
+    "argument",
+    [
+        "temperature",
+        "a b=1",
+        "x={}",
+        "x=null",
+        "timeout=0",
+        "timeout=true",
+        "timeout=long",
+        "timeout=1e999",
+        "timeout=1e12",
+    ],
 )
 def test_arguments_that_can_be_none_are_refused(argument: str) -> None:
     with pytest.raises(BadInput):

@@ -84,9 +84,16 @@ def test_which_values_of_an_environment_are_secrets() -> None:
         "MAX_TOKENS": "100000-000",
         "PATH": "/bin:/usr/bin",
         "COUNT_KEY": "12345678",
+        "PGPASSWORD": "of-the-database",
+        "OPENAI_API_KEY2": "the-second-one",
+        "authToken": "in-camel-case",
+        "BINARY_KEY": "no-\udcff-utf-8",
     }
-    assert secrets(environment) == ("correct horse battery", "not-needed-here", "a/b+c=d", "sk-test")
-    assert not any(map(names_a_key, ("MAX_TOKENS", "PATH", "KEYBOARD", "top_k", "MONKEY", "AUTHOR")))
+    assert secrets(environment) == (
+        *("correct horse battery", "not-needed-here", "of-the-database", "the-second-one", "in-camel-case"),
+        *("a/b+c=d", "sk-test"),
+    )
+    assert not any(map(names_a_key, ("MAX_TOKENS", "maxTokens", "PATH", "KEYBOARD", "top_k", "MONKEY", "AUTHOR")))
 
 
 @given(st.lists(st.text(min_size=6), min_size=1, max_size=3), st.text(), st.text())
@@ -97,6 +104,10 @@ def test_a_scrubbed_text_holds_no_secret_neither_plain_nor_as_json(values: list[
             continue
         assert value not in scrub(value, hidden)
         assert encode_json(value)[1:-1].decode() not in scrub(encode_json(before + value + after).decode(), [value])
+
+
+def test_a_secret_is_found_as_an_address_writes_it() -> None:
+    assert scrub("at /v1?q=a%2Fb%2Bc%3Dd, or a/b%2Bc%3Dd", ["a/b+c=d"]) == f"at /v1?q={SCRUBBED}, or {SCRUBBED}"
 
 
 def test_a_placeholder_in_the_environment_leaves_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

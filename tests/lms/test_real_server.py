@@ -202,3 +202,28 @@ def test_a_key_is_nowhere_in_the_bank_even_where_the_server_says_it_aloud(
     assert b"is it [key]?" in written
     for form in (key, other, other.replace("\\", "\\\\").replace('"', '\\"'), key[3:]):
         assert form.encode() not in written
+
+
+@pytest.mark.parametrize("before", [5, 10, 20])
+def test_of_a_key_at_the_end_of_a_long_error_no_part_is_left(tmp_path: Path, before: int) -> None:
+    """The error was cut first, and scrubbed then: the first half of the key stayed."""
+    key = "sk-of-a-test-0123456789"
+    said = "x" * (limits.ENDPOINT_MESSAGE_CHARS - before) + key
+    with openai_server([says.unauthorized(said)]) as server, models(tmp_path, stub(server)) as (bank, lms):
+        with pytest.raises(LmFailed) as caught:
+            ask(lms)
+        (event,) = called(bank)
+    assert "sk-" not in str(event.error) + str(caught.value)
+
+
+def test_a_provider_is_not_followed_elsewhere(tmp_path: Path) -> None:
+    """The key would go to whoever the first server names."""
+    with openai_server(lambda body: "never asked") as elsewhere:
+        moved = says.error("307 Temporary Redirect", "over there", None, f"Location: {elsewhere.url}/chat/completions")
+        with (
+            openai_server([moved]) as server,
+            models(tmp_path, stub(server)) as (_, lms),
+            pytest.raises(LmFailed),
+        ):
+            ask(lms)
+        assert not elsewhere.requests
