@@ -16,7 +16,7 @@ from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled
 from rbank_es.events.base import Settings
 from rbank_es.events.run import Role
-from rbank_es.lms.failures import TurnedAway, failed, for_dspy, wait_s
+from rbank_es.lms.failures import UNREADABLE, TurnedAway, failed, for_dspy, wait_s
 from rbank_es.lms.ledger import Ledger
 from rbank_es.lms.model import Answer, Model, Question, Try
 from rbank_es.lms.serialising import (
@@ -145,22 +145,27 @@ class RecordingEngine:
         return msgspec.structs.replace(blank, duration_s=max(0.0, round(self._clock() - began, 6)))
 
     def _answered(self, blank: LmCalled, answer: Answer) -> _Outcome:
-        text = self._ledger.scrubbed(canonical(response_data(answer.response)))
-        if len(text) > limits.LM_RESPONSE_CHARS:
-            most = limits.LM_RESPONSE_CHARS
-            too_long = failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
-            return self._failed(blank, too_long)
         usage = answer.response.usage
-        event = msgspec.structs.replace(
+        paid = msgspec.structs.replace(
             blank,
             tokens_in=_count(usage.input_tokens),
             tokens_out=_count(usage.output_tokens),
             tokens_cached=_count(usage.cache_read_tokens),
             cost_usd=_cost(answer.cost_usd),
-            response=text,
         )
-        data = msgspec.json.decode(text)
-        response = response_of(data)
+        try:
+            text = self._ledger.scrubbed(canonical(response_data(answer.response)))
+            if len(text) > limits.LM_RESPONSE_CHARS:
+                most = limits.LM_RESPONSE_CHARS
+                raise failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
+            data = msgspec.json.decode(text)
+            response = response_of(data)
+        except LmFailed as failure:
+            return self._failed(paid, failure)
+        except UNREADABLE as error:
+            message = f"the answer is of no form that can be kept ({type(error).__name__}: {error})"
+            return self._failed(paid, failed("bad_response", message))
+        event = msgspec.structs.replace(paid, response=text)
         if not answer_text(data).strip() and not response.tool_calls:
             return self._failed(event, failed("bad_response", f"the answer is empty ({response.finish_reason})"))
         return _Outcome(event, response)

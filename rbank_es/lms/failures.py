@@ -37,7 +37,7 @@ FATAL = frozenset({"script_mismatch", "replay_miss", "not_recorded"})
 STOPPING = frozenset({"unknown_model", "missing_key", "wrong_key", "no_credit", "unreachable", "unexpected"})
 """Failures of a model that the next call would end with too, whoever makes it."""
 
-_UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
+UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 """What dspy's clients raise over an answer that is JSON, and not at all what it should be."""
 
 
@@ -82,7 +82,7 @@ def raised_by_engine(error: Exception, key_variable: str) -> LmFailed | TurnedAw
     for kind, code, words in _kinds():
         if isinstance(error, kind):
             return failed(code, f"{words}{_status(error)}{said}")
-    if isinstance(error, _UNREADABLE):
+    if isinstance(error, UNREADABLE):
         return failed("bad_response", f"the answer is of no known form ({type(error).__name__}{said})")
     return failed("unexpected", f"the call failed ({type(error).__name__}){said}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -60,13 +61,20 @@ def address_of(choice: LmChoice) -> str | None:
 
 
 def _missing_for_litellm(choice: LmChoice) -> list[str]:
-    import litellm
-
+    litellm = load_litellm()
     try:
         litellm.get_llm_provider(choice.model)
     except Exception:
         raise failed("unknown_model", f"no provider is known for the model {choice.model!r}") from None
     return list(litellm.validate_environment(choice.model)["missing_keys"])
+
+
+def load_litellm() -> Any:
+    """The module litellm, told to print nothing: standard output is for what was asked."""
+    import litellm
+
+    litellm.suppress_debug_info = True
+    return litellm
 
 
 def _on_this_machine(address: str | None) -> bool:
@@ -84,6 +92,7 @@ def client_of(choice: LmChoice, route: Resolution | None) -> Any:
 
     address = address_of(choice)
     if route is None:
+        load_litellm()
         given = {
             name: choice.arguments[name]
             for name in ("api_version", "organization", "project")
@@ -101,13 +110,14 @@ def client_of(choice: LmChoice, route: Resolution | None) -> Any:
 
 
 class BoundedTransport:
-    """Connections of dspy's client that give no more than `LM_RESPONSE_BYTES` of an answer."""
+    """Connections of dspy's client that give no more than `LM_RESPONSE_BYTES` of an answer, and not for ever."""
 
     def __init__(self, timeout_s: float) -> None:
-        """Connections on which each byte may take `timeout_s`."""
+        """Connections on which an answer may take `timeout_s`."""
         # The client's own connections have no public name, and no limit of their own.
         from dspy._vendor.lm15.transports import StdlibTransport
 
+        self._timeout_s = timeout_s
         self._inner = StdlibTransport(
             connect_timeout=min(limits.LM_CONNECT_S, timeout_s),
             read_timeout=timeout_s,
@@ -117,7 +127,7 @@ class BoundedTransport:
 
     def stream(self, request: Any) -> BoundedResponse:
         """Send a request; what comes back is read while it comes."""
-        return BoundedResponse(self._inner.stream(request))
+        return BoundedResponse(self._inner.stream(request), time.monotonic() + self._timeout_s)
 
     def close(self) -> None:
         """Close the connections."""
@@ -125,10 +135,11 @@ class BoundedTransport:
 
 
 class BoundedResponse:
-    """An answer that breaks off at the limit."""
+    """An answer that breaks off at the limit of its size, or of its time."""
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
+    def __init__(self, inner: Any, deadline_s: float) -> None:
+        """`deadline_s` is when it breaks off, by the monotonic clock."""
+        self._inner, self._deadline_s = inner, deadline_s
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -146,8 +157,11 @@ class BoundedResponse:
             if left < 0:
                 most = limits.LM_RESPONSE_BYTES
                 raise failed("response_too_long", f"the answer has more than {most:,} bytes")
+            if time.monotonic() > self._deadline_s:
+                # Nobody waits for it any more; the thread that reads it must not read for ever.
+                raise failed("timeout", "the answer didn't end in time")
             yield piece
 
     def read(self) -> bytes:
-        """All of it. Raises `LmFailed('response_too_long')`."""
+        """All of it. Raises `LmFailed` (response_too_long, timeout)."""
         return b"".join(self)

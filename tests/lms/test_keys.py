@@ -61,6 +61,13 @@ def test_providers_that_only_litellm_knows_name_their_variable_and_others_are_un
         assert unknown.value.code == "unknown_model"
 
 
+def test_a_provider_that_nobody_knows_is_told_of_in_our_words_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    """litellm wrote an advertisement to standard output, before the JSON that programs read."""
+    with pytest.raises(LmFailed):
+        check_choices({"agent": LmChoice(model="nobody/knows-this")})
+    assert capfd.readouterr() == ("", "")
+
+
 def test_local_servers_that_need_no_key_need_none() -> None:
     check_choices({"agent": LmChoice(model="ollama_chat/llama3"), "sub": LmChoice(model="hosted_vllm/x")})
 

@@ -1,5 +1,6 @@
 """Models over HTTP: a server on the loopback that answers, and one that does all that servers were seen to do."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -143,6 +144,49 @@ def test_a_server_that_never_ends_is_left_at_the_time_limit(tmp_path: Path, beha
         assert len(server.requests) == 1, "what took too long is not tried again"
         assert [event.error_code for event in called(bank)] == ["timeout"]
     assert caught.value.code == "timeout"
+
+
+def test_nobody_reads_on_from_a_server_that_was_left(tmp_path: Path) -> None:
+    """Each such call left a thread behind, which read on for hours."""
+    with openai_server([says.dripping()] * 3) as server, models(tmp_path, stub(server, timeout=0.2)) as (_, lms):
+        for _ in range(3):
+            with pytest.raises(LmFailed):
+                ask(lms)
+        ended = time.monotonic() + 10
+        while reading() and time.monotonic() < ended:
+            time.sleep(0.02)
+        assert reading() == 0
+
+
+def reading() -> int:
+    """Threads in which an answer is waited for."""
+    return sum(thread.name == "model call" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("depth", [100, 400, 900, 2_000, 50_000])
+def test_an_answer_that_is_nested_deeply_is_an_answer_or_a_bad_one(tmp_path: Path, depth: int) -> None:
+    """Some were called a defect of this program."""
+    arguments = '{"a": ' + "[" * depth + "]" * depth + "}"
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}}
+    body = says.completion(None, choices=[choice])
+    with openai_server([says.says(body, says.JSON)]) as server, models(tmp_path, stub(server)) as (bank, lms):
+        try:
+            assert ask(lms)
+        except LmFailed as failure:
+            assert failure.code == "bad_response"
+        (event,) = called(bank)
+    assert event.error_code in (None, "bad_response") and event.tokens_in in (None, 10)
+
+
+def test_an_answer_that_is_too_long_has_cost_its_tokens_all_the_same(tmp_path: Path) -> None:
+    long = says.very_long(limits.LM_RESPONSE_CHARS + 1)
+    with openai_server([long]) as server, models(tmp_path, stub(server)) as (bank, lms):
+        with pytest.raises(LmFailed):
+            ask(lms)
+        (event,) = called(bank)
+    assert (event.error_code, event.tokens_in, event.tokens_out) == ("response_too_long", 10, 1)
+    assert event.response is None
 
 
 def test_a_server_that_isnt_there_is_tried_again(tmp_path: Path) -> None:
