@@ -1,15 +1,20 @@
 """The README: every command and every program in it runs, and the session shows what is really printed."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from rbank_es.lms.scripting import rendered
 from tests.cli_runner import CACHE
+from tests.executors.sandboxes import require_dspy, runtime
+from tests.lms.openai_server import openai_server
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -26,18 +31,76 @@ TRAJECTORY = (
     '{"timestamp": "2026-01-31T12:00:09", "event_type": "run_complete", "data": {"converged": true}}\n'
 )
 MODEL = """\
-@prefix : <https://lamps.example/ns#> .
-:Lamp a <http://www.w3.org/2002/07/owl#Class> .
+@prefix lamp: <https://lamps.example/ns#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+lamp:Lamp a owl:Class ; rdfs:label "lamp" .
+lamp:DeskLamp a owl:Class ; rdfs:subClassOf lamp:Lamp ; rdfs:label "desk lamp" .
+lamp:StreetLamp a owl:Class ; rdfs:subClassOf lamp:Lamp ; rdfs:label "street lamp" .
+lamp:isLit a owl:DatatypeProperty ; rdfs:domain lamp:Lamp ; rdfs:label "is lit" .
+lamp:desk1 a lamp:DeskLamp ; lamp:isLit true .
+lamp:street1 a lamp:StreetLamp ; lamp:isLit true .
+lamp:street2 a lamp:StreetLamp ; lamp:isLit false .
 """
 LAMPS = "<https://lamps.example/1> a <https://lamps.example/ns#Lamp> .\n"
 KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+RUN = re.compile(r"\b(lit|all|guide-model)-[0-9a-f]{8}-1\b")
+HEAD = re.compile(r"(?<=:)[0-9a-f]{64}\b")
+SERVER = "http://localhost:8000/v1"
+
+# ---------------------------------------------------------------- what the server that stands in for a model answers
 
 
-def run(command: str, cwd: Path) -> str:
+def coded(reasoning: str, code: str) -> str:
+    return rendered({"reasoning": reasoning, "code": f"```python\n{code}\n```"})
+
+
+def asking(reasoning: str, query: str, answer: str) -> str:
+    return coded(
+        reasoning,
+        f"query = {query!r}\nfound = sparql_query(query)\nrows = sparql_slice(found)['rows']\n"
+        f"SUBMIT(answer={answer}, sparql=query, evidence={{'keys': [found['key']]}})",
+    )
+
+
+LESSON = {
+    "title": "Follow subclasses when you ask for all of a kind",
+    "description": "When a class is general, such as lamp, its instances may be typed with subclasses only.",
+    "content": "Write ?x a/rdfs:subClassOf* Class. An empty result for the class alone is no answer.",
+}
+GUIDE = """\
+## Summary
+Lamps, lit or not, each typed with a subclass of lamp:Lamp.
+
+## Pitfalls
+Nothing is typed lamp:Lamp itself."""
+ANSWERS = [
+    asking(
+        "I ask for lamps that are lit.",
+        "SELECT ?lamp WHERE { ?lamp a lamp:Lamp ; lamp:isLit true }",
+        "'No lamp is lit.'",
+    ),
+    rendered({"memory_items": [LESSON], "why_none": ""}),
+    asking(
+        "A guardrail says to follow subclasses.",
+        "SELECT (COUNT(DISTINCT ?lamp) AS ?n) WHERE { ?lamp a/rdfs:subClassOf* lamp:Lamp }",
+        "f\"There are {rows[0]['n']} lamps.\"",
+    ),
+    rendered({"success": True, "reason": "All lamps are counted, of every subclass."}),
+    rendered({"memory_items": [], "why_none": "The guardrail was known."}),
+    coded("Look first.", "print(g_classes()['classes'])"),
+    coded("Write it.", f"SUBMIT(answer={GUIDE!r}, sparql='', evidence={{}})"),
+]
+
+# ---------------------------------------------------------------- running what it says
+
+
+def run(command: str, cwd: Path, more: Mapping[str, str] | None = None) -> str:
     """What a command prints, run in a shell where `rbank-es` is the one under test."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "COLUMNS": "160", "PYTHONPATH": str(ROOT), "RBANK_CACHE": str(CACHE)}
     env.pop("RBANK_HOME", None)
+    env |= more or {}
     done = subprocess.run(command, shell=True, cwd=cwd, env=env, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout
@@ -66,10 +129,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_it_shows_what_it_promises_in_order():
-    """First the two commands, then a session, then commands for one's own bank, then a program."""
+    """First the two commands, then a session, then commands for one's own model and bank, then a program."""
     assert [command.split()[:2] for command, _ in transcripts(CONSOLE[0])] == [["make", "demo"], ["make", "test"]]
-    assert len(CONSOLE) == 6 and len(PYTHON) == 1
-    titles = ("## A session", "## What an agent gets", "docs/dashboard.png", "## Your own bank", "## Map of the code")
+    assert len(CONSOLE) == 7 and len(PYTHON) == 1
+    own = ("## Your own model and ontology", "## Your own bank")
+    titles = ("## A session", "## What an agent gets", "docs/dashboard.png", *own, "## Map of the code")
     assert sorted(titles, key=README.index) == list(titles)
 
 
@@ -97,9 +161,50 @@ def test_the_commands_for_ones_own_ontology_run(folder: Path):
     assert "sparql_query(" in (folder / "manual.txt").read_text()
 
 
+def masked(text: str) -> list[str]:
+    """Lines without what is another each time: the digests in the ids of runs and of heads."""
+    return lines_of(HEAD.sub("HEAD", RUN.sub(r"\1-KEY", text)))
+
+
+def check_ones_own_model(folder: Path, more: Mapping[str, str], options: str) -> None:
+    """Run the commands of the section one after the other, against a server; `options` are for those that ask it."""
+    (folder / "model.ttl").write_text(MODEL)
+    known: dict[str, str] = {}
+    with openai_server(ANSWERS) as server:
+        for command, shown in transcripts(CONSOLE[5]):
+            if command == "cat tasks.json":
+                (folder / "tasks.json").write_text(shown)
+            asked = command.replace(SERVER, server.url) + (options if SERVER in command else "")
+            for name, id in known.items():
+                asked = re.sub(rf"\b{name}-[0-9a-f]{{8}}-1\b", id, asked)
+            printed = run(asked, folder, more)
+            known.update((found[1], found[0]) for found in RUN.finditer(printed))
+            assert masked(printed) == masked(shown), f"{command}\n{printed}"
+        assert len(server.requests) == len(ANSWERS)
+        assert LESSON["title"] in json.dumps(server.requests[2]), "what the first task taught reached the second"
+        assert {headers["authorization"] for headers in server.headers} == {f"Bearer {more['OPENAI_API_KEY']}"}
+
+
+KEYED = {"OPENAI_API_KEY": "sk-of-a-test-0123456789abcdef"}
+
+
+def test_the_commands_for_ones_own_model_print_what_is_shown(folder: Path):
+    """One command for one's own model and ontology, over HTTP; then the others. Code runs here, for it is quick."""
+    require_dspy()
+    check_ones_own_model(folder, KEYED, " --unsafe-local")
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
+def test_the_commands_for_ones_own_model_print_what_is_shown_in_the_sandbox(folder: Path):
+    """The same commands, to the letter but for the server's address, in the real sandbox."""
+    require_dspy()
+    check_ones_own_model(folder, KEYED | {"RBANK_CACHE": str(runtime().cache.parent)}, "")
+
+
 def test_the_commands_for_ones_own_bank_run(folder: Path):
     """Import, append, search, log, show, verify and dashboard work as written, on files of the forms named."""
-    for command, _ in transcripts(CONSOLE[5]):
+    for command, _ in transcripts(CONSOLE[6]):
         run(command, folder)
     assert (folder / "mybank.html").stat().st_size > 100_000
 
