@@ -30,7 +30,7 @@ from rbank_es.extraction.attempts import Attempt, Judgment
 from rbank_es.extraction.items import Usable, one_line, usable
 from rbank_es.extraction.trajectory import clip, format_trajectory
 from rbank_es.items import Item, Source
-from rbank_es.policies import SuccessFailure
+from rbank_es.policies import SuccessFailure, find_similar
 
 if TYPE_CHECKING:
     from rbank_es.lms.lms import Lms
@@ -209,7 +209,9 @@ def extract_from_rollouts(
     """What is learnt of rollouts of one task, by the policy's `extract_from`. Arguments and errors as of `extract`.
 
     `best`: of the attempt at that index alone. `contrastive`: what sets successes apart from failures, where there are
-    both, then what successes share, where there are two; of the best alone, where there is neither.
+    both, then what successes share, where there are two; of the best alone, where there is neither. What they share is
+    often what the failures lacked: of items that nearly repeat one another, as `find_similar` has it whatever their
+    source, the first is kept.
     """
     rule = policy or SuccessFailure()
     common: dict[str, Any] = {"domain": domain, "tags": tags}
@@ -222,8 +224,34 @@ def extract_from_rollouts(
         if won > 1:
             made.append(extract_common_patterns(results, task, judgments, lms, rule, **common))
         if made:
-            return tuple(made)
+            return _without_repeats(made)
     return (extract(results[best], task, judgments[best], lms, rule, **common),)
+
+
+def _without_repeats(extractions: Iterable[Extraction]) -> tuple[Extraction, ...]:
+    """The same, without items that say what one of an earlier extraction said: the runs are the same, and count once.
+
+    Consolidation would take both, for it compares items of one source alone.
+    """
+    made: list[Extraction] = []
+    for each in extractions:
+        before = [item for other in made for item in other.items]
+        kept = tuple(item for item in each.items if not _is_said(item, before))
+        made.append(each if len(kept) == len(each.items) else _shortened(each, kept))
+    return tuple(made)
+
+
+def _is_said(item: Item, before: Iterable[Item]) -> bool:
+    alike = (msgspec.structs.replace(old, src=item.src) for old in before)
+    return find_similar(item, alike) is not None
+
+
+def _shortened(extraction: Extraction, kept: tuple[Item, ...]) -> Extraction:
+    flaws = ["repeated"] * (len(extraction.items) - len(kept))
+    words = ", ".join(filter(None, (extraction.reason.removeprefix("left_out: "), *flaws)))
+    if kept:
+        return extraction.holding(kept, extraction.kind, words, extraction.tries)
+    return extraction.without("no_usable_item", words, extraction.tries)
 
 
 # ---------------------------------------------------------------- what they share

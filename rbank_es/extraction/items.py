@@ -161,8 +161,9 @@ def _item(entry: Any, src: Source, domain: str | None, tags: tuple[str, ...]) ->
 
 
 def _given(entry: Mapping[Any, Any], name: str) -> str:
-    """What an entry says under one of the names; of a list of texts, its lines."""
-    value = next((entry[key] for key in NAMES[name] if entry.get(key)), "")
+    """What an entry says under one of the names, in capitals or not; of a list of texts, its lines."""
+    lowered = {str(key).strip().lower(): value for key, value in entry.items() if value}
+    value = next((lowered[key] for key in NAMES[name] if key in lowered), "")
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return "\n".join(value)
     return value if isinstance(value, str) else ""
@@ -202,11 +203,12 @@ def unfenced(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    spaced = text.replace("\t", " ").replace("\n", " ").replace("\r", " ")
+    # What looks the same must be the same, or no two items would be found alike: letters and their marks are composed.
+    spaced = unicodedata.normalize("NFC", text).replace("\t", " ").replace("\n", " ").replace("\r", " ")
     if spaced.isprintable():
         return spaced
     kept = (" " if char.isspace() else char for char in spaced if _is_visible(char))
-    return "".join(kept)
+    return unicodedata.normalize("NFC", "".join(kept))
 
 
 def _is_visible(char: str) -> bool:

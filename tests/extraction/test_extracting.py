@@ -19,6 +19,7 @@ from rbank_es.extraction import (
     Extraction,
     Judgment,
     Step,
+    consolidate,
     contrastive_extract,
     extract,
     extract_common_patterns,
@@ -280,6 +281,34 @@ def test_the_policy_says_what_is_learnt_of_rollouts(
         made = extract_from_rollouts(tried, TASK, verdicts, 0, lms, policy, domain="lights")
     assert [each.kind for each in made] == kinds
     assert {item.domain for each in made for item in each.items} <= {"lights"}
+
+
+NEAR = entry("Count with DISTINCT!", "Joins repeat rows, so count distinct things.")
+OTHER = entry("Look at the classes first", "g_classes tells what there is.")
+
+
+@pytest.mark.parametrize(
+    ("second", "kept", "reason"),
+    [
+        ([NEAR, OTHER], ["Look at the classes first"], "left_out: repeated"),
+        ([entry(), 3, OTHER], ["Look at the classes first"], "left_out: not_an_object, repeated"),
+        ([NEAR], [], "no_usable_item: repeated"),
+        ([OTHER], ["Look at the classes first"], ""),
+    ],
+)
+def test_what_a_contrast_taught_is_not_a_pattern_as_well(
+    tmp_path: Path, second: list[Any], kept: list[str], reason: str
+) -> None:
+    """The same rollouts say it twice: it is one item, and the extraction says what it left out."""
+    tried = [attempt(f"r{n}") for n in range(3)]
+    policy = SuccessFailure(extract_from="contrastive")
+    with extractor(tmp_path, answer([entry()]), answer(second)) as (bank, lms, _):
+        contrast, pattern = extract_from_rollouts(tried, TASK, [WON, LOST, WON], 0, lms, policy)
+        made = consolidate(bank, [contrast, pattern])
+    assert titles(contrast.items) == ["Count with DISTINCT"]
+    assert (titles(pattern.items), pattern.reason) == (kept, reason)
+    assert (pattern.kind, pattern.runs, pattern.tries) == ("pattern", ("r0", "r2"), 1)
+    assert len(made.added) == 1 + len(kept)
 
 
 # ---------------------------------------------------------------- the record

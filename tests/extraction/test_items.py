@@ -117,6 +117,8 @@ def test_what_was_learnt_of_successes_says_what_to_do(source: Any, polarity: str
         ("zero\u200bwidth \x07bell\ud800", "zerowidth bell"),
         ("```\nfenced\n```", "fenced"),
         ("कर्\u200dम", "कर्\u200dम"),
+        ("Cafe\u0301s", "Caf\u00e9s"),
+        ("cafe\u0007\u0301", "caf\u00e9"),
     ],
 )
 def test_a_title_is_one_clean_line(given: str, title: str) -> None:
@@ -136,6 +138,17 @@ def test_what_is_too_long_is_cut_at_a_sentence_else_between_words() -> None:
     assert len(item.content) <= limits.ITEM_CONTENT_CHARS and item.content.endswith("words.")
     assert shortened("x" * 30, 10) == "x" * 9 + "…"
     assert shortened("1234567.", 8) == "1234567."
+
+
+def test_what_looks_the_same_is_the_same() -> None:
+    """Marks that stand behind their letters are composed, so that neither dedup nor the id takes it for another."""
+    made = usable([entry("Caf\u00e9s", "Z\u00fcrich"), entry("Cafe\u0301s", "Zu\u0308rich")], "success")
+    assert ([item.content for item in made.items], made.flaws) == (["Z\u00fcrich"], ("repeated",))
+
+
+def test_names_of_fields_may_be_in_capitals() -> None:
+    (item,) = usable([{"Title": "T", " CONTENT ": "c", "Description": "d", "title": None}], "success").items
+    assert (item.title, item.desc, item.content) == ("T", "d", "c")
 
 
 def test_a_description_may_be_missing_and_lists_of_lines_are_joined() -> None:
