@@ -13,6 +13,7 @@ INSTALL := $(BIN)/python -m pip -qq --disable-pip-version-check install --config
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 .PHONY: help demo test lint types bench build clean
 
 help: ## list the targets
@@ -23,7 +24,7 @@ demo: $(VENV)/.warmed ## watch an agent learn, in a real sandbox with a script f
 	@echo "==> Running the demo"
 	@$(BIN)/rbank-es demo $(DEMO_ARGS)
 
-test: $(VENV)/.installed-dev ## run the tests (PYTEST_ARGS='-m slow' for the slow ones)
+test: $(VENV)/.installed-dev $(VENV)/.warmed ## run the tests (PYTEST_ARGS='-m slow' for the slow ones)
 	@echo "==> Running the tests"
 	@$(BIN)/pytest -q $(WORKERS) $(PYTEST_ARGS)
 
@@ -65,7 +66,8 @@ $(VENV)/.installed-demo: pyproject.toml | $(BIN)/pip
 	@$(INSTALL) '.[agent,dashboard]'
 	@touch $@
 
-# Without a network this fails; the demo then shows a recorded bank and says why, and the next one tries again.
+# Without a network this fails; the demo then shows a recorded bank and says why, tests of the sandbox fail and say why,
+# and the next one tries again.
 $(VENV)/.warmed: $(VENV)/.installed-demo
 	@echo "==> Filling the sandbox's cache (13 MB the first time)"
 	@if said="$$($(BIN)/rbank-es doctor --warm 2>&1)"; then touch $@; else echo "$$said"; fi

@@ -23,6 +23,7 @@ from rbank_es.events import ContextBuilt, Event, MemoriesConsolidated, MemoriesE
 from rbank_es.events.codec import CLASSES, TYPES, facts_of, texts_of
 from rbank_es.items import Item
 from rbank_es.log import Erasing, FileLog, lines
+from tests.effort import examples
 
 ROOT = Path(__file__).resolve().parent.parent
 READER = ROOT / "tests" / "reader.js"
@@ -182,7 +183,7 @@ awkward = st.sampled_from(
 texts = st.lists(awkward | st.text(max_size=5), max_size=8).map("".join)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(texts, min_size=1, max_size=12),
     st.lists(st.tuples(texts, texts), max_size=4),

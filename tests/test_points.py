@@ -16,6 +16,7 @@ from rbank_es.log import FileLog
 from rbank_es.places import directory_of, split_point
 from rbank_es.points import resolve_point
 from rbank_es.testing import event_id, note
+from tests.effort import examples
 from tests.faults.disk import Quick
 
 SECOND = 1_000_000
@@ -154,7 +155,7 @@ def test_empty_log(tmp_path: Path) -> None:
             resolve_point(log, point)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(-5, 30), min_size=1, max_size=20), st.integers(-40, 400))
 def test_time_is_the_last_event_recorded_by_then(steps: list[int], asked: int) -> None:
     """For any clock, also one that goes backwards, a time means the last event recorded at or before it."""

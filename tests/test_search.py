@@ -17,6 +17,7 @@ from rbank_es.items import Item
 from rbank_es.policies.retrieval import RetrievalPolicy, match_expression
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
+from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.strategies import stamped
 
@@ -192,7 +193,7 @@ def test_a_query_without_words_finds_nothing(holding: Open, query: str) -> None:
     assert ids(holding([item("taxa"), item("🦉")]), query) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(query=st.text(st.characters(codec="utf-8"), max_size=60))
 @example("\ufffe NEAR(")
 @example("ǅ ß İ ﬁ ² ①")

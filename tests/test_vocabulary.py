@@ -33,6 +33,7 @@ from rbank_es.events.codec import (
 from rbank_es.events.upcast import UPCASTERS, Chains, Upcaster
 from rbank_es.log import lines as line_format
 from rbank_es.log.compose import as_read, prepare
+from tests.effort import examples
 
 each_type = pytest.mark.parametrize("cls", CLASSES, ids=type_of)
 SALT = "A" * line_format.SALT_CHARS
@@ -166,7 +167,7 @@ def events_of(cls: type[Event]) -> st.SearchStrategy[Event]:
 
 
 @each_type
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_every_event_can_be_written_and_read(cls: type[Event], data: st.DataObject) -> None:
     """Whatever values the types allow, the line reads as the event that was given, and keeps the order of a line."""

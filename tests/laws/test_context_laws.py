@@ -34,6 +34,7 @@ from rbank_es.ontology.schema import (
     Schema,
     TypedUse,
 )
+from tests.effort import examples
 
 NAMESPACES = ("https://example.org/ns#", "https://other.example/terms/", "urn:x:")
 NAMES = ("Room", "room", "Floor", "isPartOf", "hasPart", "feeds", "Zone_Air_Sensor", "x" * 90, "odd name", "a\n# b", "")
@@ -130,7 +131,7 @@ guides = st.lists(
 ).map("\n".join)
 budgets = st.integers(0, 120) | st.integers(0, 5_000)
 tasks = st.none() | st.sampled_from(["How many rooms does each floor have?", "ex:isPartOf", ""])
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 LINES = ("- ", "Prefixes: ", "For this task: ", "Classes", "Properties: ", "Labels: ", "Definitions: ", "Start: ")
 
@@ -210,7 +211,7 @@ def test_a_guide_keeps_its_budget_and_never_begins_a_heading(guide: str, budget:
         assert guide_summary(guide, budget + 500).text == packed.text
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas, curated, guides, st.fixed_dictionaries({name: budgets for name in ("base", *LAYERS)}), st.data())
 def test_a_whole_context_keeps_all_budgets_and_its_layers_know_nothing_of_each_other(
     schema: Schema, lines: list[CuratedLine], guide: str, sizes: dict[str, int], data: st.DataObject

@@ -19,6 +19,7 @@ from rbank_es.sparql.explaining import explain
 from rbank_es.sparql.guard import Checked, Surroundings, check
 from rbank_es.sparql.lexing import tokenise
 from rbank_es.sparql.profiles import profile_named
+from tests.effort import examples
 
 EX = "http://ex/"
 LOCAL = Surroundings(prefixes={"ex": EX}, graphs=frozenset({EX + "g"}))
@@ -34,9 +35,9 @@ CODES = {
 }
 
 
-def law(examples: int) -> settings:
+def law(count: int) -> settings:
     """So many examples, however long one takes."""
-    return settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    return settings(max_examples=examples(count), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # Pieces of queries, and what is often between, around and instead of them.

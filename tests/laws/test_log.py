@@ -23,10 +23,11 @@ from rbank_es.events.codec import TYPES, decode_event
 from rbank_es.items import Item
 from rbank_es.log import Erasing, FileLog, Head
 from rbank_es.testing import event_id, extraction, forms_of, note
+from tests.effort import examples
 from tests.faults.disk import Quick
 from tests.strategies import histories
 
-law = settings(max_examples=50, deadline=None)
+law = settings(max_examples=examples(50), deadline=None)
 QUICK = Quick()
 MOMENT = 1_800_000_000_000_000
 

@@ -19,6 +19,7 @@ from rbank_es.ontology.loading import load_ontology
 from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes, choose_prefixes, count_namespaces, namespace_of
 from rbank_es.ontology.terms import Literal, Term, Triple
 from rbank_es.ontology.vocabulary import Vocabulary
+from tests.effort import examples
 
 ZOO = "http://example.org/zoo#"
 NAMES = [f"{space}{name}" for space in (ZOO, "http://example.org/farm/") for name in ("A", "B", "C", "p", "q", "r")]
@@ -71,7 +72,7 @@ def encoded(found: list[Triple], declared: list[tuple[str, str]]) -> bytes:
 
 
 @given(graphs, declarations, st.randoms(use_true_random=False), st.permutations(BLANKS))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_schema_knows_neither_order_nor_labels_of_blank_nodes(
     found: list[Triple], declared: list[tuple[str, str]], order: random.Random, labels: list[str]
 ) -> None:
@@ -173,7 +174,7 @@ edits = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 4), st.binary(max
 
 
 @given(st.sampled_from(sorted(WHOLE)), edits, st.sampled_from([*SUFFIXES, ""]))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_damaged_files_load_or_are_refused_with_a_reason(
     form: str, changes: list[tuple[int, int, bytes]], suffix: str
 ) -> None:
@@ -196,7 +197,7 @@ def test_damaged_files_load_or_are_refused_with_a_reason(
 
 
 @given(st.binary(min_size=1, max_size=200), st.sampled_from([*SUFFIXES, ""]))
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_any_bytes_load_or_are_refused_with_a_reason(content: bytes, suffix: str) -> None:
     with TemporaryDirectory() as place:
         path = Path(place, "file" + suffix)

@@ -21,6 +21,7 @@ from rbank_es.projections import ALL
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from rbank_es.state import State, fold, usage, wins
+from tests.effort import examples
 from tests.fakes import FakeLog, dump, shown
 from tests.strategies import DOMAINS, WORDS, histories, stamped
 
@@ -29,7 +30,7 @@ memories = histories(
     min_size=8, max_size=30, chapters=("learned", "learned", "learned", "consolidated", "ended"), erased=True
 ).map(stamped)
 cuts = st.lists(st.integers(0, 80), max_size=4)
-law = settings(max_examples=40, deadline=None)
+law = settings(max_examples=examples(40), deadline=None)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from rbank_es.ontology.loading import Ontology, load_ontology
 from rbank_es.sparql.answers import Answer, Cell, Form
 from rbank_es.sparql.engine import Caps
 from rbank_es.sparql.source import Source, open_source
+from tests.effort import examples
 from tests.sparql.fault_server import GOOD, FaultServer, fault_server, says
 
 TURTLE = """
@@ -144,7 +145,7 @@ QUERIES = st.builds(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(query=QUERIES | st.text(max_size=60))
 def test_whatever_is_asked_either_it_is_refused_or_it_reaches_the_engine_as_it_was_checked(
     query: str, recorded: Source, recorder: Recorder

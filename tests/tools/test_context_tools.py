@@ -14,6 +14,7 @@ from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.encoding import size
 from rbank_es.tools.store import Store
 from rbank_es.tools.toolbox import Toolbox
+from tests.effort import examples
 from tests.tools.desks import bank_at, desk_for, toolbox_for
 
 TEXT = "".join(f"line {n}: the quick brown fox\n" for n in range(2_000))
@@ -120,7 +121,7 @@ def test_what_is_no_pattern_is_said_to_be_none(toolbox: Toolbox, handle: dict[st
     assert size(result) <= 1_000
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.text(max_size=9_000),
     start=st.integers(-5, 10_000),

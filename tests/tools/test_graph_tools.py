@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.sparql.source import Source
 from rbank_es.tools.desk import ToolPolicy
+from tests.effort import examples
 from tests.tools.desks import types
 from tests.tools.library import THINGS, Desktop
 from tests.tools.test_sparql_tools import endpoint_over
@@ -89,7 +90,7 @@ def test_a_search_that_finds_nothing_says_what_to_try(tools: Desktop) -> None:
     assert body["hint"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
 def test_any_text_can_be_searched_for(tools: Desktop, text: str) -> None:
     assert tools("g_search", text=text)["ok"] is True
@@ -162,7 +163,7 @@ SIMPLE = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text
 ANYTHING = st.one_of(SIMPLE, st.lists(SIMPLE, max_size=3), st.dictionaries(st.text(max_size=5), SIMPLE, max_size=3))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_a_tool_is_given_its_answer_is_bounded_data(tools: Desktop, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(tools.box.functions)))

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from rbank_es.tools.encoding import encode, handle_of
 from rbank_es.tools.store import Store
+from tests.effort import examples
 from tests.laws.test_encoding_laws import results
 from tests.tools.desks import bank_at, desk_for, toolbox_for
 from tests.tools.sandbox import sandbox
@@ -24,7 +25,7 @@ def collected() -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
 
     @settings(
-        max_examples=150,
+        max_examples=examples(150),
         derandomize=True,
         database=None,
         phases=[Phase.generate],

@@ -20,6 +20,7 @@ from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.schema_answers import tables_of
+from tests.effort import examples
 from tests.tools.desks import calls, types
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library
 
@@ -238,7 +239,7 @@ def test_what_can_be_no_name_never_reaches_a_query(tools: Desktop, resource: str
 REFUSALS = {"ambiguous_name", "bad_iri", "bad_query", "blank_node", "unknown_prefix", "unknown_resource"}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=40).flatmap(lambda text: st.sampled_from([text, f"lib:{text}", f"<{NAMESPACE}{text}>"])))
 def test_whatever_is_looked_at_is_answered_or_refused_within_the_cap(tools: Desktop, resource: str) -> None:
     answer = tools("sparql_peek", resource=resource)
