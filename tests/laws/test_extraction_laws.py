@@ -9,15 +9,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.consolidating import Decider, Latest
-from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.extraction import Extraction, Step, consolidate, extract, format_trajectory
+from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.extraction import (
+    Extraction,
+    Step,
+    consolidate,
+    contrastive_extract,
+    extract,
+    extract_common_patterns,
+    format_trajectory,
+)
 from rbank_es.extraction.items import read_answer, usable
 from rbank_es.extraction.trajectory import LEAST_CHARS, clip
 from rbank_es.items import Item, ItemText, make_id
@@ -27,6 +36,7 @@ from rbank_es.policies import Append, Dedup, find_similar
 from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
+from tests.effort import examples
 from tests.extraction.attempts import LOST, TASK, WON, Extractor, answer, attempt, entry
 from tests.faults.disk import Quick
 from tests.laws.test_consolidation import banks, batches, near_items
@@ -70,9 +80,8 @@ def assert_valid(item: Item, src: str) -> None:
     assert "\n" not in item.title + item.desc and "\n\n\n" not in item.content
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(mutations(), st.sampled_from(["success", "failure", "contrastive", "pattern"]))
-def test_a_thousand_answers_give_valid_items_or_none(text: str, src: Any) -> None:
+def test_an_answer_gives_valid_items_or_none(text: str, src: Any) -> None:
     """At most three, each different; an entry gives an item or a flaw."""
     reading = read_answer(text, "memory_items", "why_none")
     made = usable(reading.entries or [], src)
@@ -83,23 +92,47 @@ def test_a_thousand_answers_give_valid_items_or_none(text: str, src: Any) -> Non
         assert_valid(item, src)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(mutations(), min_size=1, max_size=4), st.booleans())
-def test_whatever_a_model_answers_is_recorded_and_nothing_bad_reaches_the_bank(texts: list[str], won: bool) -> None:
-    """A bounded number of calls, each an event; the extraction is an event with items or a reason; the log verifies."""
+@pytest.fixture
+def learning() -> Iterator[tuple[Bank, Latest]]:
+    """A bank that learns from one answer after the other, and its state; in the end, its log is sound and lawful."""
     with bank_of(Dedup()) as bank:
-        engine = Extractor(*(text.encode("utf-8", "replace").decode() or "?" for text in texts))
-        with Lms(bank, "r", {"agent": LmChoice(model="openai/x")}, model_for=lambda role, choice: engine) as lms:
-            made = extract(attempt(), TASK, WON if won else LOST, lms)
-        consolidate(bank, [made])
-        events = list(bank.events())
-        calls = [event for event in events if event.__struct_config__.tag == "lm_called"]
-        assert 1 <= len(calls) == max(made.tries, len(calls)) <= limits.EXTRACTION_TRIES
-        assert bool(made.items) or bool(made.reason)
-        assert active(bank.state()).keys() == {item.id for item in made.items}
-        for item in made.items:
-            assert_valid(item, made.kind)
+        yield bank, Latest(bank.log)
         bank.verify()
+        assert_lawful(bank, Dedup())
+
+
+@settings(max_examples=examples(1_000), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(mutations(), min_size=1, max_size=3), st.sampled_from(["success", "failure", "contrast", "pattern"]))
+def test_a_thousand_answers_are_recorded_and_nothing_bad_reaches_the_bank(
+    learning: tuple[Bank, Latest], texts: list[str], how: str
+) -> None:
+    """Whatever a model answers, nothing is raised: a bounded number of calls, each an event, and an extraction that has
+    items or a reason; active is what is valid.
+    """
+    bank, latest = learning
+    began, before = bank.position, active(latest.at(bank.position))
+    engine = Extractor(*(text.encode("utf-8", "replace").decode() or "?" for text in texts))
+    with Lms(bank, "r", {"agent": LmChoice(model="openai/x")}, model_for=lambda role, choice: engine) as lms:
+        made = drawn(how, lms)
+    consolidate(bank, [made], latest=latest)
+    *calls, extracted = [event for event in bank.events(after=began) if not isinstance(event, MemoriesConsolidated)]
+    assert all(isinstance(call, LmCalled) and call.role == "extractor" for call in calls)
+    assert 1 <= len(calls) == max(made.tries, len(calls)) <= limits.EXTRACTION_TRIES
+    assert isinstance(extracted, MemoriesExtracted) and len(extracted.heads) == len(made.items)
+    assert bool(made.items) or bool(made.reason)
+    born = active(latest.at(bank.position)).keys() - before.keys()
+    assert born <= {item.id for item in made.items}
+    for item in made.items:
+        assert_valid(item, made.kind)
+
+
+def drawn(how: str, lms: Lms) -> Extraction:
+    """What a model draws from one attempt, or from several."""
+    if how in ("success", "failure"):
+        return extract(attempt(), TASK, WON if how == "success" else LOST, lms)
+    if how == "contrast":
+        return contrastive_extract([attempt("a"), attempt("b")], TASK, [WON, LOST], lms)
+    return extract_common_patterns([attempt("a"), attempt("b")], TASK, [WON, WON], lms)
 
 
 # ---------------------------------------------------------------- trajectories
@@ -173,7 +206,7 @@ def words(text: object) -> ItemText:
     return text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(policies, histories)
 def test_what_a_bank_holds_follows_from_its_extractions(
     policy: Append | Dedup, history: list[list[list[Item]]]
@@ -187,7 +220,7 @@ def test_what_a_bank_holds_follows_from_its_extractions(
         assert_lawful(bank, policy)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(policies, histories)
 def test_extractions_twice_add_nothing_the_second_time(policy: Append | Dedup, history: list[list[list[Item]]]) -> None:
     """With ids of their own, nothing is even appended; without, every candidate is skipped and supports."""
@@ -207,7 +240,7 @@ def test_extractions_twice_add_nothing_the_second_time(policy: Append | Dedup, h
         assert bank.state().items.keys() == before.items.keys()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(policies, histories, histories, st.lists(st.booleans(), max_size=12))
 def test_two_writers_leave_what_one_after_the_other_would(
     policy: Append | Dedup, ours: list[list[list[Item]]], theirs: list[list[list[Item]]], faster: list[bool]
