@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
@@ -103,19 +103,35 @@ def test_replies_that_can_not_be_read_give_no_verdict_and_are_bounded(bank: Bank
     assert len(calls(bank)) == limits.JUDGE_TRIES == 3
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.text(max_size=60)
-    | st.builds(lambda at, junk: YES[:at] + junk + YES[at:], st.integers(0, len(YES)), st.text(max_size=8))
+PIECES = st.text(max_size=8) | st.sampled_from(
+    ["[" * 3_000, '{"a":' * 900, "\u2028", "[[ ## success ## ]]", "```", "NaN"]
 )
-def test_whatever_a_model_says_there_is_a_verdict_or_none(bank: Bank, reply: str) -> None:
-    with models(bank, Replies(reply)) as lms:
-        try:
-            verdict = judge_by_lm(RUN, lms)
-        except (JudgeFailed, LmFailed):
-            return
-    assert isinstance(verdict.success, bool) and verdict.reason
-    assert len(verdict.reason) <= limits.JUDGE_REASON_CHARS
+
+
+@pytest.mark.parametrize("examples", [60, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_whatever_a_model_says_there_is_a_verdict_or_none_and_every_call_is_recorded(bank: Bank, examples: int) -> None:
+    asked = 0
+
+    @settings(max_examples=examples, deadline=None, database=None)
+    @given(st.sampled_from([YES, NO, ""]), st.lists(st.tuples(st.floats(0, 1), PIECES), max_size=4), st.floats(0, 1))
+    def judged(reply: str, junk: list[tuple[float, str]], end: float) -> None:
+        nonlocal asked
+        for share, piece in junk:
+            at = round(share * len(reply))
+            reply = reply[:at] + piece + reply[at:]
+        engine = Replies(reply[: len(reply) - round(end * 10)])
+        with models(bank, engine) as lms:
+            try:
+                verdict = judge_by_lm(RUN, lms)
+                assert isinstance(verdict.success, bool) and verdict.reason
+                assert len(verdict.reason) <= limits.JUDGE_REASON_CHARS
+            except (JudgeFailed, LmFailed):
+                pass
+        asked += len(engine.requests)
+        assert 1 <= len(engine.requests) <= limits.JUDGE_TRIES
+
+    judged()
+    assert len(calls(bank)) == asked
 
 
 def test_a_model_that_does_not_answer_is_no_verdict(bank: Bank) -> None:
