@@ -16,6 +16,7 @@ from rbank_es.log import Erasing, FileLog, Head
 from rbank_es.testing import SECRET, event_id, forms_of, note, run
 from tests.faults.disk import Disk, calls_of, dying
 
+MORE_LUCK = ("some other", "yet other")
 GROUPS: list[list[Event]] = [
     [run("r", "a task", 1)],
     [note("one", 2), note(f"{SECRET}, briefly", 3), note("three", 4)],
@@ -108,7 +109,10 @@ def test_process_dies_at_every_call(tmp_path: Path) -> None:
         shutil.rmtree(life.place)
 
 
-@pytest.mark.parametrize("luck", ["only what was synced", "everything", "some", "some other", "yet other"])
+@pytest.mark.parametrize(
+    "luck",
+    ["only what was synced", "everything", "some", *(pytest.param(luck, marks=pytest.mark.slow) for luck in MORE_LUCK)],
+)
 def test_power_is_lost_at_every_call(tmp_path: Path, luck: str) -> None:
     """Whatever of the unsynced bytes and names survives, all that was acknowledged does, and the log goes on."""
     for number, life in lives(tmp_path):

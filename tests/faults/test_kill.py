@@ -23,6 +23,7 @@ from rbank_es.errors import LogBusy, LogUnavailable, PositionConflict
 from rbank_es.events import NoteLogged
 from rbank_es.log import Erasing, FileLog
 from rbank_es.testing import event_id, note
+from tests.effort import examples
 from tests.faults.disk import Disk
 
 FORK = multiprocessing.get_context("fork")
@@ -104,7 +105,9 @@ def check_nothing_lost(place: Path, side: Path) -> int:
     return len(acknowledged)
 
 
-@pytest.mark.parametrize("kills", [200, pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize(
+    "kills", [examples(200), pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
 def test_writers_are_killed(tmp_path: Path, kills: int) -> None:
     """SIGKILLs under four writers: no acknowledged group is lost, none is there in part, a reader never stumbles."""
     place, side = tmp_path / "bank", tmp_path / "acknowledged"

@@ -267,6 +267,9 @@ LITERALS = {
 }
 
 
+MORE_LITERALS = [name for name in LITERALS if name != "giant.ttl"]
+
+
 def spill(path: Path, size: int) -> None:
     """Write a file with one literal of that many bytes."""
     head, tail = LITERALS[path.name]
@@ -290,7 +293,7 @@ except BadOntology as error:
 """
 
 
-@pytest.mark.parametrize("name", LITERALS)
+@pytest.mark.parametrize("name", ["giant.ttl", *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_LITERALS)])
 def test_a_literal_of_200_mb_is_refused_within_bounded_memory(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     spill(path, GIANT_BYTES)

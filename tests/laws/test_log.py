@@ -148,7 +148,7 @@ def flips(data: bytes, chance: random.Random) -> Iterator[tuple[int, int]]:
     for offset, byte in enumerate(data):
         if byte == 10:
             yield from ((offset, bit) for bit in range(8))
-    for _ in range(250):
+    for _ in range(examples(250)):
         yield chance.randrange(len(data)), chance.randrange(8)
 
 
