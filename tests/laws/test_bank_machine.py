@@ -19,17 +19,29 @@ from rbank_es.bank import Bank
 from rbank_es.consolidating import Latest, append_decided, consolidation_policy
 from rbank_es.digests import state_digests
 from rbank_es.errors import BadInput, BadPolicy, NotInBank, PositionConflict
-from rbank_es.events import Erased, Event, JudgmentOverruled, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events import (
+    Erased,
+    Event,
+    JudgmentOverruled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRestored,
+    MemoriesRetracted,
+    PolicySet,
+)
 from rbank_es.items import Item
 from rbank_es.log import Head
-from rbank_es.policies import consolidate
+from rbank_es.policies import Append, Dedup, consolidate
+from rbank_es.policies.consolidation import NEAR_DUPLICATE
 from rbank_es.policies.retrieval import RetrievalPolicy
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.state import State, fold
+from rbank_es.state import RESOLVED, State, active, fold
 from rbank_es.testing import event_id
+from tests.effort import examples
 from tests.fakes import dump
 from tests.faults.disk import Quick
-from tests.laws.test_consolidation import batches
+from tests.laws.test_consolidation import batches, policies
 from tests.laws.test_projections import assert_equals_state
 from tests.strategies import ITEMS, RUNS, WORDS, histories
 
@@ -48,6 +60,8 @@ class BankMachine(RuleBasedStateMachine):
         self.place = self.folder / "bank"
         self.ids = iter(range(1, 10**6))
         self.texts_gone = False
+        self.decided: list[str] = []
+        self.ended: tuple[int, frozenset[str]] = (0, frozenset())
 
     def teardown(self) -> None:
         for bank in getattr(self, "banks", ()):
@@ -83,28 +97,83 @@ class BankMachine(RuleBasedStateMachine):
         renamed = {event.id: event_id(next(self.ids)) for event in history if event.id}
         self.tell(self.banks[which], [renaming(event, renamed) for event in history])
 
+    @rule(policy=policies)
+    def choose(self, policy: Append | Dedup) -> None:
+        """From here on, another policy decides."""
+        self.tell(self.bank, [PolicySet(policies=(policy.choice,))])
+
     @rule(batch=batches.filter(bool), which=st.integers(0, 1), kept=st.booleans())
     def learn(self, batch: list[Item], which: int, kept: bool) -> None:
-        """Candidates are decided about by the policy in force, and each finds its place; ended items stay ended."""
+        """Candidates are decided about by the policy in force, in their order, and each finds its place."""
         bank, before, position = self.banks[which], self.bank.state(), self.bank.position
-        extraction = MemoriesExtracted(
-            kind="manual", heads=tuple(item.head for item in batch), candidates=tuple(item.text for item in batch)
-        )
         try:
             policy = consolidation_policy(before)
         except BadPolicy:
             with suppress(BadPolicy):
-                append_decided(bank.log, [extraction])
+                append_decided(bank.log, [extraction_of(batch)])
             assert self.bank.position == position
             return
-        appended = append_decided(bank.log, [extraction], self.latest if kept else None)
-        self.told.append([event.id for event in appended.events])
-        decided = appended.events[-1]
-        assert isinstance(decided, MemoriesConsolidated) and decided.decisions == consolidate(policy, before, batch)
-        after = self.bank.state()
-        assert {id: after.items[id].state for id in before.items} == {id: it.state for id, it in before.items.items()}
+        decided, after = self.learnt(bank, batch, self.latest if kept else None), self.bank.state()
+        assert decided.decisions == consolidate(policy, before, batch) and decided.policy == policy.label
+        assert [(made.candidate, made.item) for made in decided.decisions] == [(n, it.id) for n, it in enumerate(batch)]
+        assert all(made.reason for made in decided.decisions)
         grown = sum(entry.support for entry in after.items.values()) - sum(e.support for e in before.items.values())
         assert grown == len(batch)
+        for made, item in zip(decided.decisions, batch, strict=True):
+            target = after.items[made.targets[0] if made.targets else made.item].item
+            if made.reason == NEAR_DUPLICATE:
+                assert (target.src, target.polarity) == (item.src, item.polarity)
+        if isinstance(policy, Append):
+            assert after.items.keys() == before.items.keys() | {item.id for item in batch}
+
+    @rule(batch=batches.filter(bool), which=st.integers(0, 1))
+    def learn_twice(self, batch: list[Item], which: int) -> None:
+        """What was just extracted adds nothing when it is extracted again, by whatever handle."""
+        try:
+            self.learnt(self.banks[which], batch)
+        except BadPolicy:
+            return
+        once = self.bank.state()
+        again = self.learnt(self.banks[1 - which], batch)
+        assert {made.action for made in again.decisions} == {"skip"}
+        assert self.bank.state().items.keys() == once.items.keys()
+
+    def learnt(self, bank: Bank, batch: list[Item], latest: Latest | None = None) -> MemoriesConsolidated:
+        appended = append_decided(bank.log, [extraction_of(batch)], latest)
+        self.told.append([event.id for event in appended.events])
+        decided = appended.events[-1]
+        assert isinstance(decided, MemoriesConsolidated) and decided.extraction == appended.events[0].id
+        self.decided.append(decided.id)
+        return decided
+
+    @precondition(lambda self: self.decided and not self.texts_gone)
+    @rule(share=shares)
+    def decide_again(self, share: float) -> None:
+        """The decisions that were recorded are those that the policy makes at the same point, whatever came since."""
+        wanted = self.decided[int(share * (len(self.decided) - 1))]
+        seq = self.bank.log.seq_of_id(wanted)
+        assert seq is not None
+        extracted, decided = self.bank.log.read(after=seq - 2, upto=seq, resolve=RESOLVED)
+        assert isinstance(extracted, MemoriesExtracted) and isinstance(decided, MemoriesConsolidated)
+        batch = [Item.join(*pair) for pair in zip(extracted.heads, extracted.candidates, strict=True)]  # type: ignore[arg-type]
+        before = self.bank.state(seq - 2)
+        assert consolidate(consolidation_policy(before), before, batch) == decided.decisions
+
+    @rule(share=shares, how=st.sampled_from(("retracted", "forgotten")))
+    def end_item(self, share: float, how: str) -> None:
+        """An active item ends."""
+        live = sorted(active(self.bank.state()))
+        if live:
+            ids = (live[int(share * (len(live) - 1))],)
+            end = MemoriesRetracted(ids=ids) if how == "retracted" else MemoriesForgotten(ids=ids, policy="bounded-1")
+            self.tell(self.bank, [end])
+
+    @rule(share=shares)
+    def restore_item(self, share: float) -> None:
+        """An ended item is active again, because somebody says so."""
+        ended = sorted(id for id, entry in self.bank.state().items.items() if entry.state != "active")
+        if ended:
+            self.tell(self.banks[1], [MemoriesRestored(ids=(ended[int(share * (len(ended) - 1))],))])
 
     @rule(run=st.sampled_from(RUNS), success=st.booleans())
     def overrule(self, run: str, success: bool) -> None:
@@ -149,7 +218,9 @@ class BankMachine(RuleBasedStateMachine):
             if start is not None:
                 end = data.index(b"\n", data.index(b'"seq":%d,"at"' % sum(map(len, self.told))))
                 path.write_bytes(data[: start + int(share * (end - start))])
-                self.told.pop()
+                lost = self.told.pop()
+                self.decided = [each for each in self.decided if each not in lost]
+                self.ended = (0, frozenset())
         with path.open("ab") as file:
             file.write(garbage.replace(b"\n", b"") if share < 0.5 else b"")
         self.reopen()
@@ -220,6 +291,7 @@ class BankMachine(RuleBasedStateMachine):
 
     def was_erased(self, recorded: bool) -> None:
         if recorded:
+            self.texts_gone = True
             self.told.append([self.bank.log.read(after=self.bank.position - 1).__next__().id])
             self.noted.append(self.bank.head())
 
@@ -257,6 +329,18 @@ class BankMachine(RuleBasedStateMachine):
         with self.bank.as_of() as view:
             assert_equals_state(view, self.whole_fold())
 
+    @invariant()
+    def what_ended_stays_ended_and_what_is_active_has_its_source(self) -> None:
+        """Unless it was restored by name. Each item is that of a candidate, in an extraction that the log has."""
+        state, (since, ended) = self.bank.state(), self.ended
+        restored: set[str] = set()
+        for event in self.bank.events(after=since, types={"memories_restored", "decision_undone"}):
+            restored |= {*getattr(event, "ids", ()), *getattr(event, "revives", ())}
+        assert active(state).keys() & ended <= restored
+        told = {event_id for group in self.told for event_id in group}
+        assert {entry.extraction for entry in state.items.values()} <= told
+        self.ended = state.position, frozenset(id for id, it in state.items.items() if it.state != "active")
+
     def whole_fold(self) -> State:
         return fold(self.bank.events(resolve=True))
 
@@ -281,6 +365,12 @@ class BankMachine(RuleBasedStateMachine):
         assert self.bank.head(self.noted[-1].seq) == self.noted[-1]
 
 
+def extraction_of(batch: list[Item]) -> MemoriesExtracted:
+    return MemoriesExtracted(
+        kind="manual", heads=tuple(item.head for item in batch), candidates=tuple(item.text for item in batch)
+    )
+
+
 def renaming(event: Event, renamed: dict[str, str]) -> Event:
     """The event with ids of extractions that are the bank's own."""
     changes = {
@@ -296,4 +386,4 @@ def holds_erased(event: Event) -> bool:
 
 
 TestBankMachine = BankMachine.TestCase
-TestBankMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestBankMachine.settings = settings(max_examples=examples(25), stateful_step_count=30, deadline=None)
