@@ -27,6 +27,9 @@ SUBJECTS = (
     "graphs",
     "leakage",
     "rerun",
+    "recording",
+    "rollouts",
+    "sandbox",
 )
 
 
@@ -62,8 +65,11 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         leakage,
         reading,
         rebuild,
+        recording,
         report,
         rerun,
+        rollouts,
+        sandboxes,
         search,
         startup,
         tools,
@@ -81,6 +87,9 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "graphs": graphs.measure,
         "leakage": leakage.measure,
         "rerun": rerun.measure,
+        "recording": recording.measure,
+        "rollouts": rollouts.measure,
+        "sandbox": sandboxes.measure,
     }
     of_bank = {
         "reading": reading.measure,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 Contestant = Callable[[], float]
@@ -30,6 +31,26 @@ class Samples(NamedTuple):
         """How many times as long as `to` it took: the median of the ratios of each round."""
         pairs = zip(self.seconds[name], self.seconds[to], strict=True)
         return statistics.median(one / other for one, other in pairs)
+
+    def differences(self, name: str, to: str) -> list[float]:
+        """How many seconds longer than `to` it took, round by round."""
+        return [one - other for one, other in zip(self.seconds[name], self.seconds[to], strict=True)]
+
+
+class Interval(NamedTuple):
+    """A median, and between what it lies in 95 % of resamplings."""
+
+    median: float
+    low: float
+    high: float
+
+
+def interval(values: Sequence[float], resamplings: int = 2_000) -> Interval:
+    """The median of some values, with its bootstrap interval; the same for the same values."""
+    dice = random.Random(0)
+    medians = sorted(statistics.median(dice.choices(values, k=len(values))) for _ in range(resamplings))
+    tail = resamplings // 40
+    return Interval(statistics.median(values), medians[tail], medians[-tail - 1])
 
 
 def interleave(

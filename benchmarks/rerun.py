@@ -48,7 +48,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
             "read": lambda: list(bank.events(run=run, resolve=True)),
         }
         assert rerun(bank, run).identical
-        samples = interleave({name: timed(work) for name, work in contestants.items()}, sizes.search_rounds)
+        samples = interleave({name: timed(work) for name, work in contestants.items()}, sizes.rerun_rounds)
         yield Row(
             "rerun",
             "a recorded run of six steps, run again and compared",

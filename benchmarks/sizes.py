@@ -20,7 +20,14 @@ class Sizes(NamedTuple):
     queries: int
     search_rounds: int
     start_rounds: int = 25
+    rerun_rounds: int = 11
+    recording_rounds: int = 31
+    latency_rounds: int = 3
+    sandbox_rounds: int = 3
 
 
 SHORT = Sizes("short", 100_000, 100, 25, 1_600, 5, 5, 5, 5, 20, 5)
-FULL = Sizes("full", 1_000_000, 200, 51, 4_000, 9, 5, 3, 9, 40, 5)
+FULL = Sizes(
+    "full", 1_000_000, 200, 51, 4_000, 9, 5, 3, 9, 40, 5,
+    rerun_rounds=25, recording_rounds=101, latency_rounds=9, sandbox_rounds=9,
+)  # fmt: skip

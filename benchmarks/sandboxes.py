@@ -1,0 +1,113 @@
+"""What a place for an agent's code costs: a session's first start, a later one, one from the pool. Some to share."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Row, duration, interleave, timed
+from benchmarks.sizes import Sizes
+from rbank_es.executors import deno
+from rbank_es.executors.pool import SandboxPool
+from rbank_es.executors.sandbox import Sandbox, start_session
+from rbank_es.executors.session import Session
+from rbank_es.executors.settings import DEFAULT_SETTINGS
+
+ASK = "1 + 1"
+CODE_CACHES = "*_cache_v2*"
+"""Where Deno keeps what it compiled and analysed, within its cache."""
+
+
+def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
+    """One row of starts, one of hand-overs; each to the end of a first step."""
+    runtime = deno.find()
+    if not runtime.is_warm:
+        yield Row("sandbox", f"nothing: the cache is not filled; {deno.WARM}")
+        return
+    fresh = runtime._replace(cache=place / "cache")
+    with SandboxPool(1) as pool, kept(1) as same:
+        contestants = {
+            "first": timed(lambda: _stepped(Session(fresh))),
+            "later": timed(lambda: _stepped(start_session(DEFAULT_SETTINGS))),
+            "pool": lambda: _handed_over(pool),
+            "same": timed(lambda: same().execute(ASK)),
+        }
+        samples = interleave(contestants, sizes.sandbox_rounds, lambda: _without_code(runtime.cache, fresh.cache))
+    took = {name: duration(samples.median(name)) for name in contestants}
+    yield Row(
+        "sandbox",
+        "a session from nothing to the end of a first step, its parts compiled before",
+        took["later"],
+        peer=f"not compiled before, as after an installation {took['first']}",
+        floor=f"a step in a session that runs {took['same']}",
+    )
+    yield Row(
+        "sandbox",
+        "a session handed over by a pool to the end of a first step",
+        took["pool"],
+        floor=f"a step in a session that runs {took['same']}",
+    )
+
+
+def _without_code(cache: Path, into: Path) -> None:
+    """A cache that is filled and in which nothing was compiled yet."""
+    shutil.rmtree(into, ignore_errors=True)
+    shutil.copytree(cache, into, ignore=shutil.ignore_patterns(CODE_CACHES))
+
+
+def _stepped(session: Session) -> None:
+    sandbox = Sandbox(take_session=lambda _: session)
+    assert sandbox.execute(ASK) == "2"
+    sandbox.shutdown()
+
+
+def _handed_over(pool: SandboxPool) -> float:
+    """Seconds that an agent waits for its first step, where the pool was left the time to have one ready."""
+    pool.wait()
+    sandbox = pool()
+    begin = time.perf_counter()
+    assert sandbox.execute(ASK) == "2"
+    taken = time.perf_counter() - begin
+    sandbox.shutdown()
+    pool.wait()  # what it starts in its place is no work of the next turn
+    return taken
+
+
+# ---------------------------------------------------------------- sandboxes for other subjects
+
+
+class _Kept(Sandbox):
+    """A sandbox that goes back when its user shuts it down, so that no start falls into what is measured."""
+
+    home: queue.SimpleQueue[_Kept]
+
+    def shutdown(self) -> None:
+        self.home.put(self)
+
+
+@contextmanager
+def kept(size: int) -> Iterator[Any]:
+    """Makes interpreters, as dspy knows them, out of so many sandboxes that have started, again and again."""
+    home: queue.SimpleQueue[_Kept] = queue.SimpleQueue()
+    made = [_Kept(tools={}) for _ in range(size)]
+    for sandbox in made:
+        sandbox.home = home
+        sandbox.execute(ASK)
+        sandbox.shutdown()
+
+    def interpreter() -> Any:
+        sandbox = home.get()
+        sandbox.tools.clear()
+        return sandbox
+
+    interpreter.execution_instructions = Sandbox.execution_instructions  # type: ignore[attr-defined]
+    try:
+        yield interpreter
+    finally:
+        for sandbox in made:
+            Sandbox.shutdown(sandbox)
