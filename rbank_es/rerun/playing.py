@@ -82,18 +82,13 @@ def _places(recording: Recording, live_sandbox: bool) -> Interpreters | None:
 
 
 def _live(step_time_s: float) -> Interpreters:
-    """One sandbox, started with its first step: no run follows for which another should be ready."""
+    """One sandbox, started with the first step: no run follows for which another should be ready."""
     from rbank_es.executors import deno
-    from rbank_es.executors.sandbox import Sandbox
-    from rbank_es.executors.settings import SandboxSettings
+    from rbank_es.executors.coding import own_sandboxes
+    from rbank_es.executors.protocol import RunLimits
 
     deno.find()
-
-    def interpreter() -> Sandbox:
-        return Sandbox(settings=SandboxSettings(step_time_s=step_time_s))
-
-    interpreter.execution_instructions = Sandbox.execution_instructions  # type: ignore[attr-defined]
-    return interpreter
+    return own_sandboxes(RunLimits(step_time_s=step_time_s))
 
 
 def _recorded(recording: Recording) -> Interpreters:
