@@ -23,6 +23,7 @@ from rbank_es import limits
 from rbank_es.errors import RBankError
 from rbank_es.events import RunFinished, StepTaken
 from rbank_es.executors.protocol import RunResult, Step
+from rbank_es.lms.keys import without_keys
 from rbank_es.tools.encoding import text_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Recorder:
             output=text_of(step.output),
         )
         try:
-            self.bank.append(event)
+            self.bank.append(without_keys(event))
         except (RBankError, OSError) as error:
             raise RunStopped("not_recorded", f"step {step.index} could not be recorded: {error}") from error
         self.steps.append(step)
@@ -111,7 +112,7 @@ class Recorder:
         self._set_step(None)
         result = msgspec.structs.replace(result, iterations=len(self.steps), steps=tuple(self.steps))
         try:
-            self.bank.append(self._end(result))
+            self.bank.append(without_keys(self._end(result)))
         except (RBankError, OSError) as error:
             kept = msgspec.structs.replace(result, answer="", sparql="", evidence={}, outcome="failed")
             told = result.error or f"the end of the run could not be recorded: {error}"

@@ -126,3 +126,21 @@ def test_a_tool_that_does_not_exist_is_told_to_the_agent_and_the_run_goes_on(tmp
         assert result.outcome == "submitted" and result.success
         assert "look_it_up" in server.requests[1]["messages"][-1]["content"]
         assert [role for role, _ in told(bank)] == ["agent"] * 3 + ["judge", "extractor"]
+
+
+def test_a_key_that_the_agents_code_reads_without_a_sandbox_is_in_no_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps and answers held it."""
+    key = "sk-of-a-test-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    reads = "import os\nkey = os.environ['OPENAI_API_KEY']\nprint(key)"
+    submits = "SUBMIT(answer=key, sparql=key, evidence={'key': key})"
+    answers = [rendered({"reasoning": "r", "code": f"```python\n{code}\n```"}) for code in (reads, submits)]
+    with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        looped(bank, settings(server.url, judge="none", extract=False), TASKS[:1])
+        [ended] = [event for event in bank.events(resolve=True) if isinstance(event, RunFinished)]
+        assert ended.answer == "[key]"
+        bank.project()
+    written = b"".join(path.read_bytes() for path in (tmp_path / "bank").rglob("*") if path.is_file())
+    assert b"[key]" in written and key.encode() not in written
