@@ -17,7 +17,7 @@ Every extraction says why it holds nothing, or less than the model gave, beginni
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import msgspec
 
@@ -58,6 +58,16 @@ PROMPT_OF: Mapping[Kind, str] = {
     "contrastive": "ContrastiveExtractor",
     "pattern": "PatternExtractor",
 }
+
+
+class Facts(TypedDict, total=False):
+    """What is known beside the attempts: the id of the ontology, where they don't say it; tags for each item; which
+    sample of the model's answers is wanted.
+    """
+
+    domain: str | None
+    tags: Sequence[str]
+    rollout_id: int | None
 
 
 class Extraction(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,10 +118,7 @@ def extract(
     judgment: Any,
     lms: Lms,
     policy: SuccessFailure | None = None,
-    *,
-    domain: str | None = None,
-    tags: Sequence[str] = (),
-    rollout_id: int | None = None,
+    **facts: Unpack[Facts],
 ) -> Extraction:
     """What is learnt of one judged attempt: strategies from a success, guardrails from a failure.
 
@@ -120,14 +127,13 @@ def extract(
         judgment: the verdict for learning, as `Judgment.of` takes it.
         lms: the models of the run; the one in the role `extractor` is asked, and every call is recorded.
         policy: how; its defaults unless given.
-        domain: id of the ontology, where the attempt doesn't say it.
-        tags: of each item.
+        facts: see `Facts`.
 
     Raises `BadInput` for a judgment that is none or that only scores, and `LmFailed` where no model could be asked
     anything any more; whatever a model answers raises nothing.
     """
     rule, attempt, verdict = policy or SuccessFailure(), Attempt.of(result, task), Judgment.of(judgment)
-    work = _Work([attempt], rule, "success" if verdict.success else "failure", domain, tags, verdict.event)
+    work = _Work([attempt], rule, "success" if verdict.success else "failure", verdict.event, **facts)
     if attempt.empty:
         return work.blank.without("nothing_happened", "the agent took no step and gave no answer")
     if rule.grounded and verdict.success and not verdict.learnable:
@@ -139,7 +145,7 @@ def extract(
         "sparql": _within(attempt.sparql),
         "verdict": _verdict(attempt, verdict),
     }
-    return work.asked(inputs, lms, rollout_id)
+    return work.asked(inputs, lms)
 
 
 # ---------------------------------------------------------------- several attempts at one task
@@ -151,10 +157,7 @@ def contrastive_extract(
     judgments: Iterable[Any],
     lms: Lms,
     policy: SuccessFailure | None = None,
-    *,
-    domain: str | None = None,
-    tags: Sequence[str] = (),
-    rollout_id: int | None = None,
+    **facts: Unpack[Facts],
 ) -> Extraction:
     """What the successful attempts at a task did that the failed ones didn't. Arguments and errors as of `extract`.
 
@@ -162,14 +165,14 @@ def contrastive_extract(
     """
     rule = policy or SuccessFailure()
     pairs = _learnable(results, task, judgments, rule)
-    work = _Work([attempt for attempt, _ in pairs], rule, "contrastive", domain, tags)
+    work = _Work([attempt for attempt, _ in pairs], rule, "contrastive", **facts)
     won = [pair for pair in pairs if pair[1].success]
     lost = [pair for pair in pairs if not pair[1].success]
     if not won or not lost:
         return work.blank.without("nothing_to_compare", f"{len(won)} successes and {len(lost)} failures")
     room = _room(rule, len(pairs))
     inputs = {"task": _within(task), "successes": _several(won, room), "failures": _several(lost, room)}
-    return work.asked(inputs, lms, rollout_id)
+    return work.asked(inputs, lms)
 
 
 def extract_common_patterns(
@@ -178,10 +181,7 @@ def extract_common_patterns(
     judgments: Iterable[Any],
     lms: Lms,
     policy: SuccessFailure | None = None,
-    *,
-    domain: str | None = None,
-    tags: Sequence[str] = (),
-    rollout_id: int | None = None,
+    **facts: Unpack[Facts],
 ) -> Extraction:
     """What the successful attempts at a task have in common. Arguments and errors as of `extract`.
 
@@ -189,10 +189,10 @@ def extract_common_patterns(
     """
     rule = policy or SuccessFailure()
     won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].success]
-    work = _Work([attempt for attempt, _ in won], rule, "pattern", domain, tags)
+    work = _Work([attempt for attempt, _ in won], rule, "pattern", **facts)
     if len(won) < 2:
         return work.blank.without("nothing_to_compare", f"{len(won)} successes")
-    return work.asked({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms, rollout_id)
+    return work.asked({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms)
 
 
 def extract_from_rollouts(
@@ -202,9 +202,7 @@ def extract_from_rollouts(
     best: int,
     lms: Lms,
     policy: SuccessFailure | None = None,
-    *,
-    domain: str | None = None,
-    tags: Sequence[str] = (),
+    **facts: Unpack[Facts],
 ) -> tuple[Extraction, ...]:
     """What is learnt of rollouts of one task, by the policy's `extract_from`. Arguments and errors as of `extract`.
 
@@ -214,18 +212,17 @@ def extract_from_rollouts(
     source, the first is kept.
     """
     rule = policy or SuccessFailure()
-    common: dict[str, Any] = {"domain": domain, "tags": tags}
     if rule.extract_from == "contrastive":
         pairs = _learnable(results, task, judgments, rule)
         won = sum(verdict.success for _, verdict in pairs)
         made: list[Extraction] = []
         if 0 < won < len(pairs):
-            made.append(contrastive_extract(results, task, judgments, lms, rule, **common))
+            made.append(contrastive_extract(results, task, judgments, lms, rule, **facts))
         if won > 1:
-            made.append(extract_common_patterns(results, task, judgments, lms, rule, **common))
+            made.append(extract_common_patterns(results, task, judgments, lms, rule, **facts))
         if made:
             return _without_repeats(made)
-    return (extract(results[best], task, judgments[best], lms, rule, **common),)
+    return (extract(results[best], task, judgments[best], lms, rule, **facts),)
 
 
 def _without_repeats(extractions: Iterable[Extraction]) -> tuple[Extraction, ...]:
@@ -265,18 +262,20 @@ class _Work:
         attempts: Sequence[Attempt],
         policy: SuccessFailure,
         kind: Kind,
-        domain: str | None,
-        tags: Sequence[str],
         judgment: str | None = None,
+        *,
+        domain: str | None = None,
+        tags: Sequence[str] = (),
+        rollout_id: int | None = None,
     ) -> None:
         self._kind: Kind = kind
-        self._policy, self._tags = policy, tags
+        self._policy, self._tags, self._rollout_id = policy, tags, rollout_id
         known = {attempt.domain for attempt in attempts if attempt.domain}
         self._domain = domain or (known.pop() if len(known) == 1 else None)
         runs = tuple(attempt.run for attempt in attempts if attempt.run)
         self.blank = Extraction(kind=kind, runs=runs, judgment=judgment, extractor=policy.label)
 
-    def asked(self, inputs: Mapping[str, str], lms: Lms, rollout_id: int | None) -> Extraction:
+    def asked(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
         """What the model makes of it."""
         try:
             found = ask(
@@ -287,7 +286,7 @@ class _Work:
                 most=self._policy.items_max,
                 temperature=self._policy.temperature,
                 tries=self._policy.tries,
-                rollout_id=rollout_id,
+                rollout_id=self._rollout_id,
             )
         except LmFailed as failure:
             if failure.code not in PASSING:
