@@ -29,6 +29,8 @@ _ENDINGS = ("apikey", "password", "passwd", "secret")
 """Words that others are written together with: PGPASSWORD, myapikey."""
 _KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AKIA|AIza)[-_A-Za-z0-9]{16,}|\bbearer\s+\S{8,}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]{1,11}|[0-9.]{1,11}")
+_PLACES = frozenset({"PWD", "OLDPWD"})
+"""Variables in which a shell keeps directories, not passwords."""
 
 
 def names_a_key(name: str) -> bool:
@@ -53,7 +55,8 @@ def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     values = {
         value.strip()
         for name, value in given
-        if names_a_key(name) and len(value.strip()) >= KEY_CHARS and not _WORD.fullmatch(value.strip())
+        if names_a_key(name) and name not in _PLACES
+        if len(value.strip()) >= KEY_CHARS and not _WORD.fullmatch(value.strip())
         if not any("\ud800" <= char <= "\udfff" for char in value)
     }
     return tuple(sorted(values, key=lambda value: (-len(value), value)))

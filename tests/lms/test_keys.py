@@ -124,3 +124,7 @@ def test_a_placeholder_in_the_environment_leaves_texts_alone(tmp_path: Path, mon
     with models(tmp_path, **saying()) as (bank, lms):
         ask(lms, "EMPTY it")
         assert "EMPTY it" in str(called(bank)[0].request)
+
+
+def test_the_directory_that_a_shell_is_in_is_no_password() -> None:
+    assert secrets({"PWD": "/home/ann/work", "OLDPWD": "/home/ann", "DB_PWD": "harbour-7"}) == ("harbour-7",)
