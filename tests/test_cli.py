@@ -15,10 +15,12 @@ import click
 import pytest
 
 from rbank_es import __version__, errors
+from rbank_es.bank import Bank
 from rbank_es.cli import run as endings
 from rbank_es.cli.app import COMMANDS, Command, application
 from rbank_es.events.codec import TYPES
 from rbank_es.items import make_id
+from rbank_es.rerun.recording import runs_of
 from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, on_terminal, run, shell
 
 RUN = {"type": "run_started", "run": "r1", "task": "Which kilns are there?", "scripted": True}
@@ -553,8 +555,8 @@ def test_events_go_out_and_come_back_with_the_same_digests(sample: Path) -> None
 def test_export_writes_files_folders_and_standard_output(sample: Path) -> None:
     """Trajectories are a folder of files; every other form is one file, or standard output."""
     report = run("export", "sample", "--format", "trajectories", "-o", "runs", "--json", cwd=sample).json
-    assert len(report["files"]) == 30 == len(list((sample / "runs").glob("*.jsonl")))
-    assert "30 runs" in fails("export", "sample", "--format", "trajectories", cwd=sample)
+    assert len(report["files"]) == 31 == len(list((sample / "runs").glob("*.jsonl")))
+    assert "31 runs" in fails("export", "sample", "--format", "trajectories", cwd=sample)
     assert run("export", "sample", "--format", "prov", cwd=sample).out.startswith("@prefix")
     assert run("export", "sample", "--format", "reasoningbank", cwd=sample).lines[0]["memory_items"] is not None
     assert "wrote runs/sample.ttl" in run("export", "sample", "--format", "prov", "-o", "runs/", cwd=sample).out
@@ -693,9 +695,14 @@ def test_erase_asks_on_a_terminal(place: Path) -> None:
 # ---------------------------------------------------------------- how it looks, and how it ends
 
 
+def a_run_of_the_sample() -> str:
+    with Bank.open(SAMPLE) as bank:
+        return runs_of(bank)[6]
+
+
 LOOKS = [
     ("log", "sample@60"),
-    ("show", "sample", "lights-07"),
+    ("show", "sample", a_run_of_the_sample()),
     ("search", "sample", "keepers on watch"),
     ("diff", "sample@173", "sample@324"),
     ("replay", "sample"),

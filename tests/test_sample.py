@@ -1,27 +1,36 @@
-"""The sample bank: it is what its script makes, it says that it is scripted, and it shows what it is there to show."""
+"""The sample bank: it is what its story makes, it says that it is scripted, and it shows what it is there to show.
+
+Where the first of these tests fails because prompts changed, run logs/make_sample.py, then docs/make_session.py.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import shutil
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.data import LIGHTS, lights
 from rbank_es.digests import state_digests
 from rbank_es.events import (
     BankCreated,
     ContextBuilt,
     Decision,
     JudgmentOverruled,
+    LmCalled,
     MemoriesConsolidated,
+    MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRetracted,
+    OntologyRegistered,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -31,11 +40,16 @@ from rbank_es.events import (
 from rbank_es.events.codec import TYPES
 from rbank_es.exporters import export
 from rbank_es.importers import import_paths
+from rbank_es.lms.scripting import Script
+from rbank_es.lms.serialising import answer_text
+from rbank_es.loop.tasks import load_tasks
+from rbank_es.ontology.loading import load_ontology
 from rbank_es.state import State
+from tests.executors.sandboxes import require_dspy, runtime
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"
 SAMPLE = LOGS / "sample"
-LARGEST_BYTES = 400 * 1024
+LARGEST_BYTES = 1_600_000
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +82,44 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def test_the_script_makes_the_same_bank_every_time_and_it_is_the_one_that_is_kept(tmp_path: Path, state: State) -> None:
-    """Twice the same bytes; of the kept one, the same state and the same events at the same times."""
-    script = load(LOGS / "make_sample.py")
-    one, two = script.make(tmp_path / "one" / "sample"), script.make(tmp_path / "two" / "sample")
-    files = sorted(path.name for path in one.iterdir())
-    assert files == sorted(path.name for path in two.iterdir())
-    assert all((one / name).read_bytes() == (two / name).read_bytes() for name in files)
-    with Bank.open(one) as made, Bank.open(SAMPLE) as kept:
-        assert state_digests(made.state()) == state_digests(state)
-        pairs = zip(made.events(), kept.events(), strict=True)
-        assert all((type(a), a.at) == (type(b), b.at) for a, b in pairs)
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
+@pytest.mark.timeout(900)
+def test_the_story_makes_the_very_bank_that_is_kept(tmp_path: Path) -> None:
+    """Told again by the real loop, in the real sandbox: the same bytes."""
+    require_dspy()
+    runtime()
+    made = load(LOGS / "make_sample.py").make(tmp_path / "sample")
+    kept = [path.name for path in SAMPLE.glob("*.jsonl")]
+    assert sorted(path.name for path in made.iterdir()) == sorted(kept)
+    assert all((made / name).read_bytes() == (SAMPLE / name).read_bytes() for name in kept)
+
+
+def test_the_bank_that_is_kept_holds_what_the_story_tells(bank: Bank) -> None:
+    """Every task at its time, and with it every answer of the script once, in its order; nothing else was answered."""
+    tasks = {task.id: task for task in load_tasks(LOGS / "sample_tasks.json")}
+    chapters = tomllib.loads((LOGS / "sample_story.toml").read_text())["chapter"]
+    told = [(task["id"], task["at"]) for chapter in chapters for task in chapter["tasks"]]
+    started = {task_of(run.run): run for run in of(bank, RunStarted)}
+    assert [*tasks] == [id for id, _ in told] == [id for id in started if id in tasks]
+    assert all((started[id].task, started[id].at[:17]) == (tasks[id].question, at[:17]) for id, at in told)
+    script = {task.id: task for task in Script.load(LOGS / "sample_script.toml").task}
+    assert script.keys() == started.keys()
+    for id, turns in script.items():
+        for role in ("agent", "sub", "judge", "extractor"):
+            calls = [call for call in of(bank, LmCalled) if task_of(call.run) == id and call.role == role]
+            answers = [turn.error or turn.answer for turn in getattr(turns, role)]
+            assert [call.error_code or answer_text(msgspec.json.decode(call.response)) for call in calls] == answers
+
+
+def task_of(run: str) -> str:
+    return run.rsplit("-", 2)[0]
+
+
+def test_it_is_about_the_ontology_that_is_shipped(bank: Bank) -> None:
+    """So that every run in it can be run again."""
+    [registered] = of(bank, OntologyRegistered)
+    assert (registered.ontology, registered.sha256) == (LIGHTS, load_ontology(lights().ontology, id=LIGHTS).digest)
 
 
 def test_it_verifies_with_every_retrieval(bank: Bank) -> None:
@@ -98,21 +139,23 @@ def test_it_is_small_and_holds_its_log_only() -> None:
 
 
 def test_it_says_that_it_is_scripted(bank: Bank) -> None:
-    """The bank in its purpose, every run in its start, every call of a model in its parameters."""
+    """The bank in its purpose, every run in its start, every call of a model by its name."""
     [created] = of(bank, BankCreated)
     assert "scripted" in created.purpose.lower()
     assert created.name == "sample"
-    assert all(run.scripted and run.model == "scripted" for run in of(bank, RunStarted))
-    assert all(call.parameters["scripted"] is True for call in bank.events(types={"lm_called"}))  # type: ignore[attr-defined]
+    assert all(run.scripted and run.model == "script:sample_script" for run in of(bank, RunStarted))
+    assert {call.model for call in of(bank, LmCalled)} == {"script:sample_script"}
 
 
 def test_it_shows_every_way_in_which_a_run_ends(bank: Bank, state: State) -> None:
-    """At least twenty runs; successes and failures; submitted, forced at the limit, and failed."""
-    assert len(state.runs) >= 20
+    """At least thirty runs, by all executors; successes and failures; submitted, forced at the limit, and failed."""
+    assert len(state.runs) >= 30
+    assert {run.executor for run in of(bank, RunStarted)} == {"rlm", "react", "scratchpad"}
     assert set(Counter(run.outcome for run in state.runs.values())) == {"submitted", "forced_at_limit", "failed"}
     verdicts = Counter(verdict.success for (_, purpose), verdict in state.verdicts.items() if purpose == "learning")
     assert verdicts[True] >= 15 and verdicts[False] >= 5
-    assert any(judged.purpose == "scoring" for judged in of(bank, RunJudged))
+    scores = Counter(judged.success for judged in of(bank, RunJudged) if judged.purpose == "scoring")
+    assert scores[True] >= 10 and scores[False] >= 5
     assert all(run.error for run in of(bank, RunFinished) if run.outcome == "failed")
 
 
@@ -122,10 +165,29 @@ def test_an_overruled_judgment_has_consequences(bank: Bank, state: State) -> Non
     [retracted] = of(bank, MemoriesRetracted)
     assert retracted.because == overruled.id
     assert state.verdicts[overruled.run, "learning"].success is False
-    assert state.items[retracted.ids[0]].state == "retracted"
+    assert {state.items[id].state for id in retracted.ids} == {"retracted"}
     assert bank.state(overruled.seq - 1).verdicts[overruled.run, "learning"].success is True
     principles = [entry for entry in state.items.values() if entry.item.src == "principle"]
     assert principles and not {entry.item.id for entry in principles} & {hit for hit in hits(bank)}
+
+
+def test_what_a_wrong_verdict_let_in_misled_a_later_run(bank: Bank, state: State) -> None:
+    """Before the judge was overruled, a run got what was learnt of the run that it had praised, and failed."""
+    [retracted] = of(bank, MemoriesRetracted)
+    [misled] = [built.run for built in of(bank, ContextBuilt) if set(built.items) & set(retracted.ids)]
+    assert state.verdicts[misled, "learning"].success is False
+    wrong = [judged for judged in of(bank, RunJudged) if (judged.purpose, judged.success) == ("scoring", False)]
+    praised = {judged.run for judged in of(bank, RunJudged) if (judged.purpose, judged.success) == ("learning", True)}
+    [overruled] = of(bank, JudgmentOverruled)
+    assert {judged.run for judged in wrong} & praised == {overruled.run}
+
+
+def test_several_attempts_at_one_question_are_compared(bank: Bank) -> None:
+    """What the successes did that the failure didn't, and what they share."""
+    rollouts = [run for run in of(bank, RunStarted) if run.rollout_group is not None]
+    assert [run.rollout_index for run in rollouts] == [0, 1, 2] and len({run.rollout_group for run in rollouts}) == 1
+    kinds = {extracted.kind for extracted in of(bank, MemoriesExtracted) if extracted.candidates}
+    assert kinds == {"seed", "success", "failure", "contrastive", "pattern", "manual"}
 
 
 def hits(bank: Bank) -> set[str]:
@@ -134,21 +196,20 @@ def hits(bank: Bank) -> set[str]:
 
 
 def test_items_are_skipped_superseded_forgotten_and_retracted(bank: Bank, state: State) -> None:
-    """A near duplicate supports the item that it repeats; the rest ended in the ways there are."""
+    """What repeats an item supports it; the rest ended in the ways there are."""
     skipped = decisions(bank, "skip")
-    assert skipped and all(decision.reason == "near-duplicate" for decision in skipped)
+    assert "near-duplicate" in {decision.reason for decision in skipped}
     assert all(state.items[decision.targets[0]].support > 1 for decision in skipped)
     states = Counter(entry.state for entry in state.items.values())
     assert min(states[name] for name in ("active", "superseded", "forgotten", "retracted")) >= 1
     assert len(of(bank, MemoriesForgotten)) >= 1
 
 
-def test_it_raises_every_red_flag(bank: Bank) -> None:
-    """A large return, more than three items injected, a context over 4,000 characters."""
+def test_it_raises_the_red_flags_that_the_loop_leaves_room_for(bank: Bank) -> None:
+    """A large return and a context over 4,000 characters; the loop never puts more than three items into a context."""
     with bank.as_of() as view:
         flags = Counter(row["flag"] for row in view.rows("red_flags"))
-    assert set(flags) == {"single_return", "items_injected", "context_size"}
-    assert any(len(event.items) > 3 for event in of(bank, ContextBuilt))
+    assert set(flags) == {"single_return", "context_size"}
     assert any((event.chars or 0) > 1000 for event in of(bank, ToolCalled))
 
 

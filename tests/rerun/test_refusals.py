@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from rbank_es.events import LmCalled, OntologyRegistered, RunFinished, RunStarte
 from rbank_es.executors import deno
 from rbank_es.log.system import System
 from rbank_es.loop.one_run import close_run
-from rbank_es.rerun.ontologies import Ontologies
 from rbank_es.rerun.recording import runs_of
 from rbank_es.rerun.rerunning import rerun
-from tests.cli_runner import SAMPLE
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT, TASKS
 from tests.rerun.banks import Change, bytes_of, changing, leaving_out, retold, run_in, shipped
@@ -145,11 +142,3 @@ def test_without_deno_code_is_not_run_again(one: Bank, monkeypatch: pytest.Monke
     with pytest.raises(SandboxUnavailable):
         rerun(one, runs_of(one)[0], ontologies=shipped(), live_sandbox=True)
     assert rerun(one, runs_of(one)[0], ontologies=shipped()).identical
-
-
-def test_every_run_of_the_sample_bank_comes_out_the_same_or_is_refused() -> None:
-    """Whatever is recorded of a run: it comes out the same, or it is said why it can't be run again."""
-    with Bank.open(SAMPLE) as bank, Ontologies() as ontologies:
-        for run in runs_of(bank):
-            with suppress(CannotRerun):
-                assert rerun(bank, run, ontologies=ontologies).difference is None
