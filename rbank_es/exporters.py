@@ -8,8 +8,9 @@
 
 What was erased: `items` and `reasoningbank` leave out items without words, `trajectories` leaves out the keys, `events`
 keeps the erased marks. A form tells what it has words for: trajectories and reasoningbank leave out memory that was
-searched, contexts and scoring; reasoningbank leaves out items that no run brought. In `events`, the checksum of a line
-is the one that it has in the log: where texts stand in place of handles, it doesn't fit the line any more.
+searched, contexts and scoring; reasoningbank leaves out items that no run brought (`without_run` counts them). In
+`events`, the checksum of a line is the one that it has in the log: where texts stand in place of handles, it doesn't
+fit the line any more.
 """
 
 from __future__ import annotations
@@ -297,6 +298,19 @@ def _reasoningbank(bank: Bank, upto: int, only: str | None) -> Iterator[bytes]:
         yield json.dumps(_memory_fields(run, events, drawn.get(run, []), status), ensure_ascii=False).encode() + b"\n"
     if only is not None and not found:
         raise NotInBank(only, upto)
+
+
+def without_run(bank: Bank, point: Point) -> int:
+    """How many active items `reasoningbank` leaves out: no run that began in this bank brought or supports them.
+
+    Those whose words are erased are not among them. Raises `BadPoint`, and as reading the log does.
+    """
+    upto = bank.resolve(point)
+    state = bank.state(upto)
+    began = {getattr(event, "run", None) for event in bank.log.read(upto=upto, types=("run_started",))}
+    drawn = _items_by_run(bank, upto, state)
+    written = {item.id for run, items in drawn.items() if run in began for item in items}
+    return sum(entry.state == "active" and not entry.erased and id not in written for id, entry in state.items.items())
 
 
 def _memory_fields(run: str, events: list[Any], items: list[Item], status: str | None) -> dict[str, Any]:

@@ -143,9 +143,9 @@ def _serve(asked: socket.socket, loaded: Mapping[str, str]) -> bool:
             pass
         if not size:
             return False
-        payload = b""
-        while len(payload) < int.from_bytes(size):
-            payload += asked.recv(65536)
+        payload, length = b"", int.from_bytes(size)
+        while len(payload) < length:  # and no further: there the next call begins
+            payload += asked.recv(length - len(payload))
         if os.fork() == 0:
             asked.close()
             _keep(fds[3])

@@ -26,7 +26,7 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.exporters import FORMS, SUFFIXES, export, export_files, file_name
+from rbank_es.exporters import FORMS, SUFFIXES, export, export_files, file_name, without_run
 from rbank_es.importers import import_paths
 from rbank_es.items import Item
 from rbank_es.state import active
@@ -244,6 +244,23 @@ def test_only_active_items_are_written_and_support_is_kept(bank: Bank, tmp_path:
     with again(bank, "reasoningbank", tmp_path / "again") as other:
         # Without a status an item counts as contrastive, yet its id follows from its words.
         assert {entry.item.id: entry.support for entry in other.state().items.values()} == {LEARNT.id: 2}
+
+
+def test_items_that_no_run_brought_are_counted(bank: Bank) -> None:
+    """Given by hand, or by a run that never began here; not those that ended, were erased, or that a run supports."""
+    before = bank.position
+    assert without_run(bank, None) == 1  # the seed
+    by_hand = [Item.make(f"Given by hand {n}", "x", "seed") for n in range(4)]
+    learn(bank, "seed", *by_hand)
+    learn(bank, "success", elsewhere := Item.make("Learnt elsewhere", "y"), runs=("nobody",))
+    assert without_run(bank, None) == 6 and without_run(bank, before) == 1
+    learn(bank, "success", by_hand[0], runs=("run/1",), skip=True)
+    bank.append({"type": "memories_retracted", "ids": [by_hand[1].id]})
+    bank.erase(item=by_hand[2].id)
+    assert without_run(bank, None) == 3
+    written = [text for record in lines(bank, "reasoningbank") for text in record["memory_items"]]
+    assert any(by_hand[0].title in text for text in written)
+    assert not any(item.title in text for item in (*by_hand[1:], elsewhere) for text in written)
 
 
 def test_records_come_back_with_their_ids_and_unknown_keys(tmp_path: Path) -> None:

@@ -38,9 +38,11 @@ def open_or_create(place: str) -> tuple[Bank, bool]:
         pass
     try:
         return Bank.create(place), True
-    except BankExists:
-        # Somebody else made it in between.
-        return Bank.open(place), False
+    except BankExists as taken:
+        try:
+            return Bank.open(place), False  # somebody else made it in between
+        except BankNotFound:
+            raise taken from None
 
 
 def writable(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,7 @@ def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
 
     opened, point = open_at(bank)
     with opened:
+        left_out = _left_out(opened, point, form)
         if output == "-":
             if as_json:
                 raise click.UsageError("--json reports on files that were written; name one with -o.")
@@ -96,11 +98,21 @@ def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
             return
         written = [save(path, pieces) for path, pieces in _files(opened, point, form, output)]
     if as_json:
-        say_json({"bank": opened.name, "format": form, "files": written})
+        say_json({"bank": opened.name, "format": form, "files": written, "items_left_out": left_out})
     else:
         total = size_text(sum(file.size_bytes for file in written))
         what = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
         say(f"wrote {what} ({total})")
+
+
+def _left_out(bank: Bank, point: str | None, form: str) -> int:
+    """How many active items have no place in this form; also said on standard error, where there are any."""
+    from rbank_es.exporters import without_run
+
+    items = without_run(bank, point) if form == "reasoningbank" else 0
+    if items:
+        print(f"left out {count(items, 'item')} that no run brought; --format items has all", file=sys.stderr)
+    return items
 
 
 class Written(msgspec.Struct, frozen=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 import msgspec
@@ -16,6 +19,8 @@ from rbank_es.cli.output import fields, say, say_json
 from rbank_es.cli.texts import count
 from rbank_es.errors import BadEvent, BadInput, LimitExceeded, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
+from rbank_es.log.system import System
+from rbank_es.places import directory_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -102,12 +107,51 @@ def append(bank: str, file: str, create: bool, expect: int | Expected, batch: in
     """
     place = whole_bank(bank)
     events = _parsed(file)
-    into, is_new = open_or_create(place) if create else (open_whole(bank), False)
-    with into:
-        expected = into.position if is_new and expect is EMPTY else expect
-        groups = _append(into, events, expected, batch or len(events))
-        head = str(into.head(groups[-1].last))
-        _report(into.name, groups, head, is_new, as_json)
+    size = batch or len(events)
+    done = _append_to_new(place, events, expect, size) if create else None
+    is_new = done is not None
+    if done is None:
+        into, is_new = open_or_create(place) if create else (open_whole(bank), False)
+        with into:
+            done = _append(into, events, into.position if is_new and expect is EMPTY else expect, size)
+    _report(done, is_new, as_json)
+
+
+def _append_to_new(place: str, events: list[Event], expect: int | Expected, size: int) -> Done | None:
+    """Make a bank aside and append to it, then put it in its place: events that are refused leave nothing behind.
+
+    None, where something is in that place already, and nothing was done.
+    """
+    import shutil  # which is slow to load
+
+    from rbank_es.bank import Bank
+
+    directory = directory_of(place)
+    if directory.exists():
+        return None
+    missing = [folder for folder in directory.parents if not folder.exists()]
+    draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
+    try:
+        with Bank.create(draft / directory.name) as made:
+            done = _append(made, events, made.position if expect is EMPTY else expect, size)
+        return done if _put(draft / directory.name, directory) else None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        for folder in missing:
+            with suppress(OSError):  # it isn't empty
+                folder.rmdir()
+
+
+def _put(made: Path, directory: Path) -> bool:
+    """Put a new bank in its place, durably; whether it is there, and not another that somebody made meanwhile."""
+    try:
+        made.rename(directory)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False
+        raise
+    System().sync_directory(directory.parent)
+    return True
 
 
 def _parsed(file: str) -> list[Event]:
@@ -142,7 +186,15 @@ def _read(stream: BinaryIO, name: str) -> bytes:
     return data
 
 
-def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int) -> list[Group]:
+class Done(NamedTuple):
+    """What was appended to which bank, and the head after it."""
+
+    bank: str
+    groups: list[Group]
+    head: str
+
+
+def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int) -> Done:
     groups: list[Group] = []
     for start in range(0, len(events), size):
         try:
@@ -154,10 +206,11 @@ def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int
         groups.append(Group(done.first, done.last, len(done.events), done.duplicate))
         if expected is not ANY:
             expected = done.last
-    return groups
+    return Done(bank.name, groups, str(bank.head(groups[-1].last)))
 
 
-def _report(bank: str, groups: list[Group], head: str, created: bool, as_json: bool) -> None:
+def _report(done: Done, created: bool, as_json: bool) -> None:
+    bank, groups, head = done
     first, last = groups[0].first, groups[-1].last
     new = sum(group.events for group in groups if not group.duplicate)
     known = sum(group.events for group in groups if group.duplicate)

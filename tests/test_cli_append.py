@@ -1,0 +1,90 @@
+"""`append --create`: a bank is made with its first events, or not at all."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from tests.cli_runner import Result, fails, run
+
+NOTE = '{"type":"note_logged","note":{"n":1}}'
+KNOWN = '{"type":"note_logged","id":"00000000-0000-8000-8000-000000000001","note":%d}'
+
+
+def too_long() -> str:
+    """More facts than a line of the log may have: only the log itself can tell."""
+    return json.dumps({"type": "memories_forgotten", "ids": ["x" * 120] * 10_000, "policy": "p"})
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "code", "said"),
+    [
+        (NOTE, ("--expect", "7"), 4, "expected the log of"),
+        (f"{KNOWN % 1}\n{KNOWN % 2}", (), 2, "given twice in one append"),
+        (f"{KNOWN % 1}\n{KNOWN % 2}", ("--batch", "1"), 4, "with other content"),
+        (f"{NOTE}\n{too_long()}", (), 2, "over the limit"),
+        (f"{NOTE}\n{too_long()}", ("--batch", "1"), 2, "over the limit"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(
+    tmp_path: Path, given: str, options: tuple[str, ...], code: int, said: str
+) -> None:
+    """Neither the new bank nor the folder that it would have been the first in."""
+    assert said in fails("append", "new", "--create", *options, cwd=tmp_path, stdin=given, code=code)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_refused_leaves_what_was_there(tmp_path: Path) -> None:
+    """Folders that stood before, and other banks in them."""
+    run("init", "old", cwd=tmp_path)
+    assert fails("append", "new", "--create", "--expect", "7", cwd=tmp_path, stdin=NOTE, code=4)
+    assert [path.name for path in (tmp_path / "logs").iterdir()] == ["old"]
+
+
+def test_what_is_taken_is_a_bank_like_any_other(tmp_path: Path) -> None:
+    """Under its own name, sound, and with nothing beside it; the same command again finds it."""
+    said = run("append", "./deep/er/new", "--create", "--json", cwd=tmp_path, stdin=KNOWN % 1).json
+    assert (said["bank"], said["created"], said["first"], said["appended"]) == ("new", True, 3, 1)
+    assert [path.name for path in (tmp_path / "deep" / "er").iterdir()] == ["new"]
+    with Bank.open(tmp_path / "deep" / "er" / "new") as bank:
+        assert (next(iter(bank.events())).name, bank.position, str(bank.head())) == ("new", 3, said["head"])  # type: ignore[attr-defined]
+        bank.verify()
+    again = run("append", "./deep/er/new", "--create", "--json", cwd=tmp_path, stdin=KNOWN % 1).json
+    assert (again["created"], again["duplicate"], again["first"]) == (False, True, 3)
+
+
+def test_where_there_are_remains_of_a_bank_one_is_made(tmp_path: Path) -> None:
+    """A lock that somebody left, who got no further."""
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "lock").touch()
+    assert run("append", "./new", "--create", "--json", cwd=tmp_path, stdin=NOTE).json["created"] is True
+    (tmp_path / "file").touch()
+    assert "it is a file" in fails("append", "./file", "--create", cwd=tmp_path, stdin=NOTE)
+
+
+def test_several_may_make_it_at_once(tmp_path: Path) -> None:
+    """One of them makes it; what all of them append is in it."""
+    done: list[Result] = []
+
+    def append() -> None:
+        done.append(run("append", "./new", "--create", "--json", cwd=tmp_path, stdin=NOTE))
+
+    threads = [threading.Thread(target=append) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(each.json["created"] for each in done) == [False, False, False, True]
+    with Bank.open(tmp_path / "new") as bank:
+        assert bank.position == 6 and bank.verify().log.events == 6
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_the_limit_that_is_told_is_that_of_a_line() -> None:
+    """So that the tests above go on testing what they say."""
+    assert limits.INLINE_TEXT_BYTES < limits.LINE_BYTES < len(too_long()) < limits.TEXT_LINE_BYTES
