@@ -127,4 +127,4 @@ def test_a_placeholder_in_the_environment_leaves_texts_alone(tmp_path: Path, mon
 
 
 def test_the_directory_that_a_shell_is_in_is_no_password() -> None:
-    assert secrets({"PWD": "/home/ann/work", "OLDPWD": "/home/ann", "DB_PWD": "harbour-7"}) == ("harbour-7",)
+    assert secrets({"PWD": "/boats/marigold", "OLDPWD": "/boats", "DB_PWD": "harbour-7"}) == ("harbour-7",)
