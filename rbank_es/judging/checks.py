@@ -207,5 +207,9 @@ def _ungrounded(terms: Grounding | None) -> Iterator[Finding]:
 
 def _praise(outcome: RunOutcome, terms: Grounding | None) -> str:
     """What speaks for a run against which nothing was found."""
-    checked = f"; all {terms.terms:,} terms that it names exist" if terms and not terms.unchecked else ""
+    checked = ""
+    if terms and terms.terms and not terms.unchecked:
+        checked = "; the one term that it names exists"
+        if terms.terms > 1:
+            checked = f"; all {terms.terms:,} terms that it names exist"
     return f"the run converged on a query, and no check speaks against it{checked}"
