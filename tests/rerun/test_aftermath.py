@@ -10,7 +10,17 @@ import msgspec
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import LmCalled, MemoriesConsolidated, MemoriesExtracted, RunJudged, RunStarted, ToolCalled
+from rbank_es.errors import LoopStopped
+from rbank_es.events import (
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    PolicyChoice,
+    PolicySet,
+    RunJudged,
+    RunStarted,
+    ToolCalled,
+)
 from rbank_es.events.judgment import Purpose
 from rbank_es.extraction import consolidate
 from rbank_es.rerun.comparing import Difference
@@ -176,7 +186,7 @@ def test_the_script_asks_judge_and_extractor_twice(tmp_path: Path) -> None:
         assert roles == ["agent", "agent", "judge", "judge", "extractor", "extractor"]
 
 
-@pytest.mark.parametrize("after", range(1, 13))
+@pytest.mark.parametrize("after", range(6, 13))
 def test_a_loop_that_was_cut_off_anywhere_and_resumed_comes_out_the_same(tmp_path: Path, after: int) -> None:
     """Runs that were cut off are refused; of judging and learning that began twice, the attempt that counts is told."""
     settings, bank = scripted(tmp_path, UNREAD), quick(tmp_path / "bank")
@@ -222,6 +232,28 @@ def test_a_model_that_failed_the_extractor_is_told_again_and_so_is_its_second_tr
         lesson = recording_of(bank, came.run).aftermath[-1]
         assert lesson.position > failed.aftermath[-1].events[-1].seq - 1
         assert any(isinstance(event, MemoriesConsolidated) for event in lesson.events)
+
+
+@pytest.mark.parametrize("role", ["judge", "extractor"])
+def test_a_loop_that_stopped_for_a_model_and_went_on_later_comes_out_the_same(tmp_path: Path, role: str) -> None:
+    turn = f"[[task.{role}]]"
+    settings = scripted(tmp_path, SCRIPT.replace(turn, f'{turn}\nerror = "no_credit"\n{turn}', 1))
+    with quick(tmp_path / "bank") as bank:
+        with pytest.raises(LoopStopped, match="no_credit|account"):
+            looped(bank, settings, TASKS[:1], interpreters=quick_code)
+        stopped = only(reruns(bank))
+        assert stopped.identical and any("as far as it went" in note for note in stopped.notes)
+        (tmp_path / "script.toml").write_text(SCRIPT)
+        looped(bank, settings, TASKS[:1], interpreters=quick_code)
+        assert (only(reruns(bank)).difference, only(reruns(bank)).notes) == (None, ())
+
+
+def test_a_policy_that_was_set_afterwards_changes_nothing(scored: Bank, tmp_path: Path) -> None:
+    with retold(scored, tmp_path / "retold", lambda event: event) as bank:
+        before = only(reruns(bank))
+        policies = (PolicyChoice(kind="consolidation", name="append", version=1),)
+        bank.append(PolicySet(policies=policies))
+        assert only(reruns(bank)) == before
 
 
 def test_another_s_events_in_between_change_nothing(tmp_path: Path) -> None:
