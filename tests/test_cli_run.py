@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import ContextBuilt, LmCalled, PolicySet, RunStarted
+from rbank_es.cli.live import Live
+from rbank_es.events import ContextBuilt, LmCalled, PolicySet, RunJudged, RunStarted, ToolCalled
 from rbank_es.lms.scripting import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
 from tests.executors.sandboxes import require_dspy, runtime
 from tests.lms.openai_server import openai_server
-from tests.loop.loops import HEIGHT, SCRIPT, TASKS
+from tests.loop.loops import HEIGHT, SCRIPT, TASKS, source
 from tests.loop.test_closed_loop import of_type
 from tests.loop.test_guide import SCRIPT as GUIDE_SCRIPT
 from tests.loop.test_matts import SCRIPT as MATTS_SCRIPT
+from tests.real.test_real_engines import oxigraph
 
 require_dspy()
 
@@ -63,6 +67,8 @@ def looped(place: Path, *more: str) -> Any:
 # ---------------------------------------------------------------- a loop
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
 def test_a_loop_in_the_real_sandbox_learns_from_its_first_task(place: Path) -> None:
     """The bank is made; a table tells of each task; everywhere it says that a script stood in for the model."""
     warmed = {"RBANK_CACHE": str(runtime().cache.parent)}
@@ -116,7 +122,7 @@ def test_rollouts_from_the_command_line(place: Path) -> None:
     tasks = [{"id": TASKS[0].id, "question": TASKS[0].question, "gold_sparql": HEIGHT}]
     (place / "one.jsonl").write_text(json.dumps(tasks[0]))
     done = run("run", "./bank", *FAST, "--tasks", "one.jsonl", "--lm", "script:matts.toml", "--matts-k", "3", cwd=place)
-    assert "pass@1" in done.out and "0.666667" in done.out and "(sparql)" in done.out
+    assert "pass@1" in done.out and "0.67" in done.out and "(sparql)" in done.out
     with Bank.open(place / "bank") as bank:
         assert [event.rollout_index for event in of_type(bank, RunStarted)] == [0, 1, 2]
         kinds = [getattr(event, "kind", "") for event in bank.events(types={"memories_extracted"})]
@@ -134,6 +140,64 @@ def test_one_question_needs_no_file(place: Path) -> None:
     assert result["task"].startswith("task-") and result["answer"] == "nine"
 
 
+ASKING = """\
+[[task]]
+id = "*"
+[[task.agent]]
+fields = { next_thought = "Ask.", next_tool_name = "sparql_query", next_tool_args = { query = "QUERY" } }
+[[task.agent]]
+fields = { next_thought = "Done.", next_tool_name = "SUBMIT", next_tool_args = { answer = "45 m", sparql = "QUERY" } }
+[[task.judge]]
+fields = { success = true, reason = "It is." }
+[[task.extractor]]
+fields = { memory_items = [], why_none = "nothing new" }
+""".replace("QUERY", " ".join(HEIGHT.split()))
+
+
+@pytest.mark.slow
+def test_an_endpoint_is_asked_over_http_and_one_that_is_down_is_told(place: Path) -> None:
+    """A real SPARQL server; then the same command after it is gone: its errors reach the agent as data, and a check
+    sees that nothing was found.
+    """
+    (place / "asking.toml").write_text(ASKING)
+    with oxigraph(place / "server", source().ontology.quads) as url:  # type: ignore[union-attr]
+        command = ("run", "./bank", "--endpoint", url, "--task", TASKS[0].question, "--executor", "react",
+                   "--lm", "script:asking.toml", "--extract", "--json")  # fmt: skip
+        [result] = run(*command, cwd=place).json["results"]
+        assert result["success"] and result["answer"] == "45 m" and result["candidates"] > 0
+    with Bank.open(place / "bank") as bank:
+        [started] = of_type(bank, RunStarted)
+        assert started.endpoint == url and started.layers == ("L0", "L2")
+        assert [event.error_code for event in of_type(bank, ToolCalled)] == [None]
+    [result] = run(*command, "--again", cwd=place).json["results"]
+    assert result["success"] is False and result["outcome"] == "submitted"
+    with Bank.open(place / "bank") as bank:
+        assert of_type(bank, ToolCalled)[-1].error_code is not None
+    run("verify", "./bank", "--retrievals", cwd=place)
+
+
+# ---------------------------------------------------------------- what is left undone
+
+
+def test_tasks_that_are_left_undone_end_in_an_exit_code_and_are_run_by_the_same_command(place: Path) -> None:
+    """The provider was too slow for both: nobody judges that, the table says so, and nothing of it counts as done."""
+    (place / "turns.toml").write_text('[[task]]\nid = "*"\n[[task.agent]]\nerror = "timeout"\n')
+    shown = run(*LOOP, "--extract", cwd=place, code=2)
+    assert shown.out.count("timeout  not judged") == 2
+    assert "2 tasks of 2 left undone" in shown.err and "the same command runs what is left" in shown.err
+    told = run(*LOOP, "--extract", "--json", cwd=place, code=2).json
+    assert [each["error_code"] for each in told["results"]] == ["timeout", "timeout"]
+    (place / "turns.toml").write_text(SCRIPT)
+    assert [each["how"] for each in looped(place, "--extract")["results"]] == ["ran", "ran"]
+
+
+def test_what_was_done_is_shown_where_the_loop_stops(place: Path) -> None:
+    (place / "turns.toml").write_text(SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))
+    shown = run(*LOOP, "--extract", cwd=place, code=2)
+    assert "height  submitted  failure" in shown.out and "stopped after 1 of 2 tasks" in shown.out
+    assert "expects 'What is not there'" in shown.err
+
+
 # ---------------------------------------------------------------- memory
 
 
@@ -143,7 +207,22 @@ def test_memory_is_loaded_before_and_saved_after(place: Path) -> None:
     assert {item["src"] for item in saved} == {"seed", "failure", "success"}
     run("import", "./other", "mem.json", "--create", cwd=place)
     assert "inside the bank" in fails(*LOOP, "--save-mem", "bank/mem.json", cwd=place)
-    assert "no such file" in fails(*LOOP, "--load-mem", "none.json", cwd=place)
+
+
+def test_memory_that_can_not_be_loaded_is_refused_before_a_bank_is_made(place: Path) -> None:
+    (place / "seed.json").write_text("no JSON at all")
+    assert "of no known form" in fails(*LOOP, "--load-mem", "seed.json", cwd=place)
+    assert "none.json" in fails(*LOOP, "--load-mem", "none.json", cwd=place)
+    assert "not a directory" in fails(*LOOP, "--save-mem", "none/mem.json", cwd=place)
+    assert not (place / "bank").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that takes no file, even from its owner")
+def test_memory_that_can_not_be_saved_loses_nothing(place: Path) -> None:
+    """The results are shown, then the error; all is in the bank."""
+    shown = run(*LOOP, "--extract", "--save-mem", "/proc/self/mem.json", cwd=place, code=2)
+    assert "again   submitted  success" in shown.out and "can't write /proc/self/mem.json" in shown.err
+    assert [each["how"] for each in looped(place, "--extract")["results"]] == ["known", "known"]
 
 
 def test_no_dedup_is_a_policy_that_is_recorded_once(place: Path) -> None:
@@ -195,6 +274,32 @@ def test_on_a_terminal_progress_is_shown_and_wiped(place: Path) -> None:
     assert "height: failure, 2 steps" in shown and "again: success, 1 step" in shown
     drawn = [piece for piece in shown.split("\r\x1b[2K") if piece.startswith("task ") and "\n" not in piece]
     assert len(drawn) > 5 and all(len(piece) < 100 for piece in drawn)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_line_tells_task_step_tool_tokens_cost_and_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order in which a loop records them; the cost only where there is one."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "120")
+    with Live() as live:
+        live.task(TASKS[0], 2, 3)
+        live.events([LmCalled(run="r", role="agent", model="m", tokens_in=1_000, tokens_out=234)])
+        live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
+        live.events([LmCalled(run="r", role="judge", model="m", tokens_in=1, cost_usd=0.0125)])
+        live.events([RunJudged(run="r", purpose="learning", success=True, judge="j", judge_version="1", kind="lm")])
+    drawn = screen.getvalue().split("\r\x1b[2K")
+    assert drawn[2:] == [
+        "task 2 of 3, height: retrieving (1 call, 1,234 tokens)",
+        "task 2 of 3, height: step 1, sparql_query (1 call, 1,234 tokens)",
+        "task 2 of 3, height: step 1, sparql_query (2 calls, 1,235 tokens, $0.0125)",
+        "task 2 of 3, height: success; learning (2 calls, 1,235 tokens, $0.0125)",
+        "",
+    ]
 
 
 def test_verbosely_every_event_is_shown_elsewhere_nothing(place: Path) -> None:
