@@ -27,7 +27,7 @@ def too_long() -> str:
         (NOTE, ("--expect", "7"), 4, "expected the log of"),
         (f"{KNOWN % 1}\n{KNOWN % 2}", (), 2, "given twice in one append"),
         (f"{KNOWN % 1}\n{KNOWN % 2}", ("--batch", "1"), 4, "with other content"),
-        (f"{NOTE}\n{too_long()}", (), 2, "over the limit"),
+        (f"{NOTE}\n{too_long()}", (), 2, "event 2 of 2 (memories_forgotten), its line in bytes: 1,2"),
         (f"{NOTE}\n{too_long()}", ("--batch", "1"), 2, "over the limit"),
     ],
 )

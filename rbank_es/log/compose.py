@@ -129,8 +129,8 @@ def compose(prepared: Sequence[Prepared], now: Circumstances) -> Group:
         bare = b'%b%b,"more":%d,"dur":%d' % (head.encode(), body, more, now.durable)
         line = b'%b,"crc":"%08x"}\n' % (bare, crc32(bare, seed))
         if len(line) > limits.LINE_BYTES:
-            advice = "split its facts"
-            raise LimitExceeded(f"{type_of(event)} in bytes of a line", len(line), limits.LINE_BYTES, advice)
+            what = f"event {len(rows) + 1:,} of {len(prepared):,} ({type_of(event)}), its line in bytes"
+            raise LimitExceeded(what, len(line), limits.LINE_BYTES, "split its facts")
         events.append(_checked(line, event))
         rows.append(line)
         seq += 1
