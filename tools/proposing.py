@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from rbank_es import limits
-from rbank_es.items import Item
+from rbank_es.items import Item, make_id
+from rbank_es.ontology.wording import without_controls
 from rbank_es.sparql.answers import Answer
 from rbank_es.tools.desk import Desk
 from rbank_es.tools.extracting import Evidence, proposal
@@ -31,6 +34,7 @@ class Proposing:
 
         Raises `ToolError` for an item that breaks its limits.
         """
+        item = tidy(item)
         check(item)
         event = proposal(self._desk, item, by, why)
         if event is None:
@@ -79,6 +83,15 @@ class Proposing:
         self._room.say(body, "title", item.title, limits.ITEM_TITLE_CHARS, handle=handle)
         self._room.say(body, "desc", item.desc, limits.ITEM_DESC_CHARS, handle=handle)
         return body
+
+
+def tidy(item: Item) -> Item:
+    """The item with title and description on one line each, and without signs that a terminal would obey."""
+    title, desc = (" ".join(without_controls(text).split()) for text in (item.title, item.desc))
+    content = without_controls(item.content).strip()
+    if (title, desc, content) == (item.title, item.desc, item.content):
+        return item
+    return msgspec.structs.replace(item, id=make_id(title, content), title=title, desc=desc, content=content)
 
 
 def check(item: Item) -> None:

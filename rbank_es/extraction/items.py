@@ -153,9 +153,9 @@ def _item(entry: Any, src: Source, domain: str | None, tags: tuple[str, ...]) ->
     title = shortened(_PREFIX.sub("", one_line(_given(entry, "title"))), limits.ITEM_TITLE_CHARS)
     content = shortened(many_lines(_given(entry, "content")), limits.ITEM_CONTENT_CHARS)
     desc = shortened(one_line(_given(entry, "desc")), limits.ITEM_DESC_CHARS)
-    if not _says_something(title):
+    if not says_something(title):
         return "no_title"
-    if not _says_something(content):
+    if not says_something(content):
         return "no_content"
     return Item.make(title, content, src, desc=desc, domain=domain, tags=tags)
 
@@ -169,7 +169,8 @@ def _given(entry: Mapping[Any, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _says_something(text: str) -> bool:
+def says_something(text: str) -> bool:
+    """Whether a text holds a letter or a digit."""
     return any(char.isalnum() for char in text)
 
 

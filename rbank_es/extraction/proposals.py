@@ -15,7 +15,9 @@ from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
 from rbank_es.events.memory import ExtractionKind
 from rbank_es.extraction.attempts import Judgment
 from rbank_es.extraction.extracting import Extraction
+from rbank_es.extraction.items import clean_tags, says_something
 from rbank_es.items import JUDGE_SOURCES, Item, ItemText
+from rbank_es.ontology.wording import without_controls
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:
@@ -105,13 +107,21 @@ def _item(event: MemoryProposed) -> Item | None:
         return None
     item = Item.join(event.head, words)
     fits = (
-        0 < len(item.title.strip()) <= len(item.title) <= limits.ITEM_TITLE_CHARS
-        and 0 < len(item.content.strip()) <= len(item.content) <= limits.ITEM_CONTENT_CHARS
+        len(item.title) <= limits.ITEM_TITLE_CHARS
         and len(item.desc) <= limits.ITEM_DESC_CHARS
+        and len(item.content) <= limits.ITEM_CONTENT_CHARS
         and len(item.tags) <= limits.ITEM_TAGS
         and all(len(tag) <= limits.ITEM_TAG_CHARS for tag in item.tags)
     )
-    return item if fits else None
+    return msgspec.structs.replace(item, tags=clean_tags(item.tags)) if fits and _is_clean(item) else None
+
+
+def _is_clean(item: Item) -> bool:
+    """Whether the words say something, title and description on one line, and hold no signs that can't be seen."""
+    said = says_something(item.title) and says_something(item.content)
+    on_one_line = all(len(text.splitlines()) <= 1 for text in (item.title, item.desc))
+    texts = (item.title, item.desc, item.content)
+    return said and on_one_line and all(without_controls(text) == text for text in texts)
 
 
 def _kind(items: Iterable[Item]) -> ExtractionKind:

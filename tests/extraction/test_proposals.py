@@ -102,6 +102,13 @@ def test_a_run_without_proposals_gives_no_extraction() -> None:
         item(desc="x" * 241),
         item(tags=tuple(map(str, range(13)))),
         item(tags=("x" * 61,)),
+        item("…"),
+        item(content=" \n… "),
+        item("Red \x1b[31mtitle"),
+        item("Turned \u202eround"),
+        item(content="a bell \x07"),
+        item("Two\nlines"),
+        item(desc="Two\u2028lines"),
         item(src="principle"),
         item(src="episode"),
     ],
@@ -114,6 +121,12 @@ def test_what_breaks_the_limits_or_serves_the_judge_is_left_out_and_told(bad: It
     assert (made.items, made.reason) == ((good,), "left_out: 1 of 2 proposals")
     alone = from_proposals([proposed(bad)], WON)
     assert alone is not None and (alone.items, alone.code) == ((), "no_usable_item")
+
+
+def test_tags_are_cleaned() -> None:
+    """They are no part of what an item says."""
+    made = from_proposals([proposed(item(tags=("sparql", "sparql ", "", "re\x1bd")))], WON)
+    assert made is not None and made.items == (item(tags=("sparql", "red")),)
 
 
 def test_a_run_may_flood_its_bank_with_proposals_and_few_are_taken() -> None:

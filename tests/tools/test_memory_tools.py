@@ -447,6 +447,15 @@ def test_an_own_memory_is_proposed_and_not_stored(bank: Bank, box: Toolbox) -> N
     assert "proposed in this run" in failed(box.call("mem_get", {"ids": item.id}))[1]
 
 
+def test_what_is_proposed_has_no_signs_that_a_terminal_obeys(bank: Bank, box: Toolbox) -> None:
+    """Title and description are one line each; the id is that of the words as they are kept."""
+    result = box.functions["mem_add"]("Count\x1b[2J\n with  DISTINCT\u202e", "Joins\x07\n\trepeat rows.", "Why\r\nnot.")
+    [event] = events(bank, MemoryProposed)
+    item = Item.join(event.head, event.candidate)
+    assert item == Item.make("Count[2J with DISTINCT", "Joins\n\trepeat rows.", "success", desc="Why not.")
+    assert result["id"] == item.id
+
+
 def test_the_same_item_is_proposed_once_in_a_run(bank: Bank, box: Toolbox) -> None:
     add = box.functions["mem_add"]
     add("Count with DISTINCT", "Joins repeat rows.")
