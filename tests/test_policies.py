@@ -184,15 +184,25 @@ def test_contents_without_a_word_are_alike() -> None:
     [
         (item("owl", "Same", "words", "success"), {}),
         (item("owl", "Same", "words", polarity="failure"), {}),
+        (item("owl", "Same", "words", "failure", polarity="success"), {}),
         (item("owl", "Same", "words"), {"state": "retracted"}),
         (item("owl", "Same", "words"), {"erased": True}),
     ],
-    ids=["other source", "other polarity", "ended", "erased"],
+    ids=["other source", "other polarity", "other source, same polarity", "ended", "erased"],
 )
 def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change: dict[str, Any]) -> None:
     """Same source and polarity, active, and with words."""
     (decision,) = consolidate(Dedup(), state_of(old, owl=change), [item("elk", "Same", "words")])
     assert decision.action == "add"
+
+
+@pytest.mark.parametrize(("new", "old"), [("success", "failure"), ("failure", "success")])
+def test_polarities_never_merge(new: Any, old: Any) -> None:
+    """Neither what to do into what to avoid, nor the other way; and each finds its own kind behind the other."""
+    held = (item("owl", "Same", "words", polarity=old), item("elk", "Same", "words", polarity=new))
+    (first,) = consolidate(Dedup(), state_of(held[0]), [item("doe", "Same", "words", polarity=new)])
+    (second,) = consolidate(Dedup(), state_of(*held), [item("doe", "Same", "words", polarity=new)])
+    assert (first.action, second.targets) == ("add", ("elk",))
 
 
 def test_the_earliest_duplicate_is_the_target() -> None:
