@@ -54,16 +54,6 @@ def test_starting_a_step_and_a_call_are_timed(told: Any) -> None:
     assert all(0 < seconds < 60 for seconds in told["times_s"].values())
 
 
-def test_other_extras_are_told_and_decide_nothing(
-    told: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert [extra["name"] for extra in told["optional"]] == ["dashboard"]
-    monkeypatch.setattr(checkup, "find_spec", lambda name: None)
-    code, out = doctor(capfd)
-    assert code == 0 and out.endswith("the sandbox can run here\n")
-    assert "absent  dashboard    not installed" in out and "pip install 'rbank-es[dashboard]'" in out
-
-
 def test_a_missing_dspy_is_told_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,10 +101,37 @@ def test_an_empty_cache_that_can_not_be_filled_is_told(
     assert out.endswith("the sandbox can't run here\n")
 
 
-def test_a_full_cache_is_warm_already(capfd: pytest.CaptureFixture[str]) -> None:
-    sandboxes.runtime()
+def test_a_full_cache_is_warm_already_and_other_extras_decide_nothing(
+    told: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert [extra["name"] for extra in told["optional"]] == ["dashboard"]
+    monkeypatch.setattr(checkup, "find_spec", lambda name: None)
     code, out = doctor(capfd, "--warm")
     assert code == 0 and "filling the cache" in out and "an empty step" in out
+    assert out.endswith("the sandbox can run here\n")
+    assert "absent  dashboard    not installed" in out and "pip install 'rbank-es[dashboard]'" in out
+
+
+def test_a_dspy_that_is_broken_is_told_with_what_is_wrong(tmp_path: Path) -> None:
+    """It is there, and what it stands on is not."""
+    broken = tmp_path / "dspy"
+    (broken / "primitives").mkdir(parents=True)
+    (broken / "__init__.py").write_text("import a_package_that_is_not_there\n")
+    done = cli_runner.run("doctor", "--json", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{cli_runner.ROOT}"}, code=1)
+    last = done.json["checks"][-1]
+    assert last["name"] == "dspy" and "No module named 'a_package_that_is_not_there'" in last["detail"]
+    assert last["fix"] == "install it again: pip install --force-reinstall 'rbank-es[agent]'"
+
+
+def test_a_cache_that_can_not_be_written_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sandboxes.runtime()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "file" / "below"))
+    last = failure(capfd)
+    assert last["name"] == "cache" and last["detail"] == f"can't write to {tmp_path}/file/below"
+    assert last["fix"] == "set RBANK_CACHE to a directory that can be written"
 
 
 def test_a_session_that_gives_wrong_results_is_told(

@@ -1,4 +1,5 @@
-"""Sandboxes for tests: real ones, offline, from one pool for the whole process, so that few tests wait for a start."""
+"""Sandboxes for tests: real ones, offline. A start takes seconds of a processor, so all tests of a process take the
+same session in turn, as long as it lasts; a test that has to lose one pays for the next."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.executors import deno
 from rbank_es.executors.pool import SandboxPool
-from rbank_es.executors.session import warm
+from rbank_es.executors.session import Lost, Session, warm
 from rbank_es.executors.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -52,22 +53,82 @@ def runtime() -> deno.Deno:
     return found
 
 
-@functools.cache
-def pool() -> SandboxPool:
-    """The pool that all tests of this process take from."""
-    runtime()
-    made = SandboxPool(1)
-    atexit.register(made.close)
+class Lent:
+    """A session that outlives the sandbox it is lent to, unless it was lost."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.is_taken = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def end(self) -> None:
+        """Give it back."""
+        self.is_taken = False
+
+    def is_as_new(self) -> bool:
+        """Whether it is there and free, and holds nothing of the test before; the end of it otherwise."""
+        if self.is_taken or not self._session.alive:
+            return False
+        try:
+            self._session.run(FORGET, {}, _no_answer, PATIENCE_S)
+        except Lost:
+            return False
+        self._session._registered, self._session._steps = "", 0
+        return True
+
+
+FORGET = """
+for _ in [name for name in globals() if name not in ("__name__", "__builtins__")]:
+    del globals()[_]
+"""
+
+
+def _no_answer(name: str, arguments: dict[str, Any]) -> str:
+    raise AssertionError("no step is running")
+
+
+_LENT: list[Lent] = []
+
+
+def lent(settings: SandboxSettings) -> Any:
+    """The session that tests take in turn; a new one where it was lost, or somebody has it."""
+    made = next((each for each in _LENT if each.is_as_new()), None)
+    if made is None:
+        made = Lent(Session(runtime(), memory_bytes=settings.memory_bytes))
+        _LENT.append(made)
+        atexit.register(made._session.end)
+    made.is_taken = True
     return made
 
 
 def sandbox(**given: Any) -> Sandbox:
-    """A sandbox with a session from the pool. Settings by name beside its arguments; restarts without end."""
+    """A sandbox with the session that is lent. Settings by name beside its arguments; restarts without end."""
     from rbank_es.executors.sandbox import Sandbox
 
     names = {"step_time_s", "restarts", "sub_agents"} & given.keys()
     settings = SandboxSettings(**{"restarts": MANY} | {name: given.pop(name) for name in names})
-    return Sandbox(settings=settings, take_session=pool().take, **given)
+    return Sandbox(settings=settings, take_session=lent, **given)
+
+
+def standing_in(place: Path, **given: Any) -> Sandbox:
+    """A sandbox in which a stand-in for Deno runs, that starts at once: see `fake_deno`."""
+    from rbank_es.executors.sandbox import Sandbox
+    from tests.executors.fake_deno import fake
+
+    place.mkdir(exist_ok=True)
+    runtime = fake(place)
+    return Sandbox(take_session=lambda settings: Session(runtime), **given)
+
+
+@functools.cache
+def pool() -> SandboxPool:
+    """A pool of real sandboxes for the whole process: a session of its own for each that is taken."""
+    runtime()
+    made = SandboxPool(1)
+    atexit.register(made.close)
+    return made
 
 
 def limited(target: Sandbox, step_time_s: float) -> None:

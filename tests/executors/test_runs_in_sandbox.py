@@ -9,10 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.executors.sandboxes import limited, require_dspy, sandbox
+from rbank_es.errors import SandboxUnavailable
+from rbank_es.executors.deno import Deno
+from rbank_es.executors.session import Session
+from rbank_es.executors.settings import SandboxSettings
+from tests.executors.fake_deno import fake
+from tests.executors.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
 
 require_dspy()
 from rbank_es.executors.protocol import executor_named  # noqa: E402
+from rbank_es.executors.sandbox import CannotStart, Sandbox  # noqa: E402
 from tests.executors.contract import comparable  # noqa: E402
 from tests.executors.runs import Setting, answer, code  # noqa: E402
 
@@ -83,16 +89,16 @@ def test_a_submission_that_is_no_json_is_typed_too(name: str, tmp_path: Path) ->
     assert result.evidence["set"] == [1, 2] and result.evidence["big"] in (2**70, str(2**70))
 
 
-def test_a_step_without_end_costs_the_session_and_the_run_goes_on(name: str, tmp_path: Path) -> None:
+def test_a_step_without_end_costs_the_session_and_the_run_goes_on(tmp_path: Path) -> None:
     box = sandbox()
     limited(box, 0.5)
     made = Setting(tmp_path / "bank", [code("kept = 7"), code("while True: pass"), code("kept"), SUBMITS])
-    result = made.run(name, lambda: box)
+    result = made.run("rlm", lambda: box)
     assert [step.fault for step in result.steps] == [None, "lost", "raised", None]
     assert "All variables are gone" in made.turns.prompt(2) and result.outcome == "submitted"
 
 
-def test_inputs_are_there_again_after_a_lost_session(name: str, tmp_path: Path) -> None:
+def test_inputs_are_there_again_after_a_lost_session(tmp_path: Path) -> None:
     box = sandbox()
 
     def kill(_: object) -> str:
@@ -101,24 +107,46 @@ def test_inputs_are_there_again_after_a_lost_session(name: str, tmp_path: Path) 
         return code("print(1)")
 
     made = Setting(tmp_path / "bank", [code("print(question[:5])"), kill, code("print(question[:5])"), SUBMITS])
-    result = made.run(name, lambda: box)
+    result = made.run("scratchpad", lambda: box)
     assert [step.fault for step in result.steps] == [None, "lost", None, None]
     assert result.steps[2].output.strip() == "Which" and result.outcome == "submitted"
 
 
 def test_a_sandbox_that_is_lost_too_often_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
-    box = sandbox(restarts=1)
-    limited(box, 0.5)
-    made = Setting(tmp_path / "bank", [code("print(1)"), *[code("while True: pass")] * 3])
+    box = standing_in(tmp_path / "place", settings=SandboxSettings(restarts=1, step_time_s=0.5))
+    waits = code("import time; time.sleep(100)")
+    made = Setting(tmp_path / "bank", [code("outcome['value'] = 'seen'"), *[waits] * 3])
     result = made.run(name, lambda: box)
     assert (result.outcome, result.error_code) == ("failed", "sandbox_exhausted")
     assert [step.fault for step in result.steps] == [None, "lost", "exhausted"] and len(made.steps) == 3
+    assert "took too long and was stopped (the limit is 0.5 s)" in str(made.end.error)
 
 
-def test_without_a_place_to_run_code_each_run_starts_a_sandbox(name: str, tmp_path: Path) -> None:
-    sandbox().shutdown()  # sees to it that the cache is filled
+def test_a_sandbox_that_does_not_start_again_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
+    runtime = fake(tmp_path)
+    box = Sandbox(take_session=lambda settings: start(runtime))
+
+    def remove(_: object) -> str:
+        runtime.executable.write_text("#!/bin/sh\ncase $1 in --version) echo deno 2.9.8;; *) exit 7;; esac\n")
+        return code("os._exit(1)")
+
+    made = Setting(tmp_path / "bank", [code("outcome['value'] = 'seen'"), remove, code("pass")])
+    result = made.run(name, lambda: box)
+    assert (result.outcome, result.error_code) == ("failed", "broken") and "does not start" in str(made.end.error)
+    assert [step.fault for step in result.steps] == [None, "lost", "exhausted"] and len(made.steps) == 3
+
+
+def start(runtime: Deno) -> Session:
+    try:
+        return Session(runtime)
+    except SandboxUnavailable as error:
+        raise CannotStart(error) from error
+
+
+def test_without_a_place_to_run_code_each_run_starts_a_sandbox(tmp_path: Path) -> None:
+    runtime()  # sees to it that the cache is filled
     made = Setting(tmp_path / "bank", [code("import sys; print(sys.platform)"), answer("Two.")])
-    result = made.run(executor_named(name), iterations=1)
+    result = made.run(executor_named("rlm"), iterations=1)
     assert (result.outcome, result.steps[0].output.strip()) == ("forced_at_limit", "emscripten")
 
 

@@ -20,9 +20,12 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.executors import deno
+from rbank_es.executors import pool as pool_module
+from rbank_es.executors.pool import SandboxPool
 from rbank_es.executors.session import Session
 from rbank_es.executors.steps import RecordedCall, StepReport
 from tests.executors import sandboxes
+from tests.executors.fake_deno import fake
 
 sandboxes.require_dspy()
 import dspy  # noqa: E402
@@ -64,9 +67,9 @@ class Row(msgspec.Struct):
     n: int
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
-    """One session for all tests that leave it usable."""
+    """For tests that leave the session usable."""
     tools: dict[str, Callable[..., Any]] = {"lookup": lookup, "echo": echo, "fail": fail}
     made = sandboxes.sandbox(tools=tools)
     yield made
@@ -75,10 +78,10 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def run(sandbox: Sandbox) -> Iterator[Callable[..., Any]]:
-    """Run a step in that session, whose settings are put back afterwards."""
-    yield sandbox.execute
-    sandbox.output_fields = None
+def run(sandbox: Sandbox) -> Callable[..., Any]:
+    """Run a step in that session."""
+    execute: Callable[..., Any] = sandbox.execute
+    return execute
 
 
 def value_of(run: Callable[..., Any], code: str) -> Any:
@@ -200,14 +203,17 @@ def test_an_error_of_a_tool_is_an_exception_that_the_agent_can_catch(run: Callab
     assert run("try:\n    fail('no')\nexcept RuntimeError as error:\n    print(error)") == "ValueError: no\n"
 
 
-def test_what_a_tool_raises_to_stop_all_goes_through_and_ends_the_session() -> None:
+def test_what_a_tool_raises_to_stop_all_goes_through_and_ends_the_session(tmp_path: Path) -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 
-    target = sandboxes.sandbox(tools={"stop": stop})
+    target = sandboxes.standing_in(tmp_path, tools={"stop": stop})
+    target.start()
+    assert target.session is not None
+    pid = target.session.pid
     with pytest.raises(KeyboardInterrupt):
-        target.execute("stop()")
-    assert target.session is None
+        target.execute("call('stop', {})")
+    assert target.session is None and sandboxes.is_gone(pid)
     target.shutdown()
 
 
@@ -308,10 +314,11 @@ def test_code_that_can_not_be_parsed_is_a_syntax_error_with_its_line(run: Callab
 # -------------------------------------------------------------------- sessions
 
 
-def test_a_session_may_be_started_in_one_thread_and_used_in_others() -> None:
-    target, seen = sandboxes.sandbox(), []
+def test_a_session_may_be_started_in_one_thread_and_used_in_others(tmp_path: Path) -> None:
+    target, seen = sandboxes.standing_in(tmp_path), []
     threads = [threading.Thread(target=target.start)]
-    threads += [threading.Thread(target=lambda: seen.append(target.execute("1"))) for _ in range(2)]
+    code = "outcome['value'] = '1'"
+    threads += [threading.Thread(target=lambda: seen.append(target.execute(code))) for _ in range(2)]
     for thread in threads:
         thread.start()
         thread.join()
@@ -340,13 +347,13 @@ def test_what_was_shut_down_takes_no_more_steps() -> None:
         target.execute("1")
 
 
-def test_shutting_down_from_elsewhere_ends_a_running_step() -> None:
-    target = sandboxes.sandbox()
+def test_shutting_down_from_elsewhere_ends_a_running_step(tmp_path: Path) -> None:
+    target = sandboxes.standing_in(tmp_path)
     target.start()
     ended = threading.Timer(0.2, target.shutdown)
     ended.start()
     with pytest.raises(CodeInterpreterError, match="was shut down amid a step"):
-        target.execute("while True: pass")
+        target.execute("import time; time.sleep(100)")
     ended.join()
     assert target.session is None
 
@@ -368,13 +375,13 @@ def test_each_step_is_reported_with_what_it_did() -> None:
     assert all(report.duration_s > 0 for report in reports) and first.tools_s > 0
 
 
-def test_a_report_that_can_not_be_written_stops_the_run() -> None:
+def test_a_report_that_can_not_be_written_stops_the_run(tmp_path: Path) -> None:
     def full(report: StepReport) -> None:
         raise OSError("disk full")
 
-    target = sandboxes.sandbox(on_step=full)
+    target = sandboxes.standing_in(tmp_path, on_step=full)
     with pytest.raises(OSError, match="disk full"):
-        target.execute("1")
+        target.execute("pass")
     assert target.session is None
     target.shutdown()
 
@@ -413,7 +420,7 @@ def test_a_whole_run_of_dspys_rlm_with_tools_and_without_sub_agents(caplog: pyte
         {"reasoning": "slip", "code": "found[:3]"},
         {"reasoning": "end", "code": "SUBMIT(answer=found['query'])"},
     ]
-    seen = rlm(answers, tools=[lookup], interpreter_factory=sandboxes.pool())
+    seen = rlm(answers, tools=[lookup], interpreter_factory=sandboxes.sandbox)
     assert seen.answer == "What is it?"
     outputs = [step["output"] for step in seen.trajectory]
     assert outputs[0] == "Wha" and "KeyError: slice(None, 3, None)" in outputs[1]
@@ -428,7 +435,7 @@ def test_sub_agents_are_refused_unless_allowed() -> None:
     with pytest.raises(CodeExecutionError, match="sub-agents are switched off"):
         target.execute("1")
     allowed = sandboxes.sandbox(sub_agents=True)
-    facade.FacadeInvocation([], sandboxes.pool(), None).install(allowed)
+    facade.FacadeInvocation([], sandboxes.sandbox, None).install(allowed)
     assert "_DspyPending" in allowed.execute("dspy.Predict('a -> b')")
     allowed.shutdown()
 
@@ -436,43 +443,52 @@ def test_sub_agents_are_refused_unless_allowed() -> None:
 # -------------------------------------------------------------------- the pool
 
 
-def test_a_pool_hands_out_each_session_once_and_starts_another(sandbox: Sandbox) -> None:
-    pool = sandboxes.pool()
-    pool.wait()
+@pytest.fixture
+def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxPool]:
+    """A pool of sessions with a stand-in for Deno."""
+    runtime = fake(tmp_path)
+    monkeypatch.setattr(pool_module, "_start", lambda settings: Session(runtime))
+    with SandboxPool(1) as made:
+        made.wait()
+        yield made
+
+
+def pids_of(pool: SandboxPool) -> list[int]:
+    return [spare.result().pid for spare in pool._spares]
+
+
+def test_a_pool_hands_out_each_session_once_and_starts_another(pool: SandboxPool) -> None:
+    [ready] = pids_of(pool)
     first, second = pool(), pool()
     first.start()
     second.start()
-    assert first.session and second.session and first.session.pid != second.session.pid
+    assert first.session and second.session
+    assert first.session.pid == ready and len({ready, second.session.pid, *pids_of(pool)}) == 3
     for taken in (first, second):
+        pid = taken.session.pid if taken.session else 0
         taken.shutdown()
-        assert taken.session is None
+        assert taken.session is None and sandboxes.is_gone(pid)
 
 
-def test_a_session_that_died_in_the_pool_is_passed_by() -> None:
-    pool = sandboxes.pool()
-    pool.wait()
-    os.kill(pool._spares[0].result().pid, 9)
+def test_a_session_that_died_in_the_pool_is_passed_by(pool: SandboxPool) -> None:
+    [pid] = pids_of(pool)
+    os.kill(pid, 9)
+    assert sandboxes.soon_gone(pid)
     time.sleep(0.3)
     target = pool()
-    assert target.execute("1") == "1" and target.restarts == 0
+    assert target.execute("outcome['value'] = '1'") == "1" and target.restarts == 0
     target.shutdown()
 
 
-def test_a_pool_that_is_closed_leaves_no_process_behind() -> None:
-    from rbank_es.executors.pool import SandboxPool
-
-    sandboxes.runtime()
-    with SandboxPool(1) as pool:
-        pool.wait()
-        pid = pool._spares[0].result().pid
-        assert not sandboxes.is_gone(pid)
+def test_a_pool_that_is_closed_leaves_no_process_behind(pool: SandboxPool) -> None:
+    [pid] = pids_of(pool)
+    assert not sandboxes.is_gone(pid)
+    pool.close()
     assert sandboxes.is_gone(pid)
 
 
 @pytest.mark.parametrize("size", [0, limits.SANDBOX_POOL + 1])
 def test_a_pool_has_a_bounded_size(size: int) -> None:
-    from rbank_es.executors.pool import SandboxPool
-
     with pytest.raises(BadInput, match="a pool keeps 1 to 16"):
         SandboxPool(size)
 

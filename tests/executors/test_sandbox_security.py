@@ -54,6 +54,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     os.environ[VARIABLE] = secret
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
+        # One that was started when the secret was there to be handed on.
         sandbox = Sandbox(settings=sandboxes.SandboxSettings(restarts=sandboxes.MANY), take_session=start_session)
         sandbox.start()
         yield Host(secret, folder, server, sandbox)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
 from rbank_es.lms.scripting import rendered
+from tests.effort import examples
 from tests.executors.sandboxes import require_dspy
 
 require_dspy()
@@ -99,28 +101,32 @@ class Still:
 
 @pytest.mark.parametrize(("name", "bases"), [("rlm", [CODE]), ("scratchpad", [CODE]), ("react", [CALL, SUBMITS])])
 def test_no_reply_of_a_model_breaks_a_run(name: str, bases: list[str], tmp_path: Path) -> None:
+    """At least 340 of each executor: a thousand in all, where all are tried."""
     bank = Bank.create(tmp_path / "bank", unsafe_no_sync=True)
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
+    reply = st.builds(mutated, st.sampled_from([*bases, CODE, rendered({}), "words"]), MUTATIONS)
 
-    @settings(max_examples=340, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
-    @given(st.sampled_from([*bases, rendered({}), "words"]), MUTATIONS, MUTATIONS)
-    def run(base: str, changes: Any, final_changes: Any) -> None:
-        number = sum(seen.values())
-        made = Setting(
-            tmp_path, [mutated(base, changes), mutated(FINAL, final_changes)], bank=bank, run=f"run-{number}"
-        )
-        result = made.run(name, Still, iterations=1)
-        seen[f"{result.outcome} {result.error_code}"] = seen.get(f"{result.outcome} {result.error_code}", 0) + 1
+    @settings(
+        max_examples=examples(60),
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(st.lists(reply, min_size=10, max_size=10), st.builds(mutated, st.just(FINAL), MUTATIONS))
+    def run(replies: list[str], final: str) -> None:
+        made = Setting(tmp_path, [*replies, final], bank=bank, run=f"run-{sum(seen.values())}")
+        result = made.run(name, Still, iterations=len(replies))
+        seen[f"{result.outcome} {result.error_code}"] += 1
         assert result.outcome in ("submitted", "forced_at_limit"), result.error
         assert result.error_code in (None, "unreadable")
         assert isinstance(result.answer, str) and isinstance(result.sparql, str) and isinstance(result.evidence, dict)
-        [step] = result.steps
         assert bool(result.answer.strip()) == (result.error_code is None)
-        assert step.output and (step.fault != "unreadable" or not step.code)
+        assert result.outcome == "submitted" or len(result.steps) == len(replies)
+        assert all(step.output and (step.fault != "unreadable" or not step.code) for step in result.steps)
 
     run()
-    ends = [event for event in bank.events(types={"step_taken"})]
-    assert len(ends) == sum(seen.values()) >= 340
-    assert bank.verify().log.events == bank.position
+    steps = sum(1 for _ in bank.events(types={"step_taken"}))
+    assert steps >= examples(340) and bank.verify().log.events == bank.position
     # The mutations reach both sides of what can be read, or they would show nothing.
     assert {"forced_at_limit None", "forced_at_limit unreadable"} <= seen.keys()

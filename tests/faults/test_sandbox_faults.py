@@ -17,11 +17,9 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.executors.session import Session
 from rbank_es.executors.settings import Restart, SandboxSettings
 from rbank_es.executors.steps import StepReport
 from tests.executors import sandboxes
-from tests.executors.fake_deno import fake
 
 sandboxes.require_dspy()
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError  # noqa: E402
@@ -53,11 +51,20 @@ def told() -> Told:
 
 
 @pytest.fixture(scope="module")
-def sandbox(told: Told) -> Iterator[Sandbox]:
+def lasting(told: Told) -> Iterator[Sandbox]:
     """One sandbox that loses session after session."""
     made = sandboxes.sandbox(tools={"note": note}, on_step=told.reports.append, on_restart=told.restarts.append)
     yield made
     made.shutdown()
+
+
+@pytest.fixture
+def sandbox(lasting: Sandbox) -> Iterator[Sandbox]:
+    """The same, whose settings and tools are put back after each test."""
+    yield lasting
+    sandboxes.limited(lasting, limits.STEP_TIME_S)
+    lasting.tools.clear()
+    lasting.tools["note"] = note
 
 
 def lose(sandbox: Sandbox, told: Told, code: str, step_time_s: float = limits.STEP_TIME_S) -> Restart:
@@ -92,6 +99,7 @@ def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox, told: T
     assert restart.code == "timeout" and "took too long and was stopped (the limit is 1 s)" in restart.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -108,9 +116,9 @@ def test_time_that_tools_take_is_not_counted(sandbox: Sandbox) -> None:
     sandbox.tools["slow"] = lambda: time.sleep(1.5)
     sandboxes.limited(sandbox, 1)
     assert sandbox.execute("slow(); 'done'") == "done"
-    del sandbox.tools["slow"]
 
 
+@pytest.mark.slow
 def test_what_a_step_leaves_running_is_stopped_with_it_or_with_the_next(sandbox: Sandbox) -> None:
     sandbox.start()
     sandboxes.limited(sandbox, 1)
@@ -142,12 +150,6 @@ def test_a_memory_hog_of_many_small_things_ends_no_run(sandbox: Sandbox) -> None
     assert sandbox.execute("'here'") == "here"
 
 
-def test_a_memory_hog_in_javascript_costs_the_session(sandbox: Sandbox, told: Told) -> None:
-    code = "import js\njs.eval('const a = []; while (true) a.push(new Array(1000).fill(Math.random()))')"
-    restart = lose(sandbox, told, code)
-    assert restart.code == "memory" and "used up the memory" in restart.message
-
-
 def test_memory_outside_of_any_heap_is_bounded_too(sandbox: Sandbox) -> None:
     """V8 tells the step, or gives up where it needs memory itself."""
     code = "import js\njs.eval('globalThis.a = []; while (true) a.push(new Uint8Array(1e7).fill(1))')"
@@ -159,6 +161,13 @@ def test_memory_outside_of_any_heap_is_bounded_too(sandbox: Sandbox) -> None:
         assert "Array buffer allocation failed" in str(error)
     sandboxes.raised(lambda: sandbox.execute("import js; del js.a; 1 / 0"))
     assert sandbox.execute("'here'") == "here"
+
+
+def test_a_memory_hog_in_javascript_costs_the_session(sandbox: Sandbox, told: Told) -> None:
+    """It stands last of those about memory: what they leave behind goes with the session."""
+    code = "import js\njs.eval('const a = []; while (true) a.push(new Array(1000).fill(Math.random()))')"
+    restart = lose(sandbox, told, code)
+    assert restart.code == "memory" and "used up the memory" in restart.message
 
 
 # -------------------------------------------------------------------- floods
@@ -181,6 +190,7 @@ def test_a_few_lines_past_print_are_passed_over(sandbox: Sandbox) -> None:
     assert sandbox.execute(lines) == "here"
 
 
+@pytest.mark.slow
 def test_a_line_without_end_costs_the_session(sandbox: Sandbox, told: Told) -> None:
     code = "import js\npiece = js.Uint8Array.new(1_000_000).fill(120)\nwhile True: js.Deno.stdout.writeSync(piece)"
     assert lose(sandbox, told, code).code == "too_long"
@@ -192,6 +202,7 @@ def test_a_flood_on_standard_error_is_drained(sandbox: Sandbox, told: Told) -> N
     assert sandbox.restarts == restarts
 
 
+@pytest.mark.slow
 def test_a_flood_that_a_step_leaves_behind_costs_the_session_with_it_or_with_the_next(sandbox: Sandbox) -> None:
     flood = "() => { for (let i = 0; i < 9999; i++) console.log(i) }"
     with pytest.raises(SessionLost):
@@ -203,7 +214,7 @@ def test_a_flood_that_a_step_leaves_behind_costs_the_session_with_it_or_with_the
 # -------------------------------------------------------------------- forged messages
 
 
-@pytest.mark.parametrize("tool", ["note", "remove"])
+@pytest.mark.parametrize("tool", ["note", pytest.param("remove", marks=pytest.mark.slow)])
 def test_a_forged_call_costs_the_session_and_reaches_no_tool_but_a_known_one(told: Told, tool: str) -> None:
     """A step may call a known tool anyway; a forged call is among those that the step is said to have made."""
     called: list[str] = []
@@ -215,11 +226,14 @@ def test_a_forged_call_costs_the_session_and_reaches_no_tool_but_a_known_one(tol
     assert called == (["note"] if tool == "note" else [])
 
 
-def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox, told: Told) -> None:
-    code = "import sys\nsys.modules['_sandbox'].workspace = None"
-    sandbox.execute(code)
+@pytest.mark.slow
+def test_an_agent_that_takes_away_what_runs_it_loses_the_session(sandbox: Sandbox) -> None:
+    sandbox.execute("import sys\nsys.modules['_sandbox'].workspace = None")
     with pytest.raises(SessionLost, match="disturbed the sandbox"):
         sandbox.execute("1")
+
+
+def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox, told: Told) -> None:
     broken = "import sys\nsys.modules['_sandbox'].json = None"
     assert lose(sandbox, told, broken).code == "broken"
 
@@ -239,29 +253,26 @@ def test_a_step_that_brings_the_process_down_costs_the_session(sandbox: Sandbox,
     assert lose(sandbox, told, code).code == "died"
 
 
-def test_a_process_killed_between_steps_costs_the_session(sandbox: Sandbox) -> None:
-    sandbox.execute("kept = 1")
-    assert sandbox.session is not None
-    os.kill(sandbox.session.pid, signal.SIGKILL)
+def test_a_process_killed_between_steps_costs_the_session(tmp_path: Path) -> None:
+    target = sandboxes.standing_in(tmp_path)
+    target.start()
+    assert target.session is not None
+    os.kill(target.session.pid, signal.SIGKILL)
     with pytest.raises(SessionLost, match="the sandbox died"):
-        sandbox.execute("kept")
-    assert sandbox.execute("1") == "1"
+        target.execute("pass")
+    assert target.execute("outcome['value'] = '1'") == "1"
+    target.shutdown()
 
 
 def test_a_process_killed_amid_a_step_is_noticed_at_once(sandbox: Sandbox, told: Told) -> None:
     sandbox.tools["kill"] = lambda: os.kill(sandbox.session.pid, signal.SIGKILL)  # type: ignore[union-attr]
     assert "SIGKILL" in lose(sandbox, told, "kill()\nwhile True: pass").message
-    del sandbox.tools["kill"]
 
 
 def test_a_run_gets_so_many_sessions_and_no_more(told: Told, tmp_path: Path) -> None:
-    runtime = fake(tmp_path)
-    target = Sandbox(
-        settings=SandboxSettings(restarts=2),
-        on_step=told.reports.append,
-        on_restart=told.restarts.append,
-        take_session=lambda settings: Session(runtime),
-    )
+    settings = SandboxSettings(restarts=2)
+    hears = {"on_step": told.reports.append, "on_restart": told.restarts.append}
+    target = sandboxes.standing_in(tmp_path, settings=settings, **hears)
     for number in (1, 2):
         with pytest.raises(SessionLost):
             target.execute("os._exit(1)")
@@ -277,8 +288,8 @@ def test_a_run_gets_so_many_sessions_and_no_more(told: Told, tmp_path: Path) -> 
 # -------------------------------------------------------------------- this side ends
 
 
-def test_a_sandbox_that_nobody_holds_any_more_ends() -> None:
-    target: Any = sandboxes.sandbox()
+def test_a_sandbox_that_nobody_holds_any_more_ends(tmp_path: Path) -> None:
+    target: Any = sandboxes.standing_in(tmp_path)
     target.start()
     pid = target.session.pid
     del target
@@ -327,7 +338,14 @@ def start(script: str, place: Path, *, real: bool = False) -> tuple[subprocess.P
     return process, [int(pid) for pid in process.stdout.readline().split()]
 
 
-@pytest.mark.parametrize(("number", "real"), [(signal.SIGKILL, True), (signal.SIGKILL, False), (signal.SIGINT, False)])
+@pytest.mark.parametrize(
+    ("number", "real"),
+    [
+        pytest.param(signal.SIGKILL, True, marks=pytest.mark.slow),
+        (signal.SIGKILL, False),
+        (signal.SIGINT, False),
+    ],
+)
 def test_no_process_is_left_when_this_one_is_killed_in_mid_step(tmp_path: Path, number: int, real: bool) -> None:
     if real:
         sandboxes.runtime()
