@@ -260,6 +260,7 @@ def _tell_more(tour: _Tour, name: str) -> None:
         f"log {name} --tail 20": "the last events",
         f"show {name} {hit or 1}": "an item: its words, its history, the runs it was given to" if hit else "an event",
         f"verify {name} --retrievals": "check every byte, and make every recorded search again",
+        f"rerun {name} --all": "run every run again from its own events, with no model",
         "--help": "all commands",
     }
     heading("Go on")
