@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -43,9 +44,17 @@ fields = { memory_items = [], why_none = "nothing" }
 SEED = [{"id": "seed-1", "title": "Count with COUNT(DISTINCT ?x)", "content": "Always.", "src": "seed", "tags": []}]
 
 
+# One worker loops once for all of these.
+pytestmark = pytest.mark.xdist_group("cli-run")
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with tasks and scripts."""
+    return furnished(tmp_path)
+
+
+def furnished(tmp_path: Path) -> Path:
     fields = ("id", "question", "gold_sparql", "ontology")
     tasks = [{name: value for name in fields if (value := getattr(task, name)) is not None} for task in TASKS]
     (tmp_path / "tasks.json").write_text(json.dumps(tasks))
@@ -62,6 +71,28 @@ LOOP = ("run", "./bank", *FAST, "--tasks", "tasks.json", "--lm", "script:turns.t
 
 def looped(place: Path, *more: str) -> Any:
     return run(*LOOP, *more, "--json", cwd=place).json
+
+
+class Finished(NamedTuple):
+    """A directory in which a loop ended, what it told, and its standard error."""
+
+    place: Path
+    told: Any
+    err: str
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    place = furnished(tmp_path_factory.mktemp("once"))
+    done = run(*LOOP, "--extract", "--json", cwd=place)
+    return Finished(place, done.json, done.err)
+
+
+@pytest.fixture
+def finished(once: Finished, tmp_path: Path) -> Finished:
+    """A copy for one test."""
+    shutil.copytree(once.place, tmp_path, dirs_exist_ok=True)
+    return once._replace(place=tmp_path)
 
 
 # ---------------------------------------------------------------- a loop
@@ -85,26 +116,48 @@ def test_a_loop_in_the_real_sandbox_learns_from_its_first_task(place: Path) -> N
         assert all(event.scripted and event.model == "script:turns" for event in of_type(bank, RunStarted))
 
 
-def test_for_programs_the_results_are_json_and_a_second_time_nothing_is_done(place: Path) -> None:
-    first = looped(place, "--extract")
+def test_for_programs_the_results_are_json_and_a_second_time_nothing_is_done(finished: Finished) -> None:
+    """The second time for people, and after all derived files have gone, as they may at any time."""
+    first = finished.told
     assert first["created"] and first["scripted"] and first["model"] == "script:turns"
     assert [result["success"] for result in first["results"]] == [False, True]
-    again = looped(place, "--extract")
-    assert not again["created"] and again["head"] == first["head"]
-    assert [result["how"] for result in again["results"]] == ["known", "known"]
-    assert "done before" in run(*LOOP, "--extract", cwd=place).out
+    for path in (finished.place / "bank" / "derived").iterdir():
+        path.unlink()
+    shown = run(*LOOP, "--extract", cwd=finished.place).out
+    assert shown.count("done before") == 2 and first["head"] in shown
 
 
-def test_extracting_turns_the_sense_card_on_and_leaving_it_out_is_warned_of(place: Path) -> None:
-    looped(place, "--extract")
-    warned = run(*LOOP, "--extract", "--no-l0", "--again", cwd=place, code=None)
+def test_extracting_turns_the_sense_card_on_and_leaving_it_out_is_warned_of(finished: Finished) -> None:
+    warned = run(*LOOP, "--extract", "--no-l0", cwd=finished.place, code=None)
     assert "without L0" in warned.err
-    plain = run("run", "./plain", *LOOP[2:], "--judge", "none", cwd=place, code=None)
+    plain = run("run", "./plain", *LOOP[2:], "--judge", "none", cwd=finished.place, code=None)
     assert "without L0" not in plain.err
-    with Bank.open(place / "bank") as bank, Bank.open(place / "plain") as other:
+    with Bank.open(finished.place / "bank") as bank, Bank.open(finished.place / "plain") as other:
         assert of_type(bank, RunStarted)[0].layers == ("L0", "L2")
         assert of_type(bank, RunStarted)[-1].layers == ("L2",)
         assert of_type(other, RunStarted)[0].layers == ("L2",)
+
+
+def test_every_choice_reaches_the_settings(place: Path) -> None:
+    """As they would be recorded with each run; `--matts-k` alone means `--matts`."""
+    chosen = {
+        "--executor": "react", "--iterations": 7, "--lm": "a/agent", "--sub-lm": "b/sub", "--judge-lm": "c/judge",
+        "--extractor-lm": "d/extractor", "--lm-arg": "max_tokens=9", "--preset": "lean", "--budget": "L1=300",
+        "--mode": "tools", "--judge": "checks", "--matts-k": 4, "--perturb": "rephrase", "--temperature": 0.5,
+    }  # fmt: skip
+    words = [str(word) for pair in chosen.items() for word in pair]
+    flags = ("--no-l0", "--l1", "--no-l2", "--l3", "--supervised", "--dry-run", "--json")
+    told = run("run", "./none", "--ont", "lights", "--task", "?", *words, *flags, cwd=place).json["settings"]
+    models = {"lm": "a/agent", "sub_lm": "b/sub", "judge_lm": "c/judge", "extractor_lm": "d/extractor"}
+    assert {name: told[name]["model"] for name in models} == models
+    assert told["lm"]["arguments"] == {"max_tokens": 9} and told["budgets"] == {"L1": 300}
+    expected = {
+        "executor": "react", "iterations": 7, "preset": "lean", "mode": "tools", "judge": "checks", "rollouts": 4,
+        "perturbation": "rephrase", "temperature": 0.5, "layers": ["L1", "L3"], "supervised": True, "extract": True,
+        "extract_from": "contrastive", "unsafe_local": False,
+    }  # fmt: skip
+    assert {name: told[name] for name in expected} == expected
+    assert told["constraints"] and told["guide"], "those of the shipped ontology, by digest"
 
 
 def test_layers_budgets_and_mode_are_those_that_are_asked_for(place: Path) -> None:
@@ -225,10 +278,10 @@ def test_memory_that_can_not_be_saved_loses_nothing(place: Path) -> None:
     assert [each["how"] for each in looped(place, "--extract")["results"]] == ["known", "known"]
 
 
-def test_no_dedup_is_a_policy_that_is_recorded_once(place: Path) -> None:
+def test_no_dedup_is_a_policy_that_is_recorded_once(finished: Finished) -> None:
     for _ in range(2):
-        looped(place, "--extract", "--no-dedup")
-    with Bank.open(place / "bank") as bank:
+        looped(finished.place, "--extract", "--no-dedup")
+    with Bank.open(finished.place / "bank") as bank:
         sets = of_type(bank, PolicySet)
         assert len(sets) == 2 and sets[1].why == "--no-dedup"
         assert {choice.kind: choice.name for choice in sets[1].policies}["consolidation"] == "append"
@@ -238,8 +291,8 @@ def test_no_dedup_is_a_policy_that_is_recorded_once(place: Path) -> None:
 # ---------------------------------------------------------------- trying
 
 
-def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(place: Path) -> None:
-    looped(place, "--extract")
+def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Finished) -> None:
+    place = finished.place
     before = digest_of(place)
     done = run("run", "./bank", *FAST, "--tasks", "tasks.json", "--l0", "--extract", "--dry-run", cwd=place)
     assert "# Graph: The lights" in done.out and "Guardrails:" in done.out and "unnamed/model" in done.out
@@ -302,10 +355,9 @@ def test_the_line_tells_task_step_tool_tokens_cost_and_verdict(monkeypatch: pyte
     ]
 
 
-def test_verbosely_every_event_is_shown_elsewhere_nothing(place: Path) -> None:
-    quiet = run(*LOOP, "--extract", "--json", cwd=place)
-    assert "tool_called" not in quiet.err and "\x1b" not in quiet.err
-    loud = run(*LOOP, "--extract", "--again", "-v", "--json", cwd=place)
+def test_verbosely_every_event_is_shown_elsewhere_nothing(finished: Finished) -> None:
+    assert "tool_called" not in finished.err and "\x1b" not in finished.err
+    loud = run(*LOOP, "--extract", "--again", "-v", "--json", cwd=finished.place)
     assert "tool_called: sparql_query" in loud.err and "run_finished: submitted" in loud.err
 
 
@@ -402,11 +454,3 @@ def test_a_model_that_departs_from_its_script_stops_the_loop_with_the_difference
     assert "expects 'What is not there'" in shown.err and "goes on from here" in shown.err
     assert shown.json["ok"] is False and shown.json["error"]["type"] == "LoopStopped"
     run("verify", "./bank", cwd=place)
-
-
-def test_no_read_model_is_needed_to_go_on(place: Path) -> None:
-    """Derived files may go at any time."""
-    looped(place, "--extract")
-    for path in (place / "bank" / "derived").iterdir():
-        path.unlink()
-    assert [result["how"] for result in looped(place, "--extract")["results"]] == ["known", "known"]
