@@ -70,9 +70,10 @@ def ask(
 
 
 def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[str, Any]]:
-    from rbank_es.lms.reading import adapter
+    from rbank_es.lms.reading import adapter, unmarked
 
-    messages: list[dict[str, Any]] = adapter().format(signature(prompt, most), demos=[], inputs=dict(inputs))
+    told = {name: unmarked(text) for name, text in inputs.items()}  # an agent wrote them: they must not open a field
+    messages: list[dict[str, Any]] = adapter().format(signature(prompt, most), demos=[], inputs=told)
     return messages
 
 
