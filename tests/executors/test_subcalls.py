@@ -1,0 +1,71 @@
+"""Sub-calls: counted for the whole run, whoever makes them, and none after an interruption."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rbank_es.executors.protocol import RunLimits
+from rbank_es.executors.subcalls import WORKERS, SubCalls
+from tests.executors.sandboxes import require_dspy
+
+require_dspy()
+
+
+def test_a_run_has_12_steps_and_25_sub_calls_unless_told_otherwise() -> None:
+    assert (RunLimits().iterations, RunLimits().subcalls) == (12, 25)
+
+
+def test_no_more_than_allowed_are_made_from_any_number_of_threads() -> None:
+    asked: list[str] = []
+
+    def lm(prompt: str) -> list[str]:
+        asked.append(prompt)
+        return [prompt.upper()]
+
+    calls = SubCalls(lm, 25)
+    refused: list[Exception] = []
+
+    def flood(action: Callable[[], Any]) -> None:
+        for _ in range(10):
+            try:
+                action()
+            except RuntimeError as error:
+                refused.append(error)
+
+    actions = [lambda: calls.llm_query("one"), lambda: calls.llm_query_batched(["a", "b", "c"])] * 4
+    threads = [threading.Thread(target=flood, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(asked) == calls.used == 25
+    assert all("over the limit of 25" in str(error) for error in refused) and len(refused) > 40
+
+
+def test_a_batch_that_is_too_large_is_refused_whole() -> None:
+    calls = SubCalls(lambda prompt: [prompt], 25)
+    with pytest.raises(RuntimeError, match="26 more sub-calls are over the limit of 25; 25 are left"):
+        calls.llm_query_batched(["p"] * 26)
+    assert calls.used == 0 and calls.llm_query_batched(["p"] * 25) == ["p"] * 25
+
+
+def test_after_an_interruption_no_prompt_is_sent_that_was_not_sent_yet() -> None:
+    """Each may take minutes and cost money."""
+    sent: list[str] = []
+
+    def lm(prompt: str) -> list[str]:
+        sent.append(prompt)
+        if prompt == "0":
+            raise KeyboardInterrupt
+        time.sleep(0.3)
+        return [prompt]
+
+    calls = SubCalls(lm, 25)
+    with pytest.raises(KeyboardInterrupt):
+        calls.llm_query_batched([str(number) for number in range(25)])
+    assert len(sent) <= 2 * WORKERS
