@@ -76,7 +76,9 @@ def test_every_ontology_loads_and_its_graph_holds_every_triple(name: str, load: 
     assert len(store) == TRIPLES[name]
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("brick")) for name in SETS]
+)
 def test_what_rdflib_parses_is_described_the_same(name: str, load: Load, ontologies: Path) -> None:
     """The whole schema, from graphs that share nothing with ours."""
     triples, declared = [], []
