@@ -143,9 +143,8 @@ def _serve(asked: socket.socket, loaded: Mapping[str, str]) -> bool:
             pass
         if not size:
             return False
-        payload, length = b"", int.from_bytes(size)
-        while len(payload) < length:  # and no further: there the next call begins
-            payload += asked.recv(length - len(payload))
+        # To its end and no further: there the next call begins.
+        payload = asked.recv(int.from_bytes(size), socket.MSG_WAITALL)
         if os.fork() == 0:
             asked.close()
             _keep(fds[3])
