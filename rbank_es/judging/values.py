@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+import re
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 
 from rbank_es.ontology.names import XSD
@@ -38,6 +39,9 @@ _NUMBERS = frozenset(
         "unsignedByte",
     ]
 )
+_MOMENTS = frozenset({XSD + "dateTime", XSD + "dateTimeStamp"})
+_MIDNIGHT = re.compile(r"T24:00:00(\.0+)?")
+_UTC = re.compile(r"(Z|[+-]00:00)$")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _ROUNDED, _EXACT = Context(prec=DIGITS), Context(prec=10_000)
 _WIDEST_EXPONENT = 400
@@ -60,12 +64,13 @@ def _typed(cell: Cell) -> Value:
     """The value of a literal of a datatype that has one; None for all others."""
     if cell.datatype in _NUMBERS:
         return _number(cell.value)
+    text = cell.value.strip()
     if cell.datatype == XSD + "boolean":
-        return ("boolean", _BOOLEANS[cell.value]) if cell.value in _BOOLEANS else None
-    if cell.datatype == XSD + "dateTime":
-        return _moment(cell.value)
+        return ("boolean", _BOOLEANS[text]) if text in _BOOLEANS else None
+    if cell.datatype in _MOMENTS:
+        return _moment(text)
     if cell.datatype == XSD + "date":
-        return _day(cell.value)
+        return _day(text)
     return None
 
 
@@ -84,13 +89,15 @@ def _number(text: str) -> Value:
 
 
 def _moment(text: str) -> Value:
+    early, ends = _MIDNIGHT.subn("T00:00:00", text)
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(early)
     except ValueError:
         return None
     if "T" not in text:
         return None
     try:
+        moment += timedelta(days=ends)
         zoned = moment.tzinfo is not None
         return ("moment", (moment.astimezone(UTC) if zoned else moment).replace(tzinfo=None).isoformat(), zoned)
     except OverflowError:
@@ -98,7 +105,7 @@ def _moment(text: str) -> Value:
 
 
 def _day(text: str) -> Value:
-    plain = text.removesuffix("Z")
+    plain = _UTC.sub("", text)
     try:
         return ("day", date.fromisoformat(plain).isoformat(), plain != text) if len(plain) == 10 else None
     except ValueError:

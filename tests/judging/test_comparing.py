@@ -36,6 +36,10 @@ def kinds(given: Answer, expected: Answer, *, ordered: bool = False) -> list[tup
         (typed("true", "boolean"), typed("1", "boolean")),
         (typed("2020-01-01T00:00:00Z", "dateTime"), typed("2020-01-01T01:00:00+01:00", "dateTime")),
         (typed("2020-01-01T00:00:00", "dateTime"), typed("2020-01-01T00:00:00.0", "dateTime")),
+        (typed("2020-01-01T00:00:00Z", "dateTimeStamp"), typed("2020-01-01T01:00:00+01:00", "dateTime")),
+        (typed("2020-12-31T24:00:00", "dateTime"), typed("2021-01-01T00:00:00", "dateTime")),
+        (typed("2020-01-01Z", "date"), typed("2020-01-01+00:00", "date")),
+        (typed(" true ", "boolean"), typed("1", "boolean")),
         (text("chat", "EN"), text("chat", "en")),
         (blank("x"), blank("y")),
         (typed("words", "token"), text("words")),
@@ -76,7 +80,9 @@ def test_a_number_that_is_none_goes_by_its_text(wrong: str) -> None:
     assert value_of(typed(wrong)) == ("literal", wrong, "")
 
 
-@pytest.mark.parametrize("wrong", ["2020", "2020-13-01T00:00:00", "2020-01-01", "-0044-01-01T00:00:00"])
+@pytest.mark.parametrize(
+    "wrong", ["2020", "2020-13-01T00:00:00", "2020-01-01", "-0044-01-01T00:00:00", "9999-12-31T24:00:00"]
+)
 def test_a_time_that_cannot_be_read_goes_by_its_text(wrong: str) -> None:
     assert value_of(typed(wrong, "dateTime")) == ("literal", wrong, "")
 
