@@ -4,7 +4,8 @@
     react       no code: one call of a tool a step (dspy.ReAct)
     scratchpad  code in a namespace that lasts, with only the latest steps whole in the prompt
 
-All have the same tools, the same context, the same limits, and record the same events. Nothing here loads dspy.
+All have the same tools, the same context, the same limits, and record the same events. Where a prompt is too long for
+the model, all leave out earlier steps. Nothing here loads dspy.
 """
 
 from __future__ import annotations
