@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import dspy
 
-from benchmarks.measure import Goal, Row, duration, interleave, interval, timed
+from benchmarks.measure import NONE, Goal, Row, Samples, duration, interleave, interval, timed
 from benchmarks.sandboxes import kept
 from benchmarks.scripted import ANSWER, CONTEXT, LATENCY_S, QUESTION, STEPS, Scripted, count_words
 from benchmarks.sizes import Sizes
@@ -59,14 +58,13 @@ def _row(bank: Bank, unsynced: Bank, interpreter: Any, latency_s: float, rounds:
         # The log holds a text once only, so each run has a question of its own, and so prompts of its own.
         return f"{QUESTION} ({next(numbers)})"
 
-    samples = interleave(
-        {
-            "ours": timed(lambda: _ours(bank, engine, interpreter, asked())),
-            "bare": timed(lambda: _bare(engine, interpreter, asked())),
-            "unsynced": timed(lambda: _ours(unsynced, engine, interpreter, asked())),
-        },
-        rounds,
-    )
+    contestants = {
+        "ours": timed(lambda: _ours(bank, engine, interpreter, asked())),
+        "bare": timed(lambda: _bare(engine, interpreter, asked())),
+    }
+    if not latency_s:
+        contestants["unsynced"] = timed(lambda: _ours(unsynced, engine, interpreter, asked()))
+    samples = interleave(contestants, rounds)
     over = samples.differences("ours", "bare")
     middle, low, high = interval(over)
     bare_s = samples.median("bare")
@@ -78,10 +76,15 @@ def _row(bank: Bank, unsynced: Bank, interpreter: Any, latency_s: float, rounds:
         f"{duration(samples.median('ours'))}; recording {middle * 1e3:.1f} ms a run "
         f"({low * 1e3:.1f} to {high * 1e3:.1f}; of the fastest {best_s * 1e3:.1f})",
         peer=f"dspy.RLM alone {duration(bare_s)}",
-        floor=f"recorded without sync: {1e3 * statistics.median(samples.differences('unsynced', 'bare')):.1f} ms a run",
+        floor=_unsynced(samples) if not latency_s else NONE,
         goal=Goal("≤", GOAL_PERCENT, "% over the peer"),
         value=100 * middle / bare_s,
     )
+
+
+def _unsynced(samples: Samples) -> str:
+    over_ms = 1e3 * interval(samples.differences("unsynced", "bare")).median
+    return f"recording without sync {over_ms:.1f} ms a run"
 
 
 def _bare(engine: Scripted, interpreter: Any, question: str) -> None:

@@ -26,23 +26,24 @@ GOAL = 1.5
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """One row with sandboxes that run already, which has the goal; one with a pool that starts others meanwhile."""
     with kept(K) as running, Bank.create(place / "kept") as bank:
-        yield _row(bank, "in sandboxes that run", running, _nothing, sizes, goal=Goal("≤", GOAL, "x one rollout"))
+        goal = Goal("≤", GOAL, "x one rollout")
+        yield _row(bank, "in sandboxes that run", running, _nothing, sizes.latency_rounds, goal)
     with SandboxPool(K) as pool, Bank.create(place / "pool") as bank:
-        yield _row(bank, "from a pool that starts as many again meanwhile", pool, pool.wait, sizes)
+        yield _row(bank, "from a pool that starts as many again meanwhile", pool, pool.wait, sizes.sandbox_rounds)
 
 
 def _nothing() -> None:
     """They are ready."""
 
 
-def _row(bank: Bank, where: str, interpreters: Any, ready: Any, sizes: Sizes, goal: Goal | None = None) -> Row:
+def _row(bank: Bank, where: str, interpreters: Any, ready: Any, rounds: int, goal: Goal | None = None) -> Row:
     numbers = itertools.count(1)
 
     def turn(k: int) -> float:
         ready()
         return timed(lambda: _ran(bank, interpreters, k, next(numbers)))()
 
-    samples = interleave({"one": partial(turn, 1), "several": partial(turn, K)}, sizes.latency_rounds)
+    samples = interleave({"one": partial(turn, 1), "several": partial(turn, K)}, rounds)
     return Row(
         "rollouts",
         f"{K} rollouts of {STEPS} steps side by side, {LATENCY_S * 1e3:.0f} ms for each answer of the model; {where}",

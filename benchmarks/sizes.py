@@ -21,9 +21,9 @@ class Sizes(NamedTuple):
     search_rounds: int
     start_rounds: int = 25
     rerun_rounds: int = 11
-    recording_rounds: int = 31
+    recording_rounds: int = 25
     latency_rounds: int = 3
-    sandbox_rounds: int = 3
+    sandbox_rounds: int = 2
 
 
 SHORT = Sizes("short", 100_000, 100, 25, 1_600, 5, 5, 5, 5, 20, 5)
