@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rbank_es import limits
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.executors.session import Session
 from rbank_es.executors.settings import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, SandboxSettings
 
@@ -68,7 +68,8 @@ class SandboxPool:
             spare.result()
 
     def close(self) -> None:
-        """End the sessions that nobody took. Sandboxes that were handed out go on until they are shut down.
+        """End the sessions that nobody took. Sandboxes that were handed out go on until they are shut down, or lose
+        their session: no other is started any more.
 
         A session that is being started is ended by the thread that starts it, as soon as it can: nobody waits for it.
         """
@@ -93,7 +94,10 @@ class SandboxPool:
         return spare
 
     def take(self, settings: SandboxSettings) -> Session:
-        """The session that was begun first, waited for if it isn't ready; a new one if that died meanwhile."""
+        """The session that was begun first, waited for if it isn't ready; a new one if that died meanwhile.
+
+        Raises `CannotStart` once the pool is closed: whoever was left behind then must not start processes.
+        """
         spare = self._next()
         if spare is not None:
             with suppress(CancelledError):
@@ -101,6 +105,10 @@ class SandboxPool:
                 if session.alive:
                     return session
                 session.end()
+        if self._is_closed and os.getpid() == self._owner:
+            from rbank_es.executors.sandbox import CannotStart
+
+            raise CannotStart(SandboxUnavailable("broken", "the pool of sandboxes is closed", "make another one"))
         return _start(settings)
 
     def _next(self) -> Future[Session] | None:

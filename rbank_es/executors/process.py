@@ -141,6 +141,9 @@ def _end(keeper: subprocess.Popen[bytes], lifeline: socket.socket, owner: int) -
     """Let the keeper go, which takes the sandbox with it; should it not, kill both."""
     if os.getpid() != owner:
         return
+    # A thread that still waits for word over it would keep a socket open that is only closed.
+    with contextlib.suppress(OSError):
+        lifeline.shutdown(socket.SHUT_RDWR)
     lifeline.close()
     try:
         failed = keeper.wait(LAST_BREATH_S) < 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 import subprocess
 import threading
@@ -13,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.errors import LogError, LoopStopped
+from rbank_es.errors import LogError, LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
 from rbank_es.executors import pool as pool_module
 from rbank_es.executors.pool import SandboxPool
+from rbank_es.executors.process import SandboxProcess
 from tests.cli_runner import COMMAND, environment, run
+from tests.executors.fake_deno import fake
 from tests.executors.sandboxes import require_dspy
 from tests.faults.disk import Disk, no_space
 from tests.loop.loops import SCRIPT, TASKS, learnt, looped, quick, scripted, summary, told
@@ -130,13 +133,36 @@ def test_whoever_is_interrupted_does_not_wait_for_sandboxes_that_are_starting(mo
         return Starting()
 
     monkeypatch.setattr(pool_module, "_start", start)
-    with SandboxPool(pool_module.STARTERS + 1):
+    with SandboxPool(pool_module.STARTERS + 1) as pool:
         for _ in range(pool_module.STARTERS):
             assert begun.acquire(timeout=PATIENCE_S)
     assert not ended.acquire(timeout=0.05), "closed before any was ready"
     go_on.set()
     for _ in range(pool_module.STARTERS):
         assert ended.acquire(timeout=PATIENCE_S)
+    with pytest.raises(SandboxUnavailable, match="closed"):
+        pool.take(pool.settings)
+    assert not begun.acquire(timeout=0.05), "a rollout that was left behind starts nothing more"
+
+
+def test_a_sandbox_lets_go_at_once_also_where_a_thread_waits_for_it(tmp_path: Path) -> None:
+    """As the threads of rollouts do that were interrupted. Its keeper ends by itself, and needs no killing."""
+    process = SandboxProcess(fake(tmp_path), offline=True)
+    process.learn_pid(PATIENCE_S)
+    poll, waits = select.poll(), threading.Event()
+    poll.register(process.pipes.life, select.POLLIN)
+
+    def wait() -> None:
+        waits.set()
+        poll.poll(PATIENCE_S * 1000)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert waits.wait(PATIENCE_S)
+    time.sleep(0.05)  # into the call of the system
+    process.end()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive() and process._keeper.returncode > 0
 
 
 # ---------------------------------------------------------------- a full disk
