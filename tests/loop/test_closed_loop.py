@@ -198,8 +198,15 @@ def test_the_loop_of_these_tests_has_as_many_groups_as_they_cut_it_at(
     assert whole[0] == GROUPS
 
 
-@pytest.mark.parametrize("dead", [True, False], ids=["killed", "interrupted"])
-@pytest.mark.parametrize("after", range(1, GROUPS + 1))
+QUICK = (2, 6, 8, 12, GROUPS)
+"""Of those that are interrupted; a kill is tried at each. The others are slow only for being many."""
+CUTS = [pytest.param(after, True, id=f"killed-{after}") for after in range(1, GROUPS + 1)] + [
+    pytest.param(after, False, id=f"interrupted-{after}", marks=() if after in QUICK else pytest.mark.slow)
+    for after in range(1, GROUPS + 1)
+]
+
+
+@pytest.mark.parametrize(("after", "dead"), CUTS)
 def test_a_loop_that_is_resumed_leaves_the_bank_that_it_would_have_left(
     tmp_path: Path, whole: tuple[int, list[object], dict[str, object], list[object]], after: int, dead: bool
 ) -> None:

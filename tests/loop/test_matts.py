@@ -126,8 +126,33 @@ def test_too_many_rollouts_and_none_are_refused(tmp_path: Path) -> None:
             scripted(tmp_path, SCRIPT, rollouts=k)
 
 
-@pytest.mark.parametrize("after", [1, 2, 5, 9, 13, 16, 18, 20, 21, 22])
-def test_cut_off_rollouts_are_run_again_and_the_others_are_kept(tmp_path: Path, after: int) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, object]]:
+    """Three rollouts that nobody interrupts: their groups, and the items that they taught."""
+    place = tmp_path_factory.mktemp("whole")
+    with quick(place / "bank") as bank:
+        counted = cut_off(bank, 10_000)
+        looped(counted, scripted(place, SCRIPT, rollouts=3, extract_from="contrastive"), [TASK])
+        return counted.log.count, {**learnt(bank)}  # type: ignore[attr-defined]
+
+
+GROUPS = 29
+"""Groups of three rollouts; a test says so if that is no longer true."""
+QUICK = (1, 2, 9, 16, 22, GROUPS)
+
+
+def test_the_rollouts_of_these_tests_have_as_many_groups_as_they_are_cut_off_at(
+    whole: tuple[int, dict[str, object]],
+) -> None:
+    assert whole[0] == GROUPS
+
+
+@pytest.mark.parametrize(
+    "after", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in range(1, GROUPS + 1)]
+)
+def test_cut_off_rollouts_are_run_again_and_the_others_are_kept(
+    tmp_path: Path, whole: tuple[int, dict[str, object]], after: int
+) -> None:
     """However far they had got: in the end each counts once, all are judged, and one extraction was made of them."""
     settings, place = scripted(tmp_path, SCRIPT, rollouts=3, extract_from="contrastive"), tmp_path / "bank"
     with quick(place) as bank, pytest.raises(CutOff):
@@ -140,7 +165,7 @@ def test_cut_off_rollouts_are_run_again_and_the_others_are_kept(tmp_path: Path, 
         judged = [event.run for event in of_type(bank, RunJudged) if event.purpose == "learning"]
         assert sorted(judged) == sorted(result.runs)
         kinds = [event.kind for event in of_type(bank, MemoriesExtracted) if event.extractor != "proposals-1"]
-        assert kinds == ["contrastive", "pattern"]
+        assert kinds == ["contrastive", "pattern"] and learnt(bank) == whole[1]
         bank.verify(retrievals=True)
         assert looped(bank, settings, [TASK])[0].how == "known"
 
