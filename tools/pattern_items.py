@@ -10,6 +10,7 @@ from rbank_es.bank import cut
 from rbank_es.items import Item
 from rbank_es.ontology.names import LABELS
 from rbank_es.ontology.prefixes import Prefixes, local_name
+from rbank_es.ontology.schema import Bound, PropertyInfo
 from rbank_es.ontology.wording import clip
 from rbank_es.tools.checking import checks
 from rbank_es.tools.extracting import Evidence
@@ -145,13 +146,25 @@ def _given_back(pattern: Pattern, evidence: Evidence) -> str:
 
 def _meanings(pattern: Pattern, terms: Terms) -> str:
     """What the ontology says of what is sought. Patterns that differ in one term alone are told apart by it."""
-    lines: list[str] = []
-    for iri in _sought(pattern) or pattern.classes:
-        known = terms.classes.get(iri) or terms.properties.get(iri)
-        said = clip(known.comment, MEANING_CHARS) if known is not None else ""
-        if said:
-            lines.append(f"{pattern.prefixes.shorten(iri)}: {said}")
-    return "\n".join(lines[:MEANINGS])
+    told = [f"{pattern.prefixes.shorten(iri)}: {_meaning(iri, terms)}" for iri in _sought(pattern) or pattern.classes]
+    return "\n".join(told[:MEANINGS])
+
+
+def _meaning(iri: str, terms: Terms) -> str:
+    """The comment of a term; of one without, its name in words, and the classes between which it leads."""
+    known = terms.classes.get(iri) or terms.properties.get(iri)
+    if known is not None and known.comment:
+        return clip(known.comment, MEANING_CHARS)
+    links = [link for link in terms.schema.links if link.property == iri]
+    ends = [(terms.words(link.subject), terms.words(link.object)) for link in links]
+    if isinstance(known, PropertyInfo) and not ends and (known.domains or known.ranges):
+        ends = [(_any_of(known.domains, terms), _any_of(known.ranges, terms))]
+    leads = " or ".join(dict.fromkeys(f"{one} to {other}" for one, other in ends))
+    return clip(f"{terms.words(iri)}, {leads}" if leads else terms.words(iri), MEANING_CHARS)
+
+
+def _any_of(bounds: Sequence[Bound], terms: Terms) -> str:
+    return ", ".join(dict.fromkeys(terms.words(bound.iri) for bound in bounds)) or "anything"
 
 
 def _prefixes(pattern: Pattern, evidence: Evidence) -> str:

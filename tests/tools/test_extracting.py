@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rbank_es import limits
@@ -94,6 +95,7 @@ def test_a_query_that_worked_becomes_a_procedure() -> None:
         "    FILTER(?lengthM > «number»)\n"
         "  }\n"
         "}\n\n"
+        "sea:hasName: official name\n"
         "sea:lengthM: Over all, in metres."
     )
 
@@ -225,6 +227,23 @@ def test_without_a_schema_classes_and_properties_are_known_by_their_places() -> 
     assert "?a a x:A ;\n    x:p «p»" in item.content and "PREFIX x: <http://x/>" in item.content
     taxa = procedure("SELECT ?x { ?x rdfs:subClassOf isle:a ; sea:hasName ?n }", schema=None)
     assert "rdfs:subClassOf «sub class of»" in taxa.content
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT ?y { ?x sea:callsAt ?y }", "sea:callsAt: calls at, ferry to harbour"),
+        ("SELECT ?y { ?x sea:isCalledAtBy ?y }", "sea:isCalledAtBy: is called at by, anything to boat"),
+        ("SELECT ?y { ?x a sea:Ferry }", "sea:Ferry: ferry"),
+        ("SELECT ?y { ?x <http://x/madeOf> ?y }", "x:madeOf: made of"),
+    ],
+)
+def test_a_term_without_a_comment_is_told_by_its_name_and_where_it_leads(query: str, said: str) -> None:
+    ranges = (Bound(iri=SEA + "Boat", source="rdfs"), Bound(iri=SEA + "Boat", source="shacl"))
+    called = PropertyInfo(iri=SEA + "isCalledAtBy", ranges=ranges)
+    properties = (*(each for each in SCHEMA.properties if each.iri != called.iri), called)
+    schema = msgspec.structs.replace(SCHEMA, properties=properties)
+    assert procedure(query, schema=schema).content.split("\n\n")[1].startswith(said)
 
 
 def test_only_prefixes_that_a_query_must_declare_are_in_its_item() -> None:
