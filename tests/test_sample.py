@@ -105,11 +105,15 @@ def test_the_bank_that_is_kept_holds_what_the_story_tells(bank: Bank) -> None:
     assert all((started[id].task, started[id].at[:17]) == (tasks[id].question, at[:17]) for id, at in told)
     script = {task.id: task for task in Script.load(LOGS / "sample_script.toml").task}
     assert script.keys() == started.keys()
+    calls = of(bank, LmCalled)
     for id, turns in script.items():
         for role in ("agent", "sub", "judge", "extractor"):
-            calls = [call for call in of(bank, LmCalled) if task_of(call.run) == id and call.role == role]
-            answers = [turn.error or turn.answer for turn in getattr(turns, role)]
-            assert [call.error_code or answer_text(msgspec.json.decode(call.response)) for call in calls] == answers
+            said = [said_in(call) for call in calls if task_of(call.run) == id and call.role == role]
+            assert said == [turn.error or turn.answer for turn in getattr(turns, role)]
+
+
+def said_in(call: LmCalled) -> str:
+    return call.error_code or answer_text(msgspec.json.decode(str(call.response)))
 
 
 def task_of(run: str) -> str:
@@ -242,10 +246,20 @@ def test_it_uses_most_of_the_vocabulary(bank: Bank) -> None:
 
 
 def test_it_goes_through_an_export_of_events(bank: Bank, state: State, tmp_path: Path) -> None:
-    """The same state in another bank, and every retrieval still holds there."""
-    (tmp_path / "events.jsonl").write_bytes(b"".join(export(bank, None, "events")))
-    with Bank.create(tmp_path / "other", unsafe_no_sync=True) as other:
-        import_paths(other, [tmp_path / "events.jsonl"])
+    """The same state in another bank."""
+    with exported_and_imported(bank, tmp_path) as other:
         assert state_digests(other.state()) == state_digests(state)
+
+
+@pytest.mark.slow
+def test_every_retrieval_still_holds_after_an_export(bank: Bank, tmp_path: Path) -> None:
+    with exported_and_imported(bank, tmp_path) as other:
         checked = other.verify(retrievals=True).retrievals
-        assert checked is not None and not checked.different
+        assert checked is not None and checked.checked >= 40 and not checked.different
+
+
+def exported_and_imported(bank: Bank, place: Path) -> Bank:
+    (place / "events.jsonl").write_bytes(b"".join(export(bank, None, "events")))
+    other = Bank.create(place / "other", unsafe_no_sync=True)
+    import_paths(other, [place / "events.jsonl"])
+    return other
