@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import socket
 import socketserver
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
+
+from rbank_es import limits
 
 JSON, XML = "application/sparql-results+json", "application/sparql-results+xml"
 ROW = b'{"x":{"type":"literal","value":"one"}}'
@@ -99,7 +101,14 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
 
 
 def bomb(size: int) -> bytes:
-    return gzip.compress(HEAD + b" " * size)
+    """An answer that begins with that many blanks (a MiB at least), compressed, and has no end.
+
+    One piece again and again, so that neither time nor memory goes into it.
+    """
+    squeeze = zlib.compressobj(wbits=31)
+    first = squeeze.compress(HEAD) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    piece = squeeze.compress(b" " * limits.MIB) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    return first + piece * max(size // limits.MIB, 1)
 
 
 class FaultServer:
