@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
 
+CAUSES = 20
+"""How many errors back the reason of one is looked for."""
+
+
 class Question(NamedTuple):
     """A request, and where in the run it is made: the role, the step, its key, and its JSON without keys."""
 
@@ -61,7 +65,16 @@ def complete_once(engine: Engine, request: Request, key_variable: str) -> Respon
     except (LmFailed, TurnedAway):
         raise
     except Exception as error:
-        raise raised_by_engine(error, key_variable) from error
+        raise _ours(error) or raised_by_engine(error, key_variable) from error
+
+
+def _ours(error: BaseException | None) -> LmFailed | None:
+    """The failure of ours that a client took for one of the connection; None where there was none."""
+    for _ in range(CAUSES):
+        if error is None or isinstance(error, LmFailed):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 class EngineModel:

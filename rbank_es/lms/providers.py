@@ -14,6 +14,7 @@ from rbank_es.lms.failures import failed
 from rbank_es.lms.serialising import load_dspy
 
 if TYPE_CHECKING:
+    import httpx
     from dspy.lm15 import Resolution
 
 NO_KEY = "no-key-needed"
@@ -70,11 +71,44 @@ def _missing_for_litellm(choice: LmChoice) -> list[str]:
 
 
 def load_litellm() -> Any:
-    """The module litellm, told to print nothing: standard output is for what was asked."""
+    """The module litellm, told to print nothing: standard output is for what was asked.
+
+    Where it speaks as OpenAI does, it is given connections that are led nowhere else and break off at
+    `LM_RESPONSE_BYTES`. For other protocols it brings its own, which only the time of an answer bounds.
+    """
+    import httpx
     import litellm
 
     litellm.suppress_debug_info = True
+    if litellm.client_session is None:
+        hooks = {"response": [_bound]}
+        # Compressed, a small answer may be a very large one.
+        plain = {"Accept-Encoding": "identity"}
+        litellm.client_session = httpx.Client(follow_redirects=False, headers=plain, event_hooks=hooks)
     return litellm
+
+
+def _bound(response: httpx.Response) -> None:
+    """Let an answer break off at the limit of its size; called before any of it is read."""
+    import httpx
+
+    inner = response.stream
+
+    class Bounded(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            left = limits.LM_RESPONSE_BYTES
+            for piece in inner if isinstance(inner, httpx.SyncByteStream) else ():
+                left -= len(piece)
+                if left < 0:
+                    most = limits.LM_RESPONSE_BYTES
+                    raise failed("response_too_long", f"the answer has more than {most:,} bytes")
+                yield piece
+
+        def close(self) -> None:
+            if isinstance(inner, httpx.SyncByteStream):
+                inner.close()
+
+    response.stream = Bounded()
 
 
 def _on_this_machine(address: str | None) -> bool:

@@ -18,7 +18,7 @@ from rbank_es.lms.reading import adapter
 from tests.lms.openai_server import openai_server
 from tests.lms.runs import models
 
-TYPED = dspy.Signature("question -> words: str, entries: list[Any], choice: Any")
+TYPED: Any = dspy.Signature("question -> words: str, entries: list[Any], choice: Any")
 LONG = limits.LM_MENDED_CHARS + 1
 
 
