@@ -23,9 +23,9 @@ from rbank_es import Bank
 from rbank_es.context.base import base
 from rbank_es.context.build import Context
 from rbank_es.events import RunStarted
-from rbank_es.executors.protocol import RunLimits
 from rbank_es.executors.recorder import Recorder
 from rbank_es.executors.rlm import Rlm
+from rbank_es.executors.terms import RunLimits
 from rbank_es.executors.wording import Task
 from rbank_es.lms.choices import LmChoice
 from rbank_es.lms.lms import Lms

@@ -10,10 +10,10 @@ from dspy.predict.rlm import _strip_code_fences
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 
 from rbank_es import limits
-from rbank_es.executors.protocol import Fault, Interpreters, RunLimits, Step
 from rbank_es.executors.sandbox import Sandbox, SessionLost
 from rbank_es.executors.settings import SandboxSettings
 from rbank_es.executors.submission import FIELDS, Refused, Submission
+from rbank_es.executors.terms import Fault, Interpreters, RunLimits, Step
 from rbank_es.tools.encoding import text_of
 
 NO_OUTPUT = "(no output - did you forget to print?)"

@@ -21,11 +21,11 @@ import dspy
 
 from rbank_es import limits as lim
 from rbank_es.executors.asking import Unreadable, ask, ask_shortened
-from rbank_es.executors.protocol import Fault, RunLimits, RunResult, Step
 from rbank_es.executors.recorder import Recorder, Shown
 from rbank_es.executors.running import Ending, conducted, forced
 from rbank_es.executors.subcalls import SubCalls
 from rbank_es.executors.submission import Refused, Submission
+from rbank_es.executors.terms import Fault, RunLimits, RunResult, Step
 from rbank_es.executors.wording import Task, extract_signature, manual_of, shortened, signature_of
 from rbank_es.tools.encoding import text_of
 

@@ -23,10 +23,10 @@ from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
 from rbank_es.executors.asking import Unreadable, ask, ask_shortened
 from rbank_es.executors.coding import Coder, Ran, own_sandboxes, run_code, step_of
-from rbank_es.executors.protocol import Interpreters, RunLimits, RunResult
 from rbank_es.executors.recorder import Recorder, Shown
 from rbank_es.executors.running import Ending, conducted, forced
 from rbank_es.executors.subcalls import SubCalls
+from rbank_es.executors.terms import Interpreters, RunLimits, RunResult
 from rbank_es.executors.wording import Task, manual_of
 from rbank_es.tools.encoding import text_of
 

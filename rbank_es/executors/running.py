@@ -11,11 +11,11 @@ from dspy.primitives.code_interpreter import CodeInterpreterError
 from rbank_es.errors import LmFailed, RBankError, SandboxUnavailable
 from rbank_es.events.run import Outcome
 from rbank_es.executors.asking import Unreadable
-from rbank_es.executors.protocol import RunResult
 from rbank_es.executors.recorded import RecordingDiffers
 from rbank_es.executors.recorder import Recorder, RunStopped
 from rbank_es.executors.sandbox import SandboxExhausted
 from rbank_es.executors.submission import FIELDS, Refused, Submission
+from rbank_es.executors.terms import RunResult
 from rbank_es.lms.failures import FATAL
 
 if TYPE_CHECKING:

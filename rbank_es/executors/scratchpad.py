@@ -15,10 +15,10 @@ import dspy
 from rbank_es import limits as lim
 from rbank_es.executors.asking import Unreadable, ask, ask_shortened
 from rbank_es.executors.coding import Coder, Ran, opened, own_sandboxes, run_code, step_of
-from rbank_es.executors.protocol import RunLimits, RunResult, Step
 from rbank_es.executors.recorder import Recorder, Shown
 from rbank_es.executors.running import Ending, conducted, forced
 from rbank_es.executors.subcalls import SubCalls
+from rbank_es.executors.terms import RunLimits, RunResult, Step
 from rbank_es.executors.wording import Task, extract_signature, manual_of, shortened, signature_of
 from rbank_es.tools.encoding import text_of
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import OntologyRegistered
-from rbank_es.executors.protocol import Executor, Interpreters, RunLimits, executor_named
+from rbank_es.executors.protocol import Executor, executor_named
+from rbank_es.executors.terms import Interpreters, RunLimits
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 

@@ -11,7 +11,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import LmFailed, LogError, LoopStopped, PositionConflict, RBankError, SandboxUnavailable
 from rbank_es.events import Event, RunFinished, RunStarted
-from rbank_es.executors.protocol import RunResult
+from rbank_es.executors.terms import RunResult
 from rbank_es.loop.equipment import Equipment, registration
 from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.tasks import Task

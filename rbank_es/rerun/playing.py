@@ -11,7 +11,7 @@ from rbank_es.loop.equipment import Equipment
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.executors.protocol import Interpreters
+    from rbank_es.executors.terms import Interpreters
     from rbank_es.lms.replaying import ReplayModel
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.rerun.recording import Recording
@@ -85,7 +85,7 @@ def _live(step_time_s: float) -> Interpreters:
     """One sandbox, started with the first step: no run follows for which another should be ready."""
     from rbank_es.executors import deno
     from rbank_es.executors.coding import own_sandboxes
-    from rbank_es.executors.protocol import RunLimits
+    from rbank_es.executors.terms import RunLimits
 
     deno.find()
     return own_sandboxes(RunLimits(step_time_s=step_time_s))

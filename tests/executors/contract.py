@@ -21,9 +21,9 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, StepTaken, ToolCalled
 from rbank_es.executors.playback import recorded_keys, recorded_steps
-from rbank_es.executors.protocol import Interpreters
 from rbank_es.executors.recorded import RecordedInterpreter
 from rbank_es.executors.sandbox import SandboxExhausted, SessionLost
+from rbank_es.executors.terms import Interpreters
 from rbank_es.lms.failures import TurnedAway, failed
 from rbank_es.lms.replaying import ReplayModel
 from rbank_es.lms.scripting import rendered

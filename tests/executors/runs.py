@@ -16,8 +16,9 @@ from rbank_es.context.build import Context
 from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
 from rbank_es.events.run import Role
-from rbank_es.executors.protocol import Executor, Interpreters, RunLimits, RunResult, executor_named
+from rbank_es.executors.protocol import Executor, executor_named
 from rbank_es.executors.recorder import Recorder
+from rbank_es.executors.terms import Interpreters, RunLimits, RunResult
 from rbank_es.lms.choices import LmChoice
 from rbank_es.lms.lms import Lms
 from rbank_es.lms.scripting import rendered
