@@ -19,7 +19,7 @@ import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.loop.equipment import Equipment, check_source
-from rbank_es.loop.history import INTERRUPTED, Extracted, History, Ran, group_id, task_key
+from rbank_es.loop.history import INTERRUPTED, Extracted, History, Ran, group_id, is_of_proposals, task_key
 from rbank_es.loop.learning import Learning
 from rbank_es.loop.one_run import NewRun, begin_runs, close_run, execute, is_agents_own
 from rbank_es.loop.rollouts import Rollout, Spread, best_of, question_of, side_by_side, spread_of
@@ -271,8 +271,9 @@ class ClosedLoop:
                 self._notes.append(str(error))
 
     def _learn(self, work: _Work) -> None:
+        """Draw lessons, unless that was done; what tools had proposed is kept also where a model gave no answer."""
         runs = [ran for ran in self._runs(work) if _is_usable(ran) and ran.judged is not None]
-        if self.equipment.settings.extract and runs and not self._extractions(runs):
+        if self.equipment.settings.extract and runs and all(map(is_of_proposals, self._extractions(runs))):
             self._learning.learn(work.task, [self._rollout(ran) for ran in runs])
 
     # ---------------------------------------------------------------- the result

@@ -25,6 +25,7 @@ from rbank_es.events import (
     RunStarted,
     type_of,
 )
+from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.loop.tasks import Task
 
 if TYPE_CHECKING:
@@ -144,6 +145,11 @@ class History:
                 index=event.rollout_index,
             ),
         )
+
+
+def is_of_proposals(extracted: Extracted) -> bool:
+    """Whether an extraction keeps what tools proposed, which no model is asked about."""
+    return extracted.event.extractor == PROPOSALS
 
 
 def _to_be_tried_again(event: MemoriesExtracted) -> bool:

@@ -17,6 +17,7 @@ from rbank_es.events import JudgmentOverruled, MemoriesExtracted, RunJudged
 from rbank_es.extraction.attempts import Judgment, attempt_of
 from rbank_es.extraction.consolidating import consolidate
 from rbank_es.extraction.extracting import Extraction, extract_from_rollouts
+from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.extraction.proposals import from_proposals, proposals_of
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.deciding import decide, judging_policy
@@ -93,8 +94,13 @@ class Learning:
         except LmFailed as failure:
             raise LoopStopped(best.run, failure.code, failure.message) from failure
         told = zip(rollouts, judgments, strict=True)
-        learners = [pair for pair in told if policy.extract_from == "contrastive" or pair[0] == best]
-        proposed = (from_proposals(proposals_of(bank, one.run), verdict, policy) for one, verdict in learners)
+        kept = _with_proposals_kept(bank)
+        learners = [
+            (one.run, verdict)
+            for one, verdict in told
+            if (policy.extract_from == "contrastive" or one == best) and one.run not in kept
+        ]
+        proposed = (from_proposals(proposals_of(bank, run), verdict, policy) for run, verdict in learners)
         everything = [one.run for one in rollouts]
         events = [_event(each, everything) for each in drawn] + [each.event() for each in proposed if each is not None]
         consolidate(bank, events, latest=self._latest)
@@ -107,7 +113,8 @@ class Learning:
             for event in bank.events(types={"run_judged", "judgment_overruled"}, run=run)
             if isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning"
         ][-1]
-        checked = judge_by_checks(outcome_of(bank, run), self._equipment.source)
+        grounding = self._policy(bank).grounding
+        checked = judge_by_checks(outcome_of(bank, run), self._equipment.source, grounding=grounding)
         reason = bank.text(verdict.reason) or ""
         learnable = not verdict.success or checked.grounding is None or checked.grounding.grounded
         return Judgment(success=verdict.success, reason=reason, learnable=learnable, event=verdict.id)
@@ -129,6 +136,17 @@ class Learning:
         kind = LmJudging if chosen.judge == "lm" else CheckJudging
         policy = recorded if isinstance(recorded, kind) else kind()
         return msgspec.structs.replace(policy, supervised=policy.supervised or chosen.supervised)
+
+
+def _with_proposals_kept(bank: Bank) -> set[str]:
+    """Runs of which the proposals are candidates already: a model that gave no answer is asked again without them."""
+    extractions = bank.events(types={"memories_extracted"})
+    return {
+        run
+        for event in extractions
+        if isinstance(event, MemoriesExtracted) and event.extractor == PROPOSALS
+        for run in event.runs
+    }
 
 
 def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:

@@ -34,6 +34,7 @@ from tests.loop.loops import (
     summary,
     told,
 )
+from tests.rerun.banks import quick_code, reruns
 
 require_dspy()
 
@@ -269,6 +270,25 @@ def test_a_failure_that_may_pass_says_nothing_of_the_agent(tmp_path: Path) -> No
         assert second.success
         resumed = looped(bank, scripted(tmp_path, free.replace('[[task.agent]]\nerror = "timeout"\n', "")))
         assert [each.how for each in resumed] == ["ran", "known"] and resumed[0].success is False
+
+
+def test_an_extractor_that_gave_no_answer_is_asked_again_and_proposals_are_kept_once(tmp_path: Path) -> None:
+    """The query that was submitted is an item at once; what the model says of the run comes when it is resumed."""
+    free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
+    title = "Ask for the focal height of a light by its name"
+    at = free.rindex("[[task.extractor]]")
+    silent = free[:at] + '[[task.extractor]]\nerror = "timeout"\n'
+    with quick(tmp_path / "bank") as bank:
+        [first] = looped(bank, scripted(tmp_path, silent), TASKS[1:], interpreters=quick_code)
+        assert len(first.added) == 1 and title not in learnt(bank)
+        [resumed] = looped(bank, scripted(tmp_path, free), TASKS[1:], interpreters=quick_code)
+        assert resumed.how == "continued" and learnt(bank)[title] == ("success", 1)
+        proposed = [event for event in of_type(bank, MemoriesExtracted) if event.extractor == "proposals-1"]
+        assert len(proposed) == 1 and {support for _, support in learnt(bank).values()} == {1}
+        [known] = looped(bank, scripted(tmp_path, free), TASKS[1:], interpreters=quick_code)
+        assert known.how == "known"
+        [again] = reruns(bank)
+        assert again.difference is None
 
 
 def test_an_unusable_model_is_told_before_anything_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
