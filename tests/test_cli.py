@@ -713,6 +713,7 @@ LOOKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
 def test_output_is_plain_when_piped_and_fits_when_shown(arguments: tuple[str, ...], sample: Path) -> None:
     """Piped output has no escape sequence; on a terminal no line of a table is wider than it, also without colour."""

@@ -42,6 +42,7 @@ def failure(capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return last
 
 
+@pytest.mark.slow
 def test_a_real_session_is_started_and_everything_tried(told: Any) -> None:
     assert told["ok"]
     assert [check["name"] for check in told["checks"]] == ["dspy", "Deno", "cache", "session", "tools", "confinement"]
@@ -101,6 +102,7 @@ def test_an_empty_cache_that_can_not_be_filled_is_told(
     assert out.endswith("the sandbox can't run here\n")
 
 
+@pytest.mark.slow
 def test_a_full_cache_is_warm_already_and_other_extras_decide_nothing(
     told: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -232,6 +232,7 @@ def test_an_endpoint_is_asked_over_http_and_one_that_is_down_is_told(place: Path
 # ---------------------------------------------------------------- what is left undone
 
 
+@pytest.mark.slow
 def test_tasks_that_are_left_undone_end_in_an_exit_code_and_are_run_by_the_same_command(place: Path) -> None:
     """The provider was too slow for both: nobody judges that, the table says so, and nothing of it counts as done."""
     (place / "turns.toml").write_text('[[task]]\nid = "*"\n[[task.agent]]\nerror = "timeout"\n')
@@ -321,6 +322,7 @@ def test_judging_and_extracting_are_tried_on_made_up_runs(place: Path) -> None:
 # ---------------------------------------------------------------- progress
 
 
+@pytest.mark.slow
 def test_on_a_terminal_progress_is_shown_and_wiped(place: Path) -> None:
     shown = on_terminal(*LOOP, "--extract", cwd=place).out
     assert "\r\x1b[2Ktask 1 of 2, height: " in shown and "step 1, sparql_query" in shown and "tokens" in shown

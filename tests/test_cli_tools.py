@@ -132,6 +132,7 @@ def test_ones_own_ontology_and_several_files(place: Path, tmp_path: Path) -> Non
     assert call["result"]["rows"] == 2
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_doesn_t_answer_is_data_too(place: Path) -> None:
     """Nobody listens there: the answer says so, and the command ends well."""
     [call] = called(place, "--endpoint", NOWHERE, "--call", 'sparql_query {"query": "ASK { ?s ?p ?o }"}')

@@ -26,6 +26,8 @@ from tests.cli_runner import CACHE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+LONG = {"agents.md", "judging.md", "loop.md", "models.md", "rerun.md"}
+"""Their examples run agents in the real sandbox, or load a client of models."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -105,7 +107,11 @@ def run_console(block: Block, document: str) -> None:
             assert same(command.output + "\n", done.stdout), f"{where}\nprinted\n{done.stdout}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(each, marks=pytest.mark.slow if each.name in LONG else ()) for each in DOCUMENTS],
+    ids=lambda path: path.name,
+)
 def test_examples_run(document: Path, desk: Path) -> None:
     """Every example of a document runs, in order, and prints what it is said to print."""
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -183,6 +183,7 @@ awkward = st.sampled_from(
 texts = st.lists(awkward | st.text(max_size=5), max_size=8).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(texts, min_size=1, max_size=12),
@@ -214,6 +215,7 @@ def test_an_interrupted_append_is_not_there(log: FileLog) -> None:
             assert agree(again) == whole
 
 
+@pytest.mark.slow
 def test_the_reader_sees_damage_in_a_closed_segment(log: FileLog) -> None:
     """A flipped bit anywhere in a closed segment is an error for the reader, as it is for this package."""
     log.append([NoteLogged(note="something to erase"), extraction("a", "b")])

@@ -82,6 +82,7 @@ def test_static_tools_find_the_mapped_folders_through_symlinks(link: str, goal: 
     assert (os.readlink(path) if path.is_symlink() else path.read_text().strip()) == goal  # noqa: PTH115 (as text)
 
 
+@pytest.mark.slow
 def test_the_only_top_level_name_is_the_package(names: set[str]) -> None:
     tops = {name.split("/")[0] for name in names}
     version = re.search(r'__version__ = "(.+)"', (ROOT / "rbank_es/__init__.py").read_text())
@@ -136,6 +137,7 @@ def link_into(site: Path, dist: Distribution) -> None:
             (site / top).symlink_to(Path(str(dist.locate_file(top))))
 
 
+@pytest.mark.slow
 def test_the_command_runs_from_the_wheel_with_core_dependencies_only(wheel: Path, tmp_path: Path) -> None:
     """A fresh environment that holds the wheel and what its metadata asks for: nothing else, and no network."""
     home = tmp_path / "venv"

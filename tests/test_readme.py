@@ -188,6 +188,7 @@ def check_ones_own_model(folder: Path, more: Mapping[str, str], options: str) ->
 KEYED = {"OPENAI_API_KEY": "sk-of-a-test-0123456789abcdef"}
 
 
+@pytest.mark.slow
 def test_the_commands_for_ones_own_model_print_what_is_shown(folder: Path):
     """One command for one's own model and ontology, over HTTP; then the others. Code runs here, for it is quick."""
     require_dspy()

@@ -38,6 +38,7 @@ def test_every_chart_is_drawn_without_a_complaint_and_without_a_request(tab: Any
     assert tab.requests() == [file.as_uri()]
 
 
+@pytest.mark.slow
 def test_the_policy_is_in_force(tab: Any, file: Path) -> None:
     """A script that got in after all could neither run inline nor fetch: the page's own policy refuses both."""
     tab.open(file)
@@ -48,6 +49,7 @@ def test_the_policy_is_in_force(tab: Any, file: Path) -> None:
     assert len(refused) >= 2 and all("Content Security Policy" in text for text in refused), refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 768, 1600])
 def test_the_page_fits_its_window(tab: Any, file: Path, width: int) -> None:
     """No sideways scrolling of the page, and no chart wider than its column."""
@@ -56,6 +58,7 @@ def test_the_page_fits_its_window(tab: Any, file: Path, width: int) -> None:
     assert all(drawn <= width for _, drawn in tab.eval(DRAWN))
 
 
+@pytest.mark.slow
 def test_the_page_goes_dark_with_the_system_charts_included(tab: Any, file: Path) -> None:
     """Also while it is open."""
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -74,6 +77,7 @@ def test_the_page_goes_dark_with_the_system_charts_included(tab: Any, file: Path
     assert tab.complaints() == []
 
 
+@pytest.mark.slow
 def test_hostile_text_is_shown_and_does_nothing(
     tab: Any, page: Any, rows: Any, facts: PageFacts, tmp_path: Path
 ) -> None:
@@ -93,6 +97,7 @@ def test_hostile_text_is_shown_and_does_nothing(
     assert (tab.complaints(), tab.requests()) == ([], [file.as_uri()])
 
 
+@pytest.mark.slow
 def test_a_large_bank_opens(tab: Any, page: Any, many: Any, tmp_path: Path) -> None:
     """Twelve thousand runs are drawn, within the time limit of a test."""
     file = tmp_path / "large.html"
@@ -119,6 +124,7 @@ def test_without_scripts_the_numbers_are_there(tab: Any, file: Path) -> None:
     assert "run-024" in text
 
 
+@pytest.mark.slow
 def test_everything_can_be_reached_by_keyboard(tab: Any, file: Path) -> None:
     """The first stop leads past the header; tables that scroll take the focus."""
     tab.open(file)

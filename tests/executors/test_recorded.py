@@ -146,6 +146,7 @@ def test_more_steps_than_were_recorded_are_told() -> None:
         interpreter.execute("2")
 
 
+@pytest.mark.slow
 def test_what_the_sandbox_reports_can_be_played_by_dspys_rlm(caplog: pytest.LogCaptureFixture) -> None:
     """The same answers of the model give the same trajectory, first in the sandbox, then from what it reported."""
     caplog.set_level(logging.ERROR)

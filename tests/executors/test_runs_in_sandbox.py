@@ -98,6 +98,7 @@ def test_a_step_without_end_costs_the_session_and_the_run_goes_on(tmp_path: Path
     assert "All variables are gone" in made.turns.prompt(2) and result.outcome == "submitted"
 
 
+@pytest.mark.slow
 def test_inputs_are_there_again_after_a_lost_session(tmp_path: Path) -> None:
     box = sandbox()
 
@@ -112,6 +113,7 @@ def test_inputs_are_there_again_after_a_lost_session(tmp_path: Path) -> None:
     assert result.steps[2].output.strip() == "Which" and result.outcome == "submitted"
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_is_lost_too_often_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
     box = standing_in(tmp_path / "place", settings=SandboxSettings(restarts=1, step_time_s=0.5))
     waits = code("import time; time.sleep(100)")
@@ -143,6 +145,7 @@ def start(runtime: Deno) -> Session:
         raise CannotStart(error) from error
 
 
+@pytest.mark.slow
 def test_without_a_place_to_run_code_each_run_starts_a_sandbox(tmp_path: Path) -> None:
     runtime()  # sees to it that the cache is filled
     made = Setting(tmp_path / "bank", [code("import sys; print(sys.platform)"), answer("Two.")])

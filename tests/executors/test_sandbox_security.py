@@ -235,6 +235,7 @@ def test_a_worker_gets_no_more_than_the_session_has(host: Host) -> None:
     assert attempt(host, f"import js\nawait js.eval({listening!r})") == "NotCapable" or host.sandbox.session is None
 
 
+@pytest.mark.slow
 def test_the_process_gets_nothing_of_the_hosts_environment(host: Host) -> None:
     host.sandbox.start()
     assert host.sandbox.session is not None

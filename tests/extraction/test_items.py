@@ -77,6 +77,7 @@ def test_an_empty_list_is_one_and_its_reason_is_read() -> None:
     assert reason == "Nothing carries over."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["[" * 500_000, '{"a":' * 100_000, '["' * 3_900, "\n" * 900_000, "```\n" + " " * 900_000, "- " * 400_000]
 )

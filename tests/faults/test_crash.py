@@ -124,6 +124,7 @@ def test_power_is_lost_at_every_call(tmp_path: Path, luck: str) -> None:
         shutil.rmtree(after)
 
 
+@pytest.mark.slow
 def test_power_is_lost_after_another_took_over(tmp_path: Path) -> None:
     """A writer that goes on behind one that died relies on nothing that the dead one left unsynced."""
     for number, life in lives(tmp_path):

@@ -86,6 +86,7 @@ class TestCrashed:
     def erase_on(self, disk: Disk, place: Path) -> None:
         FileLog.open(place, calls=disk).erase(WHAT, reason="asked for")
 
+    @pytest.mark.slow
     def test_at_every_system_call(self, secretive: Path, tmp_path: Path) -> None:
         """Either nothing of it happened, or one append by anybody completes it."""
         copied(secretive, tmp_path / "whole")

@@ -69,6 +69,7 @@ def files_of(place: Path) -> dict[str, bytes]:
 class TestTornTail:
     """A group that was cut off anywhere: nobody sees it, the next writer removes it, nothing else goes."""
 
+    @pytest.mark.slow
     def test_cut_at_every_byte_of_three_groups(self, tmp_path: Path, short_texts: None) -> None:
         """Wherever a write stopped, the whole groups before that point are there, and no part of another.
 

@@ -108,6 +108,7 @@ def test_a_loop_that_is_killed_amid_a_run_leaves_a_bank_that_verifies_and_goes_o
         }
 
 
+@pytest.mark.slow
 def test_ctrl_c_closes_the_run_and_the_same_command_goes_on(place: Path, running: subprocess.Popen[bytes]) -> None:
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=PATIENCE_S)
@@ -176,6 +177,7 @@ def writes_of(place: Path) -> int:
     return disk.calls.count("write")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95])
 def test_a_disk_that_fills_up_amid_the_loop_leaves_a_bank_that_verifies_and_goes_on(
     tmp_path: Path, share: float

@@ -402,6 +402,7 @@ def test_a_journal_whose_file_was_deleted_is_not_played_into_the_new_one(killed:
 # ------------------------------------------------------------------------------------------------ company
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deeds", [("catch_up",) * 3, ("catch_up", "rebuild", "rebuild")])
 @pytest.mark.parametrize("begun", [True, False])
 def test_several_processes_may_write_at_once(models: ReadModels, deeds: tuple[str, ...], begun: bool) -> None:

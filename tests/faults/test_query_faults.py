@@ -295,6 +295,7 @@ BAD: dict[str, tuple[str, set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bad_query_ends_in_time_with_what_to_do_and_the_next_one_works(bad: str, source: Source) -> None:
     query, codes = BAD[bad]

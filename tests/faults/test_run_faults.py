@@ -99,6 +99,7 @@ class Still:
         return "seen"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "bases"), [("rlm", [CODE]), ("scratchpad", [CODE]), ("react", [CALL, SUBMITS])])
 def test_no_reply_of_a_model_breaks_a_run(name: str, bases: list[str], tmp_path: Path) -> None:
     """At least 340 of each executor: a thousand in all, where all are tried."""

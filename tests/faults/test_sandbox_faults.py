@@ -94,6 +94,7 @@ def lose(sandbox: Sandbox, told: Told, code: str, step_time_s: float = limits.ST
 # -------------------------------------------------------------------- time
 
 
+@pytest.mark.slow
 def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox, told: Told) -> None:
     restart = lose(sandbox, told, "while True: pass", step_time_s=1)
     assert restart.code == "timeout" and "took too long and was stopped (the limit is 1 s)" in restart.message
@@ -112,6 +113,7 @@ def test_a_wait_without_end_is_stopped_as_well(sandbox: Sandbox, told: Told, cod
     assert lose(sandbox, told, code, step_time_s=1).code == "timeout"
 
 
+@pytest.mark.slow
 def test_time_that_tools_take_is_not_counted(sandbox: Sandbox) -> None:
     sandbox.tools["slow"] = lambda: time.sleep(1.5)
     sandboxes.limited(sandbox, 1)
@@ -132,6 +134,7 @@ def test_what_a_step_leaves_running_is_stopped_with_it_or_with_the_next(sandbox:
 # -------------------------------------------------------------------- memory
 
 
+@pytest.mark.slow
 def test_a_memory_hog_in_python_gets_a_memory_error_and_may_go_on(sandbox: Sandbox) -> None:
     pid = sandbox.session.pid if sandbox.session else 0
     with pytest.raises(StepFailed, match="MemoryError: the memory of the sandbox is used up; delete what you don't"):
@@ -141,6 +144,7 @@ def test_a_memory_hog_in_python_gets_a_memory_error_and_may_go_on(sandbox: Sandb
     assert sandbox.execute("del hog\n'here'") == "here"
 
 
+@pytest.mark.slow
 def test_a_memory_hog_of_many_small_things_ends_no_run(sandbox: Sandbox) -> None:
     """Python may be too short of memory to say so: then the session is lost. Either is an error of the step."""
     error = sandboxes.raised(lambda: sandbox.execute("hog = []\nwhile True: hog.append([len(hog)])"))
@@ -150,6 +154,7 @@ def test_a_memory_hog_of_many_small_things_ends_no_run(sandbox: Sandbox) -> None
     assert sandbox.execute("'here'") == "here"
 
 
+@pytest.mark.slow
 def test_memory_outside_of_any_heap_is_bounded_too(sandbox: Sandbox) -> None:
     """V8 tells the step, or gives up where it needs memory itself."""
     code = "import js\njs.eval('globalThis.a = []; while (true) a.push(new Uint8Array(1e7).fill(1))')"
@@ -163,6 +168,7 @@ def test_memory_outside_of_any_heap_is_bounded_too(sandbox: Sandbox) -> None:
     assert sandbox.execute("'here'") == "here"
 
 
+@pytest.mark.slow
 def test_a_memory_hog_in_javascript_costs_the_session(sandbox: Sandbox, told: Told) -> None:
     """It stands last of those about memory: what they leave behind goes with the session."""
     code = "import js\njs.eval('const a = []; while (true) a.push(new Array(1000).fill(Math.random()))')"
@@ -180,6 +186,7 @@ def test_a_flood_of_print_is_refused_and_the_session_goes_on(sandbox: Sandbox) -
     assert sandbox.execute("1") == "1" and sandbox.restarts == restarts
 
 
+@pytest.mark.slow
 def test_a_flood_past_print_costs_the_session(sandbox: Sandbox, told: Told) -> None:
     """A slow reader may see the process out of memory before it has read enough to call it a flood."""
     assert lose(sandbox, told, "import js\nwhile True: js.console.log('x' * 100)").code in ("flood", "memory")
@@ -233,6 +240,7 @@ def test_an_agent_that_takes_away_what_runs_it_loses_the_session(sandbox: Sandbo
         sandbox.execute("1")
 
 
+@pytest.mark.slow
 def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox, told: Told) -> None:
     broken = "import sys\nsys.modules['_sandbox'].json = None"
     assert lose(sandbox, told, broken).code == "broken"
@@ -241,6 +249,7 @@ def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox, t
 # -------------------------------------------------------------------- death
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -264,6 +273,7 @@ def test_a_process_killed_between_steps_costs_the_session(tmp_path: Path) -> Non
     target.shutdown()
 
 
+@pytest.mark.slow
 def test_a_process_killed_amid_a_step_is_noticed_at_once(sandbox: Sandbox, told: Told) -> None:
     sandbox.tools["kill"] = lambda: os.kill(sandbox.session.pid, signal.SIGKILL)  # type: ignore[union-attr]
     assert "SIGKILL" in lose(sandbox, told, "kill()\nwhile True: pass").message

@@ -87,6 +87,7 @@ def test_a_forged_call_after_a_real_one_ends_the_session(session: Session) -> No
     assert lost(session, f"call('note', {{}}); say({FORGED['a call that no tool made']!r})").code == "forged"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FORGED)
 def test_a_message_between_two_steps_ends_the_session(session: Session, what: str) -> None:
     later = f"import threading; threading.Timer(0.05, say, [{FORGED[what]!r}]).start()"
@@ -156,6 +157,7 @@ def test_standard_error_is_drained_and_its_end_kept(session: Session) -> None:
     assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_COMPLAINT_BYTES
 
 
+@pytest.mark.slow
 def test_closed_pipes_are_a_death(session: Session) -> None:
     assert lost(session, "os.close(1); import time; time.sleep(100)").code == "died"
 

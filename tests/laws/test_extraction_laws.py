@@ -101,6 +101,7 @@ def learning() -> Iterator[tuple[Bank, Latest]]:
         assert_lawful(bank, Dedup())
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(1_000), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(mutations(), min_size=1, max_size=3), st.sampled_from(["success", "failure", "contrast", "pattern"]))
 def test_a_thousand_answers_are_recorded_and_nothing_bad_reaches_the_bank(

@@ -152,6 +152,7 @@ def flips(data: bytes, chance: random.Random) -> Iterator[tuple[int, int]]:
         yield chance.randrange(len(data)), chance.randrange(8)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None, phases=[Phase.generate])
 @given(groups_of_events.filter(lambda groups: len(groups) > 2), st.integers(0, 10**6))
 def test_any_flipped_bit_in_a_closed_segment_is_detected(groups: list[list[Event]], seed: int) -> None:

@@ -70,6 +70,7 @@ def conversation(tmp_path: Path) -> Iterator[tuple[Bank, Lms, list[Any]]]:
             yield bank, lms, replies
 
 
+@pytest.mark.slow
 @settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bodies, statuses, st.sampled_from(["application/json", "text/html", ""]))
 def test_any_answer_is_words_or_a_failure_with_a_code(

@@ -46,6 +46,7 @@ def test_a_server_elsewhere_needs_the_variable_too(monkeypatch: pytest.MonkeyPat
     check_choices({"judge": LmChoice(model="openai/x", api_base="http://127.0.0.1:8000/v1")})
 
 
+@pytest.mark.slow
 def test_providers_that_only_litellm_knows_name_their_variable_and_others_are_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.lms.openai_server import openai_server
 
 WATCHED = """
@@ -43,9 +45,11 @@ def watched(place: Path, model: str) -> tuple[str, set[str], bool]:
     return said, set(seen.split("|")) - own, litellm == "True"
 
 
+@pytest.mark.slow
 def test_a_known_provider_is_asked_alone_and_without_litellm(tmp_path: Path) -> None:
     assert watched(tmp_path, "openai/stub") == ("one two", set(), False)
 
 
+@pytest.mark.slow
 def test_a_provider_that_only_litellm_knows_is_asked_alone_too(tmp_path: Path) -> None:
     assert watched(tmp_path, "lm_studio/stub") == ("one two", set(), True)

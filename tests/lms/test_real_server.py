@@ -273,6 +273,7 @@ def test_a_provider_is_not_followed_elsewhere(tmp_path: Path) -> None:
         assert not elsewhere.requests
 
 
+@pytest.mark.slow
 def test_a_provider_that_only_litellm_knows_is_bounded_and_not_followed_either(tmp_path: Path) -> None:
     """litellm sent the prompt on to wherever it was led, and read without end."""
     with openai_server(lambda body: "never asked") as elsewhere:

@@ -65,6 +65,7 @@ def test_it_is_written_once_unless_asked_for_again(tmp_path: Path) -> None:
         assert len(of_type(bank, ArtifactMaterialised)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(1, 9))
 def test_cut_off_anywhere_the_same_call_ends_with_one_guide(tmp_path: Path, after: int) -> None:
     settings, place = scripted(tmp_path, SCRIPT), tmp_path / "bank"

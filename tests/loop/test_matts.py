@@ -170,6 +170,7 @@ def test_cut_off_rollouts_are_run_again_and_the_others_are_kept(
         assert looped(bank, settings, [TASK])[0].how == "known"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_rollouts_and_the_next_loop_takes_up_those_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

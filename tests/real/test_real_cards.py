@@ -60,6 +60,7 @@ def line_of(text: str, title: str) -> str:
     return next((line for line in text.splitlines() if line.startswith(title)), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FILES, ENDPOINT])
 @pytest.mark.parametrize("budget", [0, 60, 200, 600, 3_000])
 def test_every_card_and_every_list_of_constraints_fits_and_ends_on_a_whole_entry(
@@ -214,6 +215,7 @@ def test_a_slice_for_a_task_names_the_terms_that_its_query_needs(
     assert [term for term in terms if term not in text] == []
 
 
+@pytest.mark.slow
 def test_no_context_of_a_real_ontology_raises_the_red_flag(load: Callable[[str], Ontology]) -> None:
     for name in FILES:
         context = build_context("What is there?", load(name), guide="# Guide\n" + "A sentence that says little. " * 200)

@@ -190,6 +190,7 @@ def test_the_comparison_tells_answers_apart() -> None:
 # ---------------------------------------------------------------- the tasks
 
 
+@pytest.mark.slow
 @each_task
 def test_the_local_engine_gives_the_stored_answer(task: Task, ontologies: Ontologies) -> None:
     source = ontologies.local(task)
@@ -197,6 +198,7 @@ def test_the_local_engine_gives_the_stored_answer(task: Task, ontologies: Ontolo
     assert_equal(answer, task)
 
 
+@pytest.mark.slow
 @each_task
 def test_a_real_server_gives_the_stored_answer_over_http(task: Task, ontologies: Ontologies) -> None:
     source = ontologies.endpoint(task)
@@ -236,6 +238,7 @@ def test_a_graph_comes_over_http(brick: Source) -> None:
     assert (len(cut.rows), cut.truncated) == (10, "rows")
 
 
+@pytest.mark.slow
 def test_a_server_that_reaches_its_own_time_limit_is_told_never_a_short_answer(brick: Source) -> None:
     """The server answers 200 and stops amid the body."""
     sparse = "SELECT * { ?a a ?x . ?b a ?y FILTER(STRLEN(STR(?a)) = 3 * STRLEN(STR(?b))) }"

@@ -161,6 +161,7 @@ def ontology_tasks() -> list[Task]:
 each_task = pytest.mark.parametrize("task", ontology_tasks(), ids=lambda task: task["id"])
 
 
+@pytest.mark.slow
 @each_task
 def test_the_right_query_is_right_by_every_judge(task: Task, sources: Sources) -> None:
     """No false alarm of any check, and the result is the stored answer."""

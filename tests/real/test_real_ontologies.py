@@ -67,6 +67,7 @@ def properties(ontology: Ontology) -> dict[str, PropertyInfo]:
     return {found.iri: found for found in ontology.schema.properties}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_every_ontology_loads_and_its_graph_holds_every_triple(name: str, load: Load) -> None:
     ontology = load(name)
@@ -108,6 +109,7 @@ def test_every_name_leads_back_and_every_term_is_known(name: str, load: Load) ->
     assert all(vocabulary.knows_property(found.iri) for found in ontology.schema.properties)
 
 
+@pytest.mark.slow
 def test_the_second_time_all_come_from_the_cache(load: Load, ontologies: Path) -> None:
     for name, files in SETS.items():
         first = load(name)

@@ -38,6 +38,7 @@ def queries(data: Path) -> Iterator[tuple[str, str]]:
             yield from ((f"{task['id']} {key}", task[key]) for key in task if "sparql" in key and task[key].strip())
 
 
+@pytest.mark.slow
 def test_every_query_is_read_limited_and_read_again(data: Path) -> None:
     surroundings = Surroundings(prefixes=profile_named("uniprot").prefixes, remote=True)
     count = 0
@@ -54,6 +55,7 @@ def test_every_query_is_read_limited_and_read_again(data: Path) -> None:
     assert count == QUERIES
 
 
+@pytest.mark.slow
 def test_every_gold_query_names_only_what_its_ontology_knows(data: Path, tmp_path: Path) -> None:
     @cache
     def surroundings(files: tuple[str, ...]) -> Surroundings:
@@ -71,6 +73,7 @@ def test_every_gold_query_names_only_what_its_ontology_knows(data: Path, tmp_pat
         assert not codes & {"unbound_variable", "cross_product", "unknown_graph", "unbound_predicate"}, task["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "meant"),
     [

@@ -88,6 +88,7 @@ def asked() -> Iterator[Any]:
         yield pytest.param(task, "doubted", id=f"{task['id']}-doubted", marks=patient)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "engine"), [*asked()])
 def test_the_gold_query_gives_the_stored_answer(
     request: pytest.FixtureRequest, bank: Bank, task: dict[str, Any], engine: str
@@ -100,6 +101,7 @@ def test_the_gold_query_gives_the_stored_answer(
     assert found == Counter(tuple(tuple(cell) for cell in row) for row in task["answer"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_every_class_and_property_can_be_paged_through_and_looked_at(
     sources: dict[str, Source], bank: Bank, name: str

@@ -133,6 +133,7 @@ def test_what_rollouts_taught_together_is_compared_with_the_best_of_them(several
     assert came[2].events == len(recording_of(several, best).whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -186,6 +187,7 @@ def test_the_script_asks_judge_and_extractor_twice(tmp_path: Path) -> None:
         assert roles == ["agent", "agent", "judge", "judge", "extractor", "extractor"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(6, 13))
 def test_a_loop_that_was_cut_off_anywhere_and_resumed_comes_out_the_same(tmp_path: Path, after: int) -> None:
     """Runs that were cut off are refused; of judging and learning that began twice, the attempt that counts is told."""

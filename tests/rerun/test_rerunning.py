@@ -123,6 +123,7 @@ def test_replies_that_could_not_be_read_and_a_forced_end_come_out_the_same(tmp_p
         assert [came.identical for came in reruns(bank)] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("perturbation", ["none", "prefix", "rephrase", "thinking"])
 def test_rollouts_that_ran_side_by_side_come_out_the_same_each(perturbation: str, tmp_path: Path) -> None:
     script = SCRIPT.partition('[[task]]\nid = "again"')[0]
@@ -148,6 +149,7 @@ def test_a_run_can_be_run_again_from_the_bank_that_a_rerun_left(six_steps: Bank,
         rerun(six_steps, run, into=tmp_path / "again")
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
 def test_code_in_the_real_sandbox_comes_out_the_same_played_and_run_again(tmp_path: Path) -> None:
     with turned(tmp_path, "rlm", STEPS, interpreters=pool()) as bank:

@@ -198,6 +198,7 @@ def test_a_query_that_takes_too_long_is_killed_and_the_next_one_works(engine: Lo
     assert works(engine)
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_much_memory_fails_and_the_next_one_works(engine: LocalEngine) -> None:
     query = f"SELECT * {{ ?a <{E}number> ?x . ?b <{E}number> ?y }} ORDER BY ?x ?y LIMIT 1"
     failed = failure(engine, query)
@@ -285,6 +286,7 @@ def test_threads_take_turns_and_each_gets_its_own_answer(engine: LocalEngine) ->
     assert found == {number: [str(number)] * 20 for number in found}
 
 
+@pytest.mark.slow
 def test_waiting_for_another_thread_does_not_count_as_time_of_a_query(engine: LocalEngine) -> None:
     works(engine)
     slow = threading.Thread(target=failure, args=(engine, FOREVER), kwargs={"timeout_s": 1.0})
@@ -368,6 +370,7 @@ def test_no_worker_outlives_its_parent_however_that_ends(quads: Path, query: str
     wait_until_gone(worker)
 
 
+@pytest.mark.slow
 def test_a_query_ends_by_itself_after_its_time_should_nobody_end_it(
     quads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
