@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+
 from hypothesis import settings
 
 from tests.effort import examples
 
 settings.register_profile("rbank-es", max_examples=examples(100), deadline=None, print_blob=True)
 settings.load_profile("rbank-es")
+
+NEW_OBJECTS = 50_000
+"""Objects after which garbage is looked for, where Python's own number is 700."""
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests and the libraries under them keep is no garbage: looking through it takes long."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, 20, 20)

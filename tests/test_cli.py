@@ -280,6 +280,7 @@ def test_append_of_a_file_that_is_not_there(place: Path) -> None:
 # ---------------------------------------------------------------- points, replay, project
 
 
+@pytest.mark.slow
 def test_all_forms_of_a_point_mean_the_same(place: Path) -> None:
     """A position, a time, HEAD~n, an event id and a run id name the same moment."""
     time.sleep(0.002)
@@ -552,6 +553,7 @@ def test_events_go_out_and_come_back_with_the_same_digests(sample: Path) -> None
     assert digests[0] == digests[1]
 
 
+@pytest.mark.slow
 def test_export_writes_files_folders_and_standard_output(sample: Path) -> None:
     """Trajectories are a folder of files; every other form is one file, or standard output."""
     report = run("export", "sample", "--format", "trajectories", "-o", "runs", "--json", cwd=sample).json
@@ -596,6 +598,7 @@ def test_schema_is_json_schema(tmp_path: Path) -> None:
     assert "did you mean 'run_started'?" in fails("schema", "run_start", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_dashboard_writes_one_page(place: Path) -> None:
     """The page is a whole HTML file; where it can't be written, the message says so."""
     written = run("dashboard", "notes@HEAD~1", "-o", "page.html", "--json", cwd=place).json
@@ -744,6 +747,7 @@ def test_stored_text_can_not_steer_the_terminal(place: Path) -> None:
         assert "a\\x1b[2Jb\\u202ec\\x07" in shown and "\x1b" not in shown and "\u202e" not in shown
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(sample: Path) -> None:
     """`| head` is no error: nothing on standard error, and the exit code that shells give for it."""
     done = shell("rbank-es log sample | head -n 1", sample)

@@ -140,6 +140,15 @@ def test_a_dry_run_writes_no_verdict(place: Path) -> None:
     assert judgments(place) == []
 
 
+def test_a_dry_run_writes_no_call_of_a_model(place: Path) -> None:
+    """Calls cost, and were recorded: whoever looks writes nothing."""
+    (place / "any.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\nfields = { success = true, reason = "R." }')
+    before = digest_of(place / "bank")
+    arguments = ("--policy", "lm", "--judge-lm", "script:any.toml", "--dry-run")
+    assert run("judge", "run", "./bank", "seen", *arguments, cwd=place).out.startswith("success\nR.\n")
+    assert before and digest_of(place / "bank") == before
+
+
 def test_what_can_not_be_judged_is_refused(place: Path) -> None:
     assert "nobody" in fails("judge", "run", "./bank", "nobody", cwd=place)
     assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--policy", "lm", cwd=place)

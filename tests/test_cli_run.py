@@ -127,6 +127,7 @@ def test_for_programs_the_results_are_json_and_a_second_time_nothing_is_done(fin
     assert shown.count("done before") == 2 and first["head"] in shown
 
 
+@pytest.mark.slow
 def test_extracting_turns_the_sense_card_on_and_leaving_it_out_is_warned_of(finished: Finished) -> None:
     warned = run(*LOOP, "--extract", "--no-l0", cwd=finished.place, code=None)
     assert "without L0" in warned.err
@@ -170,6 +171,7 @@ def test_layers_budgets_and_mode_are_those_that_are_asked_for(place: Path) -> No
         assert all(use.chars for use in context.layers), "the shipped ontology comes with constraints and a guide"
 
 
+@pytest.mark.slow
 def test_rollouts_from_the_command_line(place: Path) -> None:
     """--matts-k alone means --matts."""
     tasks = [{"id": TASKS[0].id, "question": TASKS[0].question, "gold_sparql": HEIGHT}]
@@ -245,6 +247,7 @@ def test_tasks_that_are_left_undone_end_in_an_exit_code_and_are_run_by_the_same_
     assert [each["how"] for each in looped(place, "--extract")["results"]] == ["ran", "ran"]
 
 
+@pytest.mark.slow
 def test_what_was_done_is_shown_where_the_loop_stops(place: Path) -> None:
     (place / "turns.toml").write_text(SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))
     shown = run(*LOOP, "--extract", cwd=place, code=2)
@@ -271,6 +274,7 @@ def test_memory_that_can_not_be_loaded_is_refused_before_a_bank_is_made(place: P
     assert not (place / "bank").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that takes no file, even from its owner")
 def test_memory_that_can_not_be_saved_loses_nothing(place: Path) -> None:
     """The results are shown, then the error; all is in the bank."""
@@ -303,8 +307,12 @@ def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Fi
     agent = next(each for each in task["calls"] if each["role"] == "agent")
     assert (agent["least"], agent["most"]) == (3, 39) and agent["tokens_most"] > 10_000
     assert told["written"] is False and digest_of(place) == before
+    Path(place / "items.json").write_text("[]")
+    loading = ("--load-mem", "items.json", "--dry-run")
+    assert "a dry run writes nothing" in run("run", "./none", *FAST, "--task", "Which?", *loading, cwd=place).err
 
 
+@pytest.mark.slow
 def test_judging_and_extracting_are_tried_on_made_up_runs(place: Path) -> None:
     """No executor, and the bank that is named isn't even made."""
     done = run("run", "./bank", "--test", "--lm", "script:canned.toml", "--json", cwd=place).json
@@ -357,6 +365,7 @@ def test_the_line_tells_task_step_tool_tokens_cost_and_verdict(monkeypatch: pyte
     ]
 
 
+@pytest.mark.slow
 def test_verbosely_every_event_is_shown_elsewhere_nothing(finished: Finished) -> None:
     assert "tool_called" not in finished.err and "\x1b" not in finished.err
     loud = run(*LOOP, "--extract", "--again", "-v", "--json", cwd=finished.place)
@@ -397,6 +406,7 @@ def test_a_model_of_ones_own_is_asked_over_http_and_its_key_is_nowhere(
 # ---------------------------------------------------------------- the guide
 
 
+@pytest.mark.slow
 def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
     command = ("guide", "./bank", *FAST, "--lm", "script:guide.toml")
     done = run(*command, cwd=place)
@@ -423,6 +433,7 @@ def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
         (("--lm", "sk-0123456789abcdef0123", "--task", "?"), "looks like a key"),
         (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "api_key=x"), "looks like a key"),
         (("--lm", "script:turns.toml", "--task", "?", "--judge", "none", "--extract"), "nobody judged"),
+        (("--lm", "script:turns.toml", "--task", "?", "--perturb", "prefix"), "--matts"),
         (("--lm", "script:turns.toml", "--task", "?", "--endpoint", "uniprot"), "not both"),
         (("--lm", "script:turns.toml", "--tasks", "tasks.json", "--id", "kilns"), "call"),
     ],
@@ -450,6 +461,7 @@ def test_an_agent_needs_something_to_ask(place: Path) -> None:
     assert "--ont" in fails("run", "./bank", "--task", "?", "--lm", "script:turns.toml", cwd=place)
 
 
+@pytest.mark.slow
 def test_a_model_that_departs_from_its_script_stops_the_loop_with_the_difference(place: Path) -> None:
     (place / "turns.toml").write_text(SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))
     shown = run(*LOOP, "--extract", "--json", cwd=place, code=2)

@@ -93,12 +93,14 @@ def test_positions_and_event_ids_of_an_item_do_not_count(change: dict[str, Any])
     assert state_digests(with_item()) == state_digests(with_item(**change))
 
 
+@pytest.mark.slow
 @given(histories(erased=True).map(stamped))
 def test_a_history_recorded_elsewhere_has_the_same_digests(log: list[Event]) -> None:
     """At other positions and times, under other event ids."""
     assert state_digests(fold(log)) == state_digests(fold(restamped(log)))
 
 
+@pytest.mark.slow
 @given(histories(erased=True).map(stamped))
 def test_the_order_in_which_a_state_is_kept_does_not_count(log: list[Event]) -> None:
     """Another program may hold the same rows in another order."""
@@ -117,6 +119,7 @@ def content(state: State) -> dict[str, Any]:
     return {"items": items, "usage": usage(state), "runs": (runs, verdicts), "policies": state.policies}
 
 
+@pytest.mark.slow
 @given(histories(max_size=6), histories(max_size=6))
 def test_digests_are_equal_exactly_where_content_is(one: list[Event], other: list[Event]) -> None:
     """Part by part, and all together where all parts are."""

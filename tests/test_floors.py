@@ -20,6 +20,7 @@ FLOORS = {
     "rbank_es.events": (0, "vocabulary"),
     "rbank_es.files": (0.5, "files"),  # they are refused in words of the vocabulary
     "rbank_es.items": (0, "vocabulary"),
+    "rbank_es.keys": (0.5, "keys"),  # no event holds one
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.data": (1, "data"),
     "rbank_es.digests": (1, "state"),
@@ -199,6 +200,7 @@ def test_the_help_of_commands_for_agents_loads_nothing_heavy(tmp_path: Path) -> 
     assert heavy_after(commands(*lines), tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_in_the_cache_is_shown_without_a_graph_library(tmp_path: Path) -> None:
     code = f"import os; os.environ['RBANK_CACHE'] = {str(tmp_path / 'cache')!r}\n"
     lines = ("ontology lights", "context --ont lights --task lights", "tools", "tools --call g_stats")

@@ -10,6 +10,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
+from rbank_es.keys import secrets
 from rbank_es.tools.store import Handle, Store
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Desk:
     """Ids of the items that this run has proposed so far, with the tool that did."""
     seen: int = 0
     """The bank's position at which its read models were last brought up to date for this run; 0 before."""
+    hidden: tuple[str, ...] = field(default_factory=secrets)
+    """Keys of the environment, which code without a sandbox can read: no call takes them in or gives them out."""
     unrecorded: list[Exception] = field(default_factory=list)
     """Why calls could not be recorded: whoever drives the run should stop it."""
 

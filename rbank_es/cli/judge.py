@@ -248,7 +248,7 @@ def _word(success: bool) -> str:
     "--purpose", type=click.Choice(["learning", "scoring"]), default="learning", show_default=True,
     help="What the verdict is for.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Write no verdict. A model's calls are recorded all the same.")
+@click.option("--dry-run", is_flag=True, help="Write nothing to the bank, a model's calls neither.")
 @means
 def run(
     bank: str,
@@ -271,7 +271,8 @@ def run(
         outcome = outcome_of(opened, run_id)
         choice, chosen = given.choice(), _policy(opened, policy)
         _check_use(chosen, choice, gold, purpose)
-        lms = stack.enter_context(_models(opened, run_id, choice, run_id)) if choice is not None else None
+        record = stack.enter_context(_scratch()) if dry_run else opened
+        lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
         verdict = decide(
             outcome,
             policy=chosen,

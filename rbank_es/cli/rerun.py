@@ -75,7 +75,8 @@ def rerun(
     is only read.
 
     The ontology is found by its digest among the files of --ont; the shipped one always is. Imported and erased runs
-    can't be run again, nor those of an endpoint. Exit code 1: one came out otherwise. 2: one could not be run.
+    can't be run again, nor those of an endpoint. Exit code 1: one came out otherwise. 2: one could not be run; with
+    --all, none could.
     """
     if bool(runs) == every:
         raise BadInput("name the runs to be run again, or give --all")

@@ -149,6 +149,8 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
         raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
     if given["judge"] == "none" and (given["extract"] or given["matts"]):
         raise BadInput("nothing is learnt of runs that nobody judged: leave out --judge none, or --extract and --matts")
+    if given["perturb"] != "none" and not given["matts"]:
+        raise BadInput("--perturb puts the question otherwise to each of several rollouts: add --matts")
     if given["load_mem"] is not None:
         from rbank_es.importers.running import read_file
 
@@ -217,6 +219,8 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
 
         if bank is None or latest_guide(bank, source.id) is None:
             complain(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
+    if given["load_mem"] is not None and given["dry_run"]:
+        complain("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
     if settings.scripted:
         complain(SCRIPTED)
 

@@ -126,7 +126,7 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step_taken"):
 
     run: Run
     index: Annotated[Count, Meta(description="Index of the step, from 1.")]
-    stdout_chars: Annotated[Count | None, Meta(description="Characters printed.")] = None
+    stdout_chars: Annotated[Count | None, Meta(description="Characters of what it printed, as kept.")] = None
     prompt_chars: Annotated[Count | None, Meta(description="Characters of the prompt of this step.")] = None
     variables_n: Annotated[Count | None, Meta(description="Variables shown to the model.")] = None
     variables_chars: Annotated[Count | None, Meta(description="Characters of what is shown of them.")] = None
@@ -135,7 +135,7 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step_taken"):
     salt: Salt = ""
     reasoning: Annotated[Text | None, Meta(description="What the model said before its code.")] = None
     code: Annotated[Text | None, Meta(description="The code it wrote.")] = None
-    output: Annotated[Text | None, Meta(description="What the code printed.")] = None
+    output: Annotated[Text | None, Meta(description="What the model was shown of what the code did.")] = None
     extra: Extra = None
 
 

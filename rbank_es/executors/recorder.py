@@ -23,7 +23,7 @@ from rbank_es import limits
 from rbank_es.errors import RBankError
 from rbank_es.events import RunFinished, StepTaken
 from rbank_es.executors.terms import RunResult, Step
-from rbank_es.lms.keys import without_keys
+from rbank_es.keys import without_keys
 from rbank_es.tools.encoding import text_of
 
 if TYPE_CHECKING:

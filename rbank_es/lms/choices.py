@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.base import Setting
-from rbank_es.lms.keys import SCRUBBED, is_key, names_a_key
+from rbank_es.keys import SCRUBBED, is_key, names_a_key
 
 SCRIPT = "script:"
 

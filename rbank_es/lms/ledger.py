@@ -9,8 +9,8 @@ import msgspec
 
 from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
+from rbank_es.keys import scrub, secrets
 from rbank_es.lms.failures import FATAL, failed, for_dspy
-from rbank_es.lms.keys import scrub, secrets
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -225,6 +225,7 @@ def test_the_same_rows_make_the_same_page(page: Any, rows: Any) -> None:
     assert page(rows) == page(copy.deepcopy(rows))
 
 
+@pytest.mark.slow
 def test_a_large_bank_has_a_bounded_page(page: Any, many: Any) -> None:
     """Points, bars and rows stay within the limits, and the page says what it left out."""
     made = page(many)

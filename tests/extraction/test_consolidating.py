@@ -238,6 +238,7 @@ def test_who_loses_waits_and_no_longer_than_the_limit(bank: Bank) -> None:
     assert len({pause_s(3, 0.1) for _ in range(9)}) > 1
 
 
+@pytest.mark.slow
 def test_it_gives_up_when_others_are_always_faster(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     with Bank.open(bank.path, unsafe_no_sync=True) as other:
         before_each_append(bank, monkeypatch, lambda: void(other.append(NoteLogged(note="{}"))), times=10**6)

@@ -109,6 +109,7 @@ class TestCrashed:
             shutil.rmtree(place)
         assert begun > 25
 
+    @pytest.mark.slow
     def test_again_while_it_is_completed(self, secretive: Path, tmp_path: Path) -> None:
         """A writer that completes it may die as well, any number of times, anywhere."""
         chance = random.Random(7)
@@ -140,6 +141,7 @@ class TestCrashed:
             assert {path: path.read_bytes() for path in place.glob("*") if path.is_file()} == before
             shutil.rmtree(place)
 
+    @pytest.mark.slow
     def test_refused_by_the_system(self, secretive: Path, tmp_path: Path) -> None:
         """A full or failing disk at any call: an error in words; later, when it works again, it is completed."""
         copied(secretive, tmp_path / "whole")

@@ -423,6 +423,7 @@ def test_processes_that_load_at_once_share_one_entry(tmp_path: Path, zoo: Path) 
     assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_an_entry_may_be_damaged_again_and_again_while_processes_load_it(tmp_path: Path, zoo: Path) -> None:
     workers = at_once(zoo, tmp_path / "cache", readable=False)
     while any(worker.is_alive() for worker in workers):

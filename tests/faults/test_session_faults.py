@@ -204,6 +204,7 @@ def test_what_a_tool_raises_ends_the_session_and_goes_up(session: Session) -> No
     assert is_gone(session.pid)
 
 
+@pytest.mark.slow
 def test_time_that_tools_take_is_not_counted(session: Session) -> None:
     def slow(name: str, arguments: dict[str, Any]) -> str:
         time.sleep(0.6)

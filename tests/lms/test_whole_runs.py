@@ -13,7 +13,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LoopStopped
-from rbank_es.events import LmCalled, RunFinished
+from rbank_es.events import LmCalled, RunFinished, ToolCalled
 from rbank_es.lms.choices import LmChoice
 from rbank_es.lms.scripting import rendered
 from rbank_es.loop.settings import LoopSettings
@@ -131,16 +131,22 @@ def test_a_tool_that_does_not_exist_is_told_to_the_agent_and_the_run_goes_on(tmp
 def test_a_key_that_the_agents_code_reads_without_a_sandbox_is_in_no_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps and answers held it."""
+    """Steps, calls of tools, what those propose, and answers held it."""
     key = "sk-of-a-test-0123456789abcdef"
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    reads = "import os\nkey = os.environ['OPENAI_API_KEY']\nprint(key)"
+    reads = "import os\nkey = os.environ['OPENAI_API_KEY']\nprint(key)\nevent_log({'seen': [key]})"
+    uses = (
+        "print(ctx_find(key, key))\nprint(mem_add('Use the secret', 'It is ' + key, tags=[key]))\n"
+        "print(sparql_query('SELECT ?l WHERE { ?l lt:name \"' + key + '\" }'))"
+    )
     submits = "SUBMIT(answer=key, sparql=key, evidence={'key': key})"
-    answers = [rendered({"reasoning": "r", "code": f"```python\n{code}\n```"}) for code in (reads, submits)]
+    answers = [rendered({"reasoning": "r", "code": f"```python\n{code}\n```"}) for code in (reads, uses, submits)]
     with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
         looped(bank, settings(server.url, judge="none", extract=False), TASKS[:1])
         [ended] = [event for event in bank.events(resolve=True) if isinstance(event, RunFinished)]
         assert ended.answer == "[key]"
+        tools = {event.tool for event in bank.events(types={"tool_called"}) if isinstance(event, ToolCalled)}
+        assert tools == {"event_log", "ctx_find", "mem_add", "sparql_query"}
         bank.project()
     written = b"".join(path.read_bytes() for path in (tmp_path / "bank").rglob("*") if path.is_file())
     assert b"[key]" in written and key.encode() not in written

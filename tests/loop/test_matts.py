@@ -81,6 +81,7 @@ def test_all_are_judged_the_best_is_selected_and_comparing_them_teaches(tmp_path
         assert len(of_type(bank, RunJudged)) == 6
 
 
+@pytest.mark.slow
 def test_comparing_is_chosen_by_the_settings(tmp_path: Path) -> None:
     """Contrastive: what sets successes apart, then what they share. Best: of the best one alone."""
     with quick(tmp_path / "bank") as bank:
@@ -107,6 +108,7 @@ def test_rollouts_get_the_same_context_and_tell_their_samples_apart(tmp_path: Pa
         assert len({event.request for event in asked if event.step == 1}) == 3
 
 
+@pytest.mark.slow
 def test_rollouts_run_at_once(tmp_path: Path) -> None:
     """Each waits until all have begun."""
     barrier = threading.Barrier(3, timeout=30)
@@ -141,6 +143,7 @@ GROUPS = 29
 QUICK = (1, 2, 9, 16, 22, GROUPS)
 
 
+@pytest.mark.slow
 def test_the_rollouts_of_these_tests_have_as_many_groups_as_they_are_cut_off_at(
     whole: tuple[int, dict[str, object]],
 ) -> None:
@@ -204,6 +207,7 @@ def test_ctrl_c_ends_all_rollouts_and_the_next_loop_takes_up_those_that_are_miss
         assert ends.count("interrupted") == 3 and len(ends) == 6
 
 
+@pytest.mark.slow
 def test_a_rollout_that_departs_from_its_script_stops_the_loop_after_the_others_ended(tmp_path: Path) -> None:
     wrong = SCRIPT.replace('rollout = 1\nreasoning = "Ask."', 'rollout = 1\nstep = 9\nreasoning = "Ask."')
     with quick(tmp_path / "bank") as bank:
@@ -233,6 +237,7 @@ def test_a_rollout_that_says_nothing_of_the_agent_is_left_out_of_all_figures(tmp
         assert looped(bank, settings, [TASK])[0].notes == result.notes
 
 
+@pytest.mark.slow
 def test_a_task_is_undone_where_no_rollout_says_anything_of_the_agent(tmp_path: Path) -> None:
     """The next loop runs all of them anew."""
     turns = "".join(f'[[task.agent]]\nrollout = {index}\nerror = "timeout"\n' for index in range(3))

@@ -121,6 +121,7 @@ def test_a_person_s_verdict_on_a_run_that_nobody_was_to_judge_is_none_of_the_loo
 # ---------------------------------------------------------------- several rollouts
 
 
+@pytest.mark.slow
 def test_what_rollouts_taught_together_is_compared_with_the_best_of_them(several: Bank) -> None:
     came = list(reruns(several))
     assert [each.difference for each in came] == [None, None, None]
@@ -150,6 +151,7 @@ def test_a_lesson_of_several_that_was_changed_is_found_there(
     assert found.field.partition(",")[0] == field
 
 
+@pytest.mark.slow
 def test_a_verdict_of_one_rollout_that_was_changed_changes_the_lesson(several: Bank, tmp_path: Path) -> None:
     found = differing(several, tmp_path, of(RunJudged, "reason", "rollout 0", reason="otherwise"))
     assert [(each.type, each.field.partition(",")[0]) for each in found] == [
@@ -157,6 +159,7 @@ def test_a_verdict_of_one_rollout_that_was_changed_changes_the_lesson(several: B
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_the_best_of_several_taught_alone_is_compared_too(tmp_path: Path) -> None:
     with run_in(tmp_path, ROLLOUTS, TASKS[:1], rollouts=3, extract_from="best") as bank:
         assert all(came.identical for came in reruns(bank))

@@ -46,6 +46,7 @@ def tampered(place: Path) -> Path:
     return place / "tampered"
 
 
+@pytest.mark.slow
 def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, runs: tuple[str, ...]) -> None:
     before = bytes_of(place / "bank")
     done = cli.run("rerun", "./bank", "--all", cwd=place)
@@ -67,6 +68,7 @@ def test_one_run_as_json(place: Path, runs: tuple[str, ...]) -> None:
     assert run["events"] > 10 and not any("right answer" in note for note in run["notes"])
 
 
+@pytest.mark.slow
 def test_a_difference_is_shown_and_is_exit_code_1(place: Path, tampered: Path, runs: tuple[str, ...]) -> None:
     done = cli.run("rerun", "./tampered", runs[0], cwd=place, code=1)
     assert "different" in done.out
@@ -100,6 +102,7 @@ def test_either_runs_or_all_of_them_are_named(place: Path, given: list[str]) -> 
     assert "--all" in cli.fails("rerun", "./bank", *given, cwd=place)
 
 
+@pytest.mark.slow
 def test_the_banks_in_which_runs_ran_again_can_be_kept(place: Path, runs: tuple[str, ...], tmp_path: Path) -> None:
     cli.run("rerun", "./bank", *runs[:2], "--into", tmp_path / "kept", cwd=place)
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == sorted(runs[:2])

@@ -65,6 +65,7 @@ def test_a_run_whose_question_was_erased_is_refused_and_others_are_not(tmp_path:
     assert "texts of it were erased" in told[0]["reason"]
 
 
+@pytest.mark.slow
 def test_runs_that_were_exported_and_imported_are_refused(tmp_path: Path) -> None:
     """Trajectories don't tell which ontology was asked."""
     place = copy_in(tmp_path)

@@ -115,6 +115,7 @@ def test_findings_come_once_and_in_one_order() -> None:
     assert codes(query) == codes(query)
 
 
+@pytest.mark.slow
 def test_every_finding_says_what_to_do() -> None:
     pattern = "?s ?p ?o FILTER(REGEX(STR(?p), 'x') || REGEX(?o, 'x')) GRAPH ?g { ?c ex:q* ?d } GRAPH ex:h { }"
     query = f"SELECT ?x {{ {pattern} }} ORDER BY ?s"

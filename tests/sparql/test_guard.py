@@ -345,6 +345,7 @@ def test_how_deep_a_query_may_be_does_not_depend_on_its_caller() -> None:
     assert deeper(sys.getrecursionlimit() // 2).form == "ask"
 
 
+@pytest.mark.slow
 def test_long_chains_are_read_or_refused_but_never_break() -> None:
     assert checked("ASK { ?s ex:p " + ", ".join("?o" for _ in range(500)) + "}")
     assert checked("ASK { FILTER(" + " || ".join("?o" for _ in range(300)) + ") }")

@@ -400,6 +400,7 @@ def test_a_forked_child_gets_its_own_worker_and_leaves_its_parents_alone(quads: 
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_child_that_is_forked_amid_a_query_of_another_thread_can_ask_too(quads: Path) -> None:
     engine = LocalEngine(quads)
     engine.start()

@@ -90,6 +90,7 @@ def test_a_search_that_finds_nothing_says_what_to_try(tools: Desktop) -> None:
     assert body["hint"]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
 def test_any_text_can_be_searched_for(tools: Desktop, text: str) -> None:

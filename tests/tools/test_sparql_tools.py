@@ -158,6 +158,7 @@ def test_a_class_without_instances_of_its_own_shows_those_of_subclasses_and_says
     assert "rdfs:subClassOf* lib:Work" in body["note"]
 
 
+@pytest.mark.slow
 def test_what_is_said_beside_many_instances_finds_room(bank: Bank, tmp_path: Path) -> None:
     lines = [f't:atlas-{number} a lib:Atlas ; lib:title "{"long title " * 6}" .' for number in range(30)]
     crowded = open_library(tmp_path, TURTLE.replace("t:tides a lib:Book", "t:tides a lib:Loan") + "\n".join(lines))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -20,6 +20,9 @@ SCRUBBED = "[key]"
 
 KEY_CHARS = 6
 """Shorter values are nobody's key, and would be found in any text."""
+
+DEPTH = 32
+"""How deep the arguments of a call are looked through; what the log is given of them is looked through as text."""
 
 _WORDS = frozenset(
     ("key", "keys", "apikey", "token", "secret", "secrets", "password", "passwd", "pwd", "passphrase", "authorization")
@@ -68,6 +71,19 @@ def scrub(text: str, hidden: Iterable[str]) -> str:
         for form in {value, encode_json(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
             text = text.replace(form, SCRUBBED)
     return text
+
+
+def scrub_all(value: Any, hidden: tuple[str, ...], depth: int = DEPTH) -> Any:
+    """A value as calls have them, with every text in it scrubbed: those in lists, tuples and dicts too, to a depth."""
+    if not hidden or not depth:
+        return value
+    if type(value) is str:
+        return scrub(value, hidden)
+    if type(value) is dict:
+        return {scrub_all(name, hidden, 1): scrub_all(part, hidden, depth - 1) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(scrub_all(part, hidden, depth - 1) for part in value)
+    return value
 
 
 def without_keys(event: Recorded) -> Recorded:
