@@ -35,7 +35,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
             "first": timed(lambda: _stepped(Session(fresh))),
             "later": timed(lambda: _stepped(start_session(DEFAULT_SETTINGS))),
             "pool": lambda: _handed_over(pool),
-            "same": timed(lambda: same().execute(ASK)),
+            "same": timed(lambda: _asked(same())),
         }
         samples = interleave(contestants, sizes.sandbox_rounds, lambda: _without_code(runtime.cache, fresh.cache))
     took = {name: duration(samples.median(name)) for name in contestants}
@@ -61,7 +61,10 @@ def _without_code(cache: Path, into: Path) -> None:
 
 
 def _stepped(session: Session) -> None:
-    sandbox = Sandbox(take_session=lambda _: session)
+    _asked(Sandbox(take_session=lambda _: session))
+
+
+def _asked(sandbox: Sandbox) -> None:
     assert sandbox.execute(ASK) == "2"
     sandbox.shutdown()
 
