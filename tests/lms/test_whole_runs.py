@@ -142,7 +142,7 @@ def test_a_key_that_the_agents_code_reads_without_a_sandbox_is_in_no_event(
     submits = "SUBMIT(answer=key, sparql=key, evidence={'key': key})"
     answers = [rendered({"reasoning": "r", "code": f"```python\n{code}\n```"}) for code in (reads, uses, submits)]
     with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
-        looped(bank, settings(server.url, judge="none", extract=False), TASKS[:1])
+        looped(bank, settings(server.url, judge="none", extract=False, iterations=3), TASKS[:1])
         [ended] = [event for event in bank.events(resolve=True) if isinstance(event, RunFinished)]
         assert ended.answer == "[key]"
         tools = {event.tool for event in bank.events(types={"tool_called"}) if isinstance(event, ToolCalled)}
