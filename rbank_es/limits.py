@@ -376,10 +376,6 @@ EXTRACTION_TEXT_CHARS = 4_000
 """What an extracting model is shown: of the steps of a run, of all rollouts of a task together, and of a task, an
 answer, a query or a reason."""
 
-EXTRACTION_REPAIR_CHARS = 2_000
-"""Malformed JSON that is mended: what is read in linear time may be longer. Mending took 5 s for 8,000 characters of
-brackets, and 80 s for 40,000."""
-
 CONSOLIDATION_TRIES = 50
 CONSOLIDATION_WAIT_S = 2.0
 """How often candidates are decided about anew because other writers were faster, and the longest wait before that.

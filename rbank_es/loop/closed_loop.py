@@ -19,10 +19,10 @@ import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.loop.equipment import Equipment, check_source
-from rbank_es.loop.history import INTERRUPTED, Extracted, History, Ran, group_id, is_of_proposals, task_key
+from rbank_es.loop.history import INTERRUPTED, Extracted, History, Ran, group_id, is_of_proposals, rollout_of, task_key
 from rbank_es.loop.learning import Learning
 from rbank_es.loop.one_run import NewRun, begin_runs, close_run, execute, is_agents_own
-from rbank_es.loop.rollouts import Rollout, Spread, best_of, question_of, side_by_side, spread_of
+from rbank_es.loop.rollouts import Spread, best_of, question_of, side_by_side, spread_of
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 
@@ -274,28 +274,13 @@ class ClosedLoop:
         """Draw lessons, unless that was done; what tools had proposed is kept also where a model gave no answer."""
         runs = [ran for ran in self._runs(work) if _is_usable(ran) and ran.judged is not None]
         if self.equipment.settings.extract and runs and all(map(is_of_proposals, self._extractions(runs))):
-            self._learning.learn(work.task, [self._rollout(ran) for ran in runs])
+            self._learning.learn(work.task, [rollout_of(self.equipment.bank, ran) for ran in runs])
 
     # ---------------------------------------------------------------- the result
 
-    def _rollout(self, ran: Ran) -> Rollout:
-        end = ran.finished
-        assert end is not None  # `_runs` gives no others
-        text = self.equipment.bank.text
-        return Rollout(
-            index=ran.index or 0,
-            run=ran.run,
-            outcome=end.outcome,
-            success=ran.judged.success if ran.judged is not None else None,
-            scored=ran.scored.success if ran.scored is not None else None,
-            iterations=end.iterations or 0,
-            answer=text(end.answer) or "",
-            sparql=text(end.sparql) or "",
-        )
-
     def _result(self, work: _Work, how: How) -> TaskResult:
         runs = {ran.run: ran for ran in self._runs(work)}
-        rollouts = [self._rollout(ran) for ran in runs.values()]
+        rollouts = [rollout_of(self.equipment.bank, ran) for ran in runs.values()]
         telling = [one for one in rollouts if _is_usable(runs[one.run])]
         best = best_of(telling or rollouts)
         ran, text = runs[best.run], self.equipment.bank.text

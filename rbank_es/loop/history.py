@@ -26,6 +26,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
+from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.tasks import Task
 
 if TYPE_CHECKING:
@@ -145,6 +146,22 @@ class History:
                 index=event.rollout_index,
             ),
         )
+
+
+def rollout_of(bank: Bank, ran: Ran) -> Rollout:
+    """A run that has ended, as it is compared with others of its task; its texts are those of the bank."""
+    end = ran.finished
+    assert end is not None, "a run that goes on is no rollout yet"
+    return Rollout(
+        index=ran.index or 0,
+        run=ran.run,
+        outcome=end.outcome,
+        success=ran.judged.success if ran.judged is not None else None,
+        scored=ran.scored.success if ran.scored is not None else None,
+        iterations=end.iterations or 0,
+        answer=bank.text(end.answer) or "",
+        sparql=bank.text(end.sparql) or "",
+    )
 
 
 def is_of_proposals(extracted: Extracted) -> bool:

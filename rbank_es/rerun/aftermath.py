@@ -16,7 +16,7 @@ from rbank_es.errors import JudgeFailed
 from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted, RunJudged, RunStarted
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.judging.gold import JUDGE as GOLD
-from rbank_es.loop.history import History
+from rbank_es.loop.history import History, rollout_of
 from rbank_es.loop.learning import Learning
 from rbank_es.loop.one_run import is_agents_own
 from rbank_es.loop.rollouts import Rollout
@@ -153,13 +153,5 @@ def rollouts_of(bank: Bank, runs: Iterable[str]) -> list[Rollout]:
     for ran in (history.runs[run] for run in runs if run in history.runs):
         end, judged = ran.finished, ran.judged
         if end is not None and judged is not None and is_agents_own(end.outcome, end.error_code):
-            by_index[ran.index or 0] = Rollout(
-                index=ran.index or 0,
-                run=ran.run,
-                outcome=end.outcome,
-                success=judged.success,
-                iterations=end.iterations or 0,
-                answer=bank.text(end.answer) or "",
-                sparql=bank.text(end.sparql) or "",
-            )
+            by_index[ran.index or 0] = rollout_of(bank, ran)
     return [by_index[index] for index in sorted(by_index)]
