@@ -149,7 +149,7 @@ def doing(event: Event) -> str:
     if isinstance(event, ToolCalled):
         return f"step {event.step}, {line(event.tool)}" if event.step is not None else line(event.tool)
     if isinstance(event, StepTaken):
-        return f"step {event.index} taken"
+        return f"step {event.index} failed ({event.error_code})" if event.error_code else f"step {event.index} taken"
     if isinstance(event, RunFinished):
         return f"{event.outcome}; judging"
     if isinstance(event, RunJudged):

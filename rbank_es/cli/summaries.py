@@ -83,8 +83,9 @@ def _tool(event: ev.ToolCalled) -> str:
 
 
 def _step(event: ev.StepTaken) -> str:
-    printed = f", {count(event.stdout_chars, 'character')} printed" if event.stdout_chars is not None else ""
-    return _with(f"step {event.index}{printed}", event.reasoning or event.code)
+    failed = f"failed ({event.error_code})" if event.error_code else None
+    printed = f"{count(event.stdout_chars, 'character')} printed" if event.stdout_chars is not None else None
+    return _with(_parts(f"step {event.index}", failed, printed), event.reasoning or event.code)
 
 
 def _lm(event: ev.LmCalled) -> str:

@@ -14,8 +14,10 @@ import msgspec
 from rbank_es import limits
 from rbank_es.items import ItemText, Name
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
-"""A number that every JSON reader and SQLite can hold exactly."""
+MOST_COUNT = 2**53 - 1
+"""What every JSON reader and SQLite can hold exactly."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNT)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]
 Setting = bool | int | float | Name | tuple[bool | int | float | Name, ...]

@@ -126,11 +126,14 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step_taken"):
 
     run: Run
     index: Annotated[Count, Meta(description="Index of the step, from 1.")]
-    stdout_chars: Annotated[Count | None, Meta(description="Characters of what it printed, as kept.")] = None
+    stdout_chars: Annotated[
+        Count | None, Meta(description="Characters that it printed, its last value included, before anything was cut.")
+    ] = None
     prompt_chars: Annotated[Count | None, Meta(description="Characters of the prompt of this step.")] = None
-    variables_n: Annotated[Count | None, Meta(description="Variables shown to the model.")] = None
-    variables_chars: Annotated[Count | None, Meta(description="Characters of what is shown of them.")] = None
+    variables_n: Annotated[Count | None, Meta(description="The agent's variables after it, inputs included.")] = None
+    variables_chars: Annotated[Count | None, Meta(description="Characters that they hold, about.")] = None
     variable_types: Annotated[dict[Name, Count], Meta(description="Number of variables, by type.")] = {}
+    error_code: Annotated[Name | None, Meta(description="Why it came to nothing, if it did.")] = None
     previews: Previews = ()
     salt: Salt = ""
     reasoning: Annotated[Text | None, Meta(description="What the model said before its code.")] = None

@@ -12,6 +12,7 @@ from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreter
 from rbank_es import limits
 from rbank_es.executors.sandbox import Sandbox, SessionLost
 from rbank_es.executors.settings import SandboxSettings
+from rbank_es.executors.steps import ERROR, Measures
 from rbank_es.executors.submission import FIELDS, Refused, Submission
 from rbank_es.executors.terms import Fault, Interpreters, RunLimits, Step
 from rbank_es.tools.encoding import text_of
@@ -19,9 +20,11 @@ from rbank_es.tools.encoding import text_of
 NO_OUTPUT = "(no output - did you forget to print?)"
 """What an agent is shown of a step that printed nothing (source: dspy.RLM)."""
 
-NO_CODE = "[Error] There was no code in your reply. Write Python code to go on, and SUBMIT to end."
+NO_CODE = f"{ERROR}There was no code in your reply. Write Python code to go on, and SUBMIT to end."
 
 _OUTPUT_CHARS = 4 * limits.SANDBOX_OUTPUT_CHARS
+_GAP_CHARS = 80
+"""Room for the word on what is left out."""
 
 
 class Coder:
@@ -40,10 +43,10 @@ class Coder:
 
 
 class Ran(NamedTuple):
-    """What came of a step's code: what the agent is shown, how much was printed, what was submitted, what failed."""
+    """What came of a step's code: what the agent is shown, what was submitted, what failed, and what was measured."""
 
     output: str
-    stdout_chars: int = 0
+    measures: Measures = Measures(stdout_chars=0)
     submission: Submission | None = None
     fault: Fault | None = None
     terminal: CodeInterpreterError | None = None
@@ -57,7 +60,7 @@ def step_of(index: int, reasoning: str, code: str, ran: Ran) -> Step:
         reasoning=reasoning,
         code=code,
         output=ran.output,
-        stdout_chars=ran.stdout_chars,
+        measures=ran.measures,
         fault=ran.fault,
     )
 
@@ -76,42 +79,45 @@ def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tupl
     try:
         code = code_of(reply)
     except SyntaxError as error:
-        return reply, Ran(f"[Error] {error}", fault="no_code")
+        return reply, Ran(f"{ERROR}{error}", fault="no_code")
     if not code.strip():
         return "", Ran(NO_CODE, fault="no_code")
+    ran = _executed(interpreter, code, variables)
+    report = getattr(interpreter, "report", None)
+    return code, ran if report is None else ran._replace(measures=report.step.measures)
+
+
+def _executed(interpreter: Any, code: str, variables: Mapping[str, Any]) -> Ran:
     try:
-        return code, _ended(interpreter.execute(code, variables=dict(variables)))
+        return _ended(interpreter.execute(code, variables=dict(variables)))
     except SyntaxError as error:
-        return code, _faulty(str(error), "syntax")
+        return _faulty(str(error), "syntax")
+    except Refused as error:
+        return _faulty(str(error), "refused")
     except CodeExecutionError as error:
-        return code, _faulty(str(error), "lost" if isinstance(error, SessionLost) else "raised")
+        return _faulty(str(error), "lost" if isinstance(error, SessionLost) else "raised")
     except CodeInterpreterError as error:
-        return code, _faulty(str(error), "exhausted")._replace(terminal=error)
+        return _faulty(str(error), "exhausted")._replace(terminal=error)
 
 
 def _ended(result: Any) -> Ran:
+    """Raises `Refused`."""
     if isinstance(result, FinalOutput):
-        try:
-            submission = Submission.of(result.output)
-        except Refused as refused:
-            return _faulty(str(refused), "refused")
-        return Ran(submission.output, submission=submission)
+        submission = Submission.of(result.output)
+        return Ran(submission.output, Measures(), submission=submission)
     printed = "\n".join(map(str, result)) if isinstance(result, list) else str(result or "")
-    kept = _cut(text_of(printed))
-    # A step that is played again comes out with what it was shown as before: then it printed nothing either.
-    return Ran(kept or NO_OUTPUT, 0 if kept == NO_OUTPUT else len(kept))
+    return Ran(_cut(text_of(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
 
 
 def _faulty(message: str, fault: Fault) -> Ran:
-    output = _cut(text_of(f"[Error] {message}"))
-    return Ran(output, len(output), fault=fault)
+    return Ran(_cut(text_of(ERROR + message)), Measures(), fault=fault)
 
 
 def _cut(output: str) -> str:
-    """An interpreter without limits of its own may give any amount."""
+    """An interpreter without limits of its own may give any amount. What was cut once is not cut again."""
     if len(output) <= _OUTPUT_CHARS:
         return output
-    half = _OUTPUT_CHARS // 2
+    half = (_OUTPUT_CHARS - _GAP_CHARS) // 2
     return f"{output[:half]}\n... {len(output) - 2 * half:,} characters left out ...\n{output[-half:]}"
 
 

@@ -8,8 +8,17 @@ import msgspec
 
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, LmCalled, RunFinished, StepTaken, ToolCalled
-from rbank_es.executors.steps import Kind, RecordedCall, RecordedStep
+from rbank_es.executors.steps import ERROR, Kind, Measures, RecordedCall, RecordedStep
 from rbank_es.executors.submission import submitted_fields
+
+FAILED: dict[str, Kind] = {
+    "raised": "error",
+    "syntax": "syntax",
+    "refused": "refused",
+    "lost": "lost",
+    "exhausted": "exhausted",
+}
+"""How code came out, by the `error_code` of its step."""
 
 
 def recorded_keys(events: Iterable[Event]) -> tuple[str, ...]:
@@ -25,15 +34,14 @@ def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
     a text was erased, or arguments were too long to be kept.
     """
     events = tuple(events)
-    ends = [event for event in events if isinstance(event, RunFinished)]
+    submitted = any(isinstance(event, RunFinished) and event.outcome == "submitted" for event in events)
     last = max((event.index for event in events if isinstance(event, StepTaken)), default=0)
-    end = ends[-1] if ends else None
     made: list[RecordedStep] = []
     calls: list[RecordedCall] = []
     for event in events:
         if isinstance(event, StepTaken):
             if _ran(event):
-                made.append(_step(event, tuple(calls), _kind(end if event.index == last else None)))
+                made.append(_step(event, tuple(calls), "final" if submitted and event.index == last else "output"))
             calls = []
         else:
             calls += _calls(event)
@@ -50,21 +58,23 @@ def _ran(step: StepTaken) -> bool:
         return False
 
 
-def _kind(end: RunFinished | None) -> Kind:
-    if end is None:
-        return "output"
-    if end.outcome == "submitted":
-        return "final"
-    return "exhausted" if end.error_code == "sandbox_exhausted" else "output"
-
-
-def _step(step: StepTaken, calls: tuple[RecordedCall, ...], kind: Kind) -> RecordedStep:
-    output = _text(step.output)
+def _step(step: StepTaken, calls: tuple[RecordedCall, ...], otherwise: Kind) -> RecordedStep:
+    """The step; how it came out where it did not fail is `otherwise`."""
+    kind, output = FAILED.get(step.error_code or "", otherwise), _text(step.output)
     if kind == "final":
         output = submitted_fields(output) or "{}"
-    if kind == "exhausted":
-        output = output.removeprefix("[Error] ")
-    return RecordedStep(code=_text(step.code), kind=kind, output=output, calls=calls)
+    if kind in FAILED.values():
+        output = output.removeprefix(ERROR)
+    return RecordedStep(code=_text(step.code), kind=kind, output=output, calls=calls, measures=_measures(step))
+
+
+def _measures(step: StepTaken) -> Measures:
+    return Measures(
+        stdout_chars=step.stdout_chars,
+        variables_n=step.variables_n,
+        variables_chars=step.variables_chars,
+        variable_types=step.variable_types,
+    )
 
 
 def _calls(event: Event) -> list[RecordedCall]:

@@ -15,7 +15,7 @@ from rbank_es.executors.session import Session
 from rbank_es.executors.settings import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, SandboxSettings
 
 if TYPE_CHECKING:
-    from rbank_es.executors.sandbox import OnRestart, OnStep, Sandbox
+    from rbank_es.executors.sandbox import Sandbox
 
 STARTERS = 2
 """Sessions that are started at a time. Starting is work for a processor, so more would only make all of them late."""
@@ -52,13 +52,9 @@ class SandboxPool:
 
     def __call__(self) -> Sandbox:
         """A sandbox, whose session is taken from the pool with its first step."""
-        return self.sandbox()
-
-    def sandbox(self, *, on_step: OnStep | None = None, on_restart: OnRestart | None = None) -> Sandbox:
-        """The same, told of its steps and restarts: see `Sandbox`."""
         from rbank_es.executors.sandbox import Sandbox
 
-        return Sandbox(settings=self.settings, on_step=on_step, on_restart=on_restart, take_session=self.take)
+        return Sandbox(settings=self.settings, take_session=self.take)
 
     def wait(self) -> None:
         """Wait until all sessions are ready. Raises `CannotStart` if one isn't."""

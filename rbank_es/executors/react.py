@@ -21,8 +21,9 @@ import dspy
 
 from rbank_es import limits as lim
 from rbank_es.executors.asking import Unreadable, ask, ask_shortened
-from rbank_es.executors.recorder import Recorder, Shown
+from rbank_es.executors.recorder import Recorder
 from rbank_es.executors.running import Ending, conducted, forced
+from rbank_es.executors.steps import ERROR
 from rbank_es.executors.subcalls import SubCalls
 from rbank_es.executors.submission import Refused, Submission
 from rbank_es.executors.terms import Fault, RunLimits, RunResult, Step
@@ -103,14 +104,14 @@ class RecordedReAct(dspy.ReAct):
         action = self._asked(self.react, inputs)
         if isinstance(action, Unreadable):
             thought, name, arguments, code = action.reply, "", {}, ""
-            turn = Turn(f"[Error] {action.reason}", fault="unreadable")
+            turn = Turn(f"{ERROR}{action.reason}", fault="unreadable")
         else:
             thought, name = str(action.next_thought), str(action.next_tool_name).strip().strip("`'\"")
             arguments = _clean(action.next_tool_args)
             code = _json({"tool": name, "args": arguments})
             turn = self._called(name, arguments)
         step = Step(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
-        self._recorder.step(step, Shown())
+        self._recorder.step(step)
         seen = shortened(turn.output, self._output_chars)
         self._trajectory.append({"thought": thought, "tool_name": name, "tool_args": arguments, "observation": seen})
         return turn.submission

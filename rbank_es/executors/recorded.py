@@ -9,7 +9,7 @@ from typing import Any
 
 from rbank_es.errors import CheckFailed
 from rbank_es.executors.settings import EXECUTION_INSTRUCTIONS, SUB_AGENT_TOOL
-from rbank_es.executors.steps import RecordedCall, RecordedStep
+from rbank_es.executors.steps import RecordedCall, RecordedStep, StepReport
 
 SHOWN_CHARS = 200
 """What a difference shows of a line of code."""
@@ -43,6 +43,8 @@ class RecordedInterpreter:
         self.tools = dict(tools or {})
         self.output_fields = output_fields
         self.position = 0
+        self.report: StepReport | None = None
+        """What the last step did when it was recorded; None where it did not begin."""
         self._steps = tuple(steps)
 
     @property
@@ -66,6 +68,7 @@ class RecordedInterpreter:
         """
         from rbank_es.executors.sandbox import result_of, sub_agents_refused
 
+        self.report = None
         if SUB_AGENT_TOOL in self.tools:
             raise sub_agents_refused()
         number = self.position + 1
@@ -77,6 +80,7 @@ class RecordedInterpreter:
         self.position = number
         for call in step.calls:
             self._call(number, call)
+        self.report = StepReport(step=step)
         return result_of(step)
 
     def _call(self, number: int, call: RecordedCall) -> None:

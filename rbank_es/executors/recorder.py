@@ -40,18 +40,6 @@ class RunStopped(Exception):
         super().__init__(message)
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """The variables that a prompt shows: how many, of which types, and the characters of what is shown of them."""
-
-    types: dict[str, int] = {}
-    chars: int = 0
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return sum(self.types.values())
-
-
 class Recorder:
     """Writes the events of one run's steps and end, and tells tools and models which step is being made.
 
@@ -86,16 +74,17 @@ class Recorder:
         self._check()
         self._set_step(None)
 
-    def step(self, step: Step, shown: Shown) -> None:
+    def step(self, step: Step) -> None:
         """Record a step, on disk when this returns. Raises `RunStopped` where it, or a call in it, can't be."""
         event = StepTaken(
             run=self.run,
             index=step.index,
-            stdout_chars=step.stdout_chars,
             prompt_chars=self._lms.last_prompt_chars if self._lms is not None else None,
-            variables_n=shown.count,
-            variables_chars=shown.chars,
-            variable_types=shown.types,
+            stdout_chars=step.measures.stdout_chars,
+            variables_n=step.measures.variables_n,
+            variables_chars=step.measures.variables_chars,
+            variable_types=step.measures.variable_types,
+            error_code=step.fault,
             reasoning=text_of(step.reasoning) or None,
             code=text_of(step.code) or None,
             output=text_of(step.output),

@@ -23,8 +23,9 @@ from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
 from rbank_es.executors.asking import Unreadable, ask, ask_shortened
 from rbank_es.executors.coding import Coder, Ran, own_sandboxes, run_code, step_of
-from rbank_es.executors.recorder import Recorder, Shown
+from rbank_es.executors.recorder import Recorder
 from rbank_es.executors.running import Ending, conducted, forced
+from rbank_es.executors.steps import ERROR
 from rbank_es.executors.subcalls import SubCalls
 from rbank_es.executors.terms import Interpreters, RunLimits, RunResult
 from rbank_es.executors.wording import Task, manual_of
@@ -152,12 +153,11 @@ class RecordedRLM(_RLM):
             iteration=f"{iteration + 1}/{self.max_iters}",
         )
         if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", Ran(f"[Error] {action.reason}", fault="unreadable")
+            reasoning, code, ran = action.reply, "", Ran(ERROR + action.reason, fault="unreadable")
         else:
             reasoning = str(action.reasoning)
             code, ran = run_code(repl, str(action.code), input_args)
-        shown = Shown(types={"str": len(infos)}, chars=sum(map(len, infos)))
-        self._recorder.step(step_of(index, reasoning, code, ran), shown)
+        self._recorder.step(step_of(index, reasoning, code, ran))
         if ran.terminal is not None:
             raise ran.terminal
         if ran.submission is not None:

@@ -28,9 +28,8 @@ from rbank_es.executors.settings import (
     SandboxSettings,
 )
 from rbank_es.executors.steps import Kind, Outcome, RecordedCall, RecordedStep, StepReport
+from rbank_es.executors.submission import Refused
 
-OnStep = Callable[[StepReport], None]
-OnRestart = Callable[[Restart], None]
 TakeSession = Callable[[SandboxSettings], Session]
 
 
@@ -87,8 +86,6 @@ class Sandbox(dspy.PythonInterpreter):
         output_fields: list[dict[str, Any]] | None = None,
         callbacks: list[BaseCallback] | None = None,
         settings: SandboxSettings = DEFAULT_SETTINGS,
-        on_step: OnStep | None = None,
-        on_restart: OnRestart | None = None,
         take_session: TakeSession = start_session,
     ) -> None:
         """Nothing is started yet.
@@ -98,14 +95,14 @@ class Sandbox(dspy.PythonInterpreter):
             output_fields: what SUBMIT takes, each with its `name`; may be changed between steps. None: `output`.
             callbacks: dspy's, for metrics; what they raise is swallowed.
             settings: time, memory, restarts.
-            on_step: told of every step before its result is handed out. What it raises ends the session and goes on up.
-            on_restart: told when a session was lost and there may be another, likewise.
             take_session: where sessions come from.
         """
         super().__init__(deno_command=["deno"], tools=tools, output_fields=output_fields, callbacks=callbacks)
         self.settings = settings
         self.restarts = 0
-        self._on_step, self._on_restart, self._take_session = on_step, on_restart, take_session
+        self.report: StepReport | None = None
+        """What the last step did; None where it did not begin."""
+        self._take_session = take_session
         self._session: Session | None = None
         self._is_shut_down = False
         self._in_use = threading.Lock()
@@ -140,6 +137,7 @@ class Sandbox(dspy.PythonInterpreter):
             raise CodeInterpreterError(
                 "a step is running in this sandbox; it takes one at a time, and none from a tool"
             )
+        self.report = None
         try:
             return self._step(code, self._literals(variables or {}))
         finally:
@@ -189,17 +187,11 @@ class Sandbox(dspy.PythonInterpreter):
         except BaseException:
             self._drop()
             raise
-        step = RecordedStep(code=code, kind=outcome.kind, output=_output(outcome), calls=tuple(calls))
-        self._report(_measured(step, outcome, time.perf_counter() - began - tools_s, tools_s))
+        step = RecordedStep(
+            code=code, kind=outcome.kind, output=_output(outcome), calls=tuple(calls), measures=outcome.measures
+        )
+        self.report = StepReport(step=step, duration_s=time.perf_counter() - began - tools_s, tools_s=tools_s)
         return result_of(step)
-
-    def _report(self, report: StepReport) -> None:
-        if self._on_step is not None:
-            try:
-                self._on_step(report)
-            except BaseException:
-                self._drop()
-                raise
 
     def _ready(self) -> Session:
         if self._is_shut_down:
@@ -227,13 +219,11 @@ class Sandbox(dspy.PythonInterpreter):
             message = f"{reason}; the session was restarted, and the next step begins anew: define again what you need"
         kind: Kind = "exhausted" if exhausted else "lost"
         step = RecordedStep(code=code, kind=kind, output=message, calls=tuple(calls))
-        self._report(StepReport(step=step, duration_s=duration_s, tools_s=tools_s))
+        self.report = StepReport(step=step, duration_s=duration_s, tools_s=tools_s)
         if exhausted:
             return SandboxExhausted(message)
         self.restarts += 1
         restart = Restart(number=self.restarts, code=lost.code, message=message, detail=lost.detail)
-        if self._on_restart is not None:
-            self._on_restart(restart)
         return SessionLost(message, restart)
 
     # ---------------------------------------------------------------- tools and values
@@ -283,6 +273,8 @@ def result_of(step: RecordedStep) -> Any:
     """What `execute` returns for a step that came out like this; raises what it raises."""
     if step.kind == "final":
         return FinalOutput(json.loads(step.output))
+    if step.kind == "refused":
+        raise Refused(step.output)
     if step.kind == "error":
         raise StepFailed(step.output)
     if step.kind == "syntax":
@@ -311,18 +303,6 @@ def _output(outcome: Outcome) -> str:
     last = outcome.value if outcome.kind == "output" else outcome.message
     between = "\n" if outcome.stdout and last and not outcome.stdout.endswith("\n") else ""
     return outcome.stdout + between + last
-
-
-def _measured(step: RecordedStep, outcome: Outcome, duration_s: float, tools_s: float) -> StepReport:
-    return StepReport(
-        step=step,
-        stdout_chars=outcome.stdout_chars,
-        variables_n=outcome.variables_n,
-        variables_chars=outcome.variables_chars,
-        variable_types=outcome.variable_types,
-        duration_s=duration_s,
-        tools_s=tools_s,
-    )
 
 
 def _plain(value: Any) -> Any:

@@ -15,8 +15,9 @@ import dspy
 from rbank_es import limits as lim
 from rbank_es.executors.asking import Unreadable, ask, ask_shortened
 from rbank_es.executors.coding import Coder, Ran, opened, own_sandboxes, run_code, step_of
-from rbank_es.executors.recorder import Recorder, Shown
+from rbank_es.executors.recorder import Recorder
 from rbank_es.executors.running import Ending, conducted, forced
+from rbank_es.executors.steps import ERROR
 from rbank_es.executors.subcalls import SubCalls
 from rbank_es.executors.terms import RunLimits, RunResult, Step
 from rbank_es.executors.wording import Task, extract_signature, manual_of, shortened, signature_of
@@ -68,7 +69,6 @@ class _Pad:
     ) -> None:
         self._inputs, self._recorder, self._limits = inputs, recorder, limits
         self._interpreter, self._predict = interpreter, predict
-        self._shown = Shown(types={"str": len(inputs)}, chars=sum(map(len, inputs.values())))
         self._is_given = False
         self._shown_by_a_line = 0
 
@@ -86,11 +86,11 @@ class _Pad:
         iteration = f"{number}/{self._limits.iterations}"
         action = self._asked(self._predict, iteration=iteration)
         if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", Ran(f"[Error] {action.reason}", fault="unreadable")
+            reasoning, code, ran = action.reply, "", Ran(ERROR + action.reason, fault="unreadable")
         else:
             reasoning = str(action.reasoning)
             code, ran = self._run(str(action.code))
-        self._recorder.step(step_of(index, reasoning, code, ran), self._shown)
+        self._recorder.step(step_of(index, reasoning, code, ran))
         if ran.terminal is not None:
             raise ran.terminal
         return Ending("submitted", ran.submission) if ran.submission is not None else None

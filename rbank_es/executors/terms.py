@@ -10,6 +10,7 @@ import msgspec
 from rbank_es import limits as lim
 from rbank_es.errors import BadInput
 from rbank_es.events.run import Outcome
+from rbank_es.executors.steps import NOTHING, Measures
 
 Interpreters = Callable[[], Any]
 """Makes an interpreter for one run, as dspy knows them (`CodeInterpreter`): a `SandboxPool`, for one. Whoever takes one
@@ -50,15 +51,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One step as it was recorded. `index` counts from 1.
 
     `code` is what ran; of `react`, the call of a tool as JSON; empty where the reply held nothing to run. `output` is
-    what the agent is shown of it, whole. `stdout_chars` counts what was printed, and the last value, as far as the
-    sandbox kept them; `fault` says why it came to nothing, if it did.
+    what the agent is shown of it, whole. `measures` are what it printed and what the agent holds after it; `fault` says
+    why it came to nothing, if it did.
     """
 
     index: int
     reasoning: str = ""
     code: str = ""
     output: str = ""
-    stdout_chars: int = 0
+    measures: Measures = NOTHING
     fault: Fault | None = None
 
 

@@ -12,7 +12,7 @@ import pytest
 from rbank_es.errors import CheckFailed
 from rbank_es.executors.recorded import RecordedInterpreter, RecordingDiffers, difference
 from rbank_es.executors.settings import SUB_AGENT_TOOL
-from rbank_es.executors.steps import RecordedCall, RecordedStep, StepReport
+from rbank_es.executors.steps import RecordedCall, RecordedStep
 from rbank_es.executors.unsafe_local import UnsafeLocal
 from tests.executors import sandboxes
 
@@ -161,10 +161,19 @@ def test_what_the_sandbox_reports_can_be_played_by_dspys_rlm(caplog: pytest.LogC
         with dspy.context(lm=dspy.utils.DummyLM(answers)):
             return rlm(question="What is it?").trajectory
 
-    reports: list[StepReport] = []
     live, again = Calls(), Calls()
-    first = trajectory(lambda: sandboxes.sandbox(on_step=reports.append), live)
-    stored = msgspec.json.encode([report.step for report in reports])
+    target = sandboxes.sandbox()
+    played, execute = [], target.execute
+
+    def reported(code: str, variables: Any = None) -> Any:
+        try:
+            return execute(code, variables)
+        finally:
+            played.append(target.report.step)
+
+    target.execute = reported
+    first = trajectory(lambda: target, live)
+    stored = msgspec.json.encode(played)
     steps = msgspec.json.decode(stored, type=list[RecordedStep])
     second = trajectory(lambda: RecordedInterpreter(steps), again)
     assert first == second and len(steps) == 3

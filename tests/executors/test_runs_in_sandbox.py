@@ -20,7 +20,7 @@ require_dspy()
 from rbank_es.executors.protocol import executor_named  # noqa: E402
 from rbank_es.executors.sandbox import CannotStart, Sandbox  # noqa: E402
 from tests.executors.contract import comparable  # noqa: E402
-from tests.executors.runs import Setting, answer, code  # noqa: E402
+from tests.executors.runs import TASK, Setting, answer, code  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -53,6 +53,27 @@ def test_a_whole_run(name: str, tmp_path: Path) -> None:
     assert [step.output.strip() for step in result.steps[:2]] == ["rock light True", "B\n2"]
     [key] = [event.id for event in made.events if event.__struct_config__.tag == "tool_called"]
     assert result.evidence == {"keys": [key]}
+
+
+def test_a_step_is_recorded_with_what_it_printed_and_holds(name: str, tmp_path: Path) -> None:
+    """All that it printed counts, also where it is cut, before an error and before SUBMIT; inputs are variables too."""
+    made = Setting(
+        tmp_path / "bank",
+        [
+            code("print('x' * 30_000)\nfound = find('rock')"),
+            code("print('abc')\n1/0"),
+            "prose",
+            code("print('ends')\nheld = [1.5, None]\nSUBMIT('Three.', '', {})"),
+        ],
+    )
+    made.run(name, in_sandbox())
+    assert [step.stdout_chars for step in made.steps] == [30_001, 4, 0, 5]
+    assert [step.error_code for step in made.steps] == [None, "raised", "unreadable", None]
+    two = {"dict": 1, "str": 2}
+    assert [step.variable_types for step in made.steps] == [two, two, {}, {"dict": 1, "list": 1, "str": 2}]
+    assert [step.variables_n for step in made.steps] == [3, 3, None, 4]
+    inputs = len(made.context.text) + len(TASK)
+    assert all(step.variables_chars > inputs for step in made.steps if step.variables_chars is not None)
 
 
 BAD: dict[str, str | None] = {

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -360,30 +361,42 @@ def test_shutting_down_from_elsewhere_ends_a_running_step(tmp_path: Path) -> Non
 
 def test_each_step_is_reported_with_what_it_did() -> None:
     reports: list[StepReport] = []
-    target = sandboxes.sandbox(tools={"echo": echo}, on_step=reports.append)
-    target.execute("print('abc'); x = [1, 'two']\necho(value=[1.0, None])")
-    sandboxes.raised(lambda: target.execute("1/0"))
-    sandboxes.raised(lambda: target.execute("("))
-    target.execute("SUBMIT('done')")
+    target = sandboxes.sandbox(tools={"echo": echo})
+    for code in ("print('abc'); x = [1, 'two']\necho(value=[1.0, None])", "1/0", "(", "SUBMIT('done')"):
+        with suppress(StepFailed, SyntaxError):
+            target.execute(code)
+        assert target.report is not None
+        reports.append(target.report)
     target.shutdown()
-    first, *_, last = reports
-    assert first.step.calls == (RecordedCall(tool="echo", arguments='{"value": [1.0, null]}'),)
-    assert first.step.output == "abc\n[1.0, None]" and first.stdout_chars == 4
-    assert (first.variables_n, first.variable_types, first.variables_chars) == (1, {"list": 1}, 4)
-    assert [report.step.kind for report in reports] == ["output", "error", "syntax", "final"]
-    assert json.loads(last.step.output) == {"output": "done"}
-    assert all(report.duration_s > 0 for report in reports) and first.tools_s > 0
+    steps = [report.step for report in reports]
+    assert steps[0].calls == (RecordedCall(tool="echo", arguments='{"value": [1.0, null]}'),)
+    assert steps[0].output == "abc\n[1.0, None]"
+    assert [step.kind for step in steps] == ["output", "error", "syntax", "final"]
+    assert json.loads(steps[-1].output) == {"output": "done"}
+    assert all(report.duration_s > 0 for report in reports) and reports[0].tools_s > 0
 
 
-def test_a_report_that_can_not_be_written_stops_the_run(tmp_path: Path) -> None:
-    def full(report: StepReport) -> None:
-        raise OSError("disk full")
+def test_a_step_is_measured_before_anything_is_cut(sandbox: Sandbox) -> None:
+    """What it printed and the text of its last value count whole; variables as the agent has them after the step."""
+    sandbox.execute("x = ['two', 'six']\nprint('a' * 30_000)\n'b' * 25_000")
+    assert sandbox.report is not None and len(sandbox.report.step.output) < 45_000
+    measures = sandbox.report.step.measures
+    assert measures.stdout_chars == 55_001
+    assert (measures.variables_n, measures.variable_types, measures.variables_chars) == (1, {"list": 1}, 6)
 
-    target = sandboxes.standing_in(tmp_path, on_step=full)
-    with pytest.raises(OSError, match="disk full"):
-        target.execute("pass")
-    assert target.session is None
-    target.shutdown()
+
+def test_a_variable_of_a_class_of_the_agents_own_is_counted_without_its_name(sandbox: Sandbox) -> None:
+    """The name of a class may be words that it read, and what is measured outlives their erasure."""
+    sandbox.execute("class MaryJones: pass\nx, y = MaryJones(), type('of 12 Shore Road', (), {})()")
+    assert sandbox.report is not None
+    assert sandbox.report.step.measures.variable_types == {"other": 2}
+
+
+def test_a_step_that_could_not_begin_has_no_report(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    with pytest.raises(CodeInterpreterError):
+        sandbox.execute("1", {"not a name": 1})
+    assert sandbox.report is None
 
 
 def test_dspys_callbacks_hear_of_steps_and_calls(sandbox: Sandbox) -> None:

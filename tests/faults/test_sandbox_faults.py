@@ -18,7 +18,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.executors.settings import Restart, SandboxSettings
-from rbank_es.executors.steps import StepReport
+from rbank_es.executors.steps import NOTHING, RecordedStep
 from tests.executors import sandboxes
 
 sandboxes.require_dspy()
@@ -37,23 +37,10 @@ def note(text: str = "") -> str:
     return text
 
 
-class Told:
-    """What a sandbox told of its steps and restarts."""
-
-    def __init__(self) -> None:
-        self.reports: list[StepReport] = []
-        self.restarts: list[Restart] = []
-
-
 @pytest.fixture(scope="module")
-def told() -> Told:
-    return Told()
-
-
-@pytest.fixture(scope="module")
-def lasting(told: Told) -> Iterator[Sandbox]:
+def lasting() -> Iterator[Sandbox]:
     """One sandbox that loses session after session."""
-    made = sandboxes.sandbox(tools={"note": note}, on_step=told.reports.append, on_restart=told.restarts.append)
+    made = sandboxes.sandbox(tools={"note": note})
     yield made
     made.shutdown()
 
@@ -67,8 +54,14 @@ def sandbox(lasting: Sandbox) -> Iterator[Sandbox]:
     lasting.tools["note"] = note
 
 
-def lose(sandbox: Sandbox, told: Told, code: str, step_time_s: float = limits.STEP_TIME_S) -> Restart:
-    """Run a step that costs the session, and see that all goes on as it should; what was told of it."""
+def step_of(sandbox: Sandbox) -> RecordedStep:
+    """The last step as the sandbox tells it."""
+    assert sandbox.report is not None
+    return sandbox.report.step
+
+
+def lose(sandbox: Sandbox, code: str, step_time_s: float = limits.STEP_TIME_S) -> Restart:
+    """Run a step that costs the session, and see that all goes on as it should; why the session was lost."""
     sandboxes.limited(sandbox, limits.STEP_TIME_S)
     sandbox.output_fields = [{"name": "answer"}]
     sandbox.execute("before = 1")
@@ -80,23 +73,25 @@ def lose(sandbox: Sandbox, told: Told, code: str, step_time_s: float = limits.ST
     sandboxes.limited(sandbox, limits.STEP_TIME_S)
     assert isinstance(caught.value, CodeExecutionError), "dspy must take it for an error that can be repaired"
     assert sandboxes.soon_gone(session.pid) and not session.alive
-    assert sandbox.restarts == restarts + 1 == told.restarts[-1].number
+    restart = caught.value.restart
+    assert restart is not None and sandbox.restarts == restarts + 1 == restart.number
+    assert sandbox.report is not None and sandbox.report.step.measures == NOTHING
     message = str(caught.value)
     assert "All variables are gone; the session was restarted" in message and "/" not in message
-    assert told.reports[-1].step.kind == "lost" and told.reports[-1].step.output == message
+    assert sandbox.report.step.kind == "lost" and sandbox.report.step.output == message
     with pytest.raises(StepFailed, match="NameError: name 'before' is not defined"):
         sandbox.execute("before")
     assert sandbox.execute("note(text='again')") == "again", "tools are there in the new session"
     assert sandbox.execute("SUBMIT(answer=1)").output == {"answer": 1}, "and so are the fields to submit"
-    return told.restarts[-1]
+    return restart
 
 
 # -------------------------------------------------------------------- time
 
 
 @pytest.mark.slow
-def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox, told: Told) -> None:
-    restart = lose(sandbox, told, "while True: pass", step_time_s=1)
+def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox) -> None:
+    restart = lose(sandbox, "while True: pass", step_time_s=1)
     assert restart.code == "timeout" and "took too long and was stopped (the limit is 1 s)" in restart.message
 
 
@@ -109,8 +104,8 @@ def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox, told: T
     ],
     ids=["sleep", "promise"],
 )
-def test_a_wait_without_end_is_stopped_as_well(sandbox: Sandbox, told: Told, code: str) -> None:
-    assert lose(sandbox, told, code, step_time_s=1).code == "timeout"
+def test_a_wait_without_end_is_stopped_as_well(sandbox: Sandbox, code: str) -> None:
+    assert lose(sandbox, code, step_time_s=1).code == "timeout"
 
 
 @pytest.mark.slow
@@ -169,10 +164,10 @@ def test_memory_outside_of_any_heap_is_bounded_too(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-def test_a_memory_hog_in_javascript_costs_the_session(sandbox: Sandbox, told: Told) -> None:
+def test_a_memory_hog_in_javascript_costs_the_session(sandbox: Sandbox) -> None:
     """It stands last of those about memory: what they leave behind goes with the session."""
     code = "import js\njs.eval('const a = []; while (true) a.push(new Array(1000).fill(Math.random()))')"
-    restart = lose(sandbox, told, code)
+    restart = lose(sandbox, code)
     assert restart.code == "memory" and "used up the memory" in restart.message
 
 
@@ -187,9 +182,9 @@ def test_a_flood_of_print_is_refused_and_the_session_goes_on(sandbox: Sandbox) -
 
 
 @pytest.mark.slow
-def test_a_flood_past_print_costs_the_session(sandbox: Sandbox, told: Told) -> None:
+def test_a_flood_past_print_costs_the_session(sandbox: Sandbox) -> None:
     """A slow reader may see the process out of memory before it has read enough to call it a flood."""
-    assert lose(sandbox, told, "import js\nwhile True: js.console.log('x' * 100)").code in ("flood", "memory")
+    assert lose(sandbox, "import js\nwhile True: js.console.log('x' * 100)").code in ("flood", "memory")
 
 
 def test_a_few_lines_past_print_are_passed_over(sandbox: Sandbox) -> None:
@@ -198,12 +193,12 @@ def test_a_few_lines_past_print_are_passed_over(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-def test_a_line_without_end_costs_the_session(sandbox: Sandbox, told: Told) -> None:
+def test_a_line_without_end_costs_the_session(sandbox: Sandbox) -> None:
     code = "import js\npiece = js.Uint8Array.new(1_000_000).fill(120)\nwhile True: js.Deno.stdout.writeSync(piece)"
-    assert lose(sandbox, told, code).code == "too_long"
+    assert lose(sandbox, code).code == "too_long"
 
 
-def test_a_flood_on_standard_error_is_drained(sandbox: Sandbox, told: Told) -> None:
+def test_a_flood_on_standard_error_is_drained(sandbox: Sandbox) -> None:
     restarts = sandbox.restarts
     assert sandbox.execute("import js\nfor _ in range(2000): js.console.error('x' * 1000)\n'here'") == "here"
     assert sandbox.restarts == restarts
@@ -222,14 +217,14 @@ def test_a_flood_that_a_step_leaves_behind_costs_the_session_with_it_or_with_the
 
 
 @pytest.mark.parametrize("tool", ["note", pytest.param("remove", marks=pytest.mark.slow)])
-def test_a_forged_call_costs_the_session_and_reaches_no_tool_but_a_known_one(told: Told, tool: str) -> None:
+def test_a_forged_call_costs_the_session_and_reaches_no_tool_but_a_known_one(tool: str) -> None:
     """A step may call a known tool anyway; a forged call is among those that the step is said to have made."""
     called: list[str] = []
-    target = sandboxes.sandbox(tools={"note": lambda: called.append("note")}, on_step=told.reports.append)
+    target = sandboxes.sandbox(tools={"note": lambda: called.append("note")})
     with pytest.raises(SessionLost, match="sent a message to the host that no tool made"):
         target.execute(f"import js\njs.console.log({CALL % tool!r})\n'on'")
     target.shutdown()
-    assert [call.tool for call in told.reports[-1].step.calls] == [tool]
+    assert [call.tool for call in step_of(target).calls] == [tool]
     assert called == (["note"] if tool == "note" else [])
 
 
@@ -241,9 +236,9 @@ def test_an_agent_that_takes_away_what_runs_it_loses_the_session(sandbox: Sandbo
 
 
 @pytest.mark.slow
-def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox, told: Told) -> None:
+def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox) -> None:
     broken = "import sys\nsys.modules['_sandbox'].json = None"
-    assert lose(sandbox, told, broken).code == "broken"
+    assert lose(sandbox, broken).code == "broken"
 
 
 # -------------------------------------------------------------------- death
@@ -258,8 +253,8 @@ def test_an_agent_that_breaks_what_runs_it_loses_the_session(sandbox: Sandbox, t
     ],
     ids=["exit", "stack"],
 )
-def test_a_step_that_brings_the_process_down_costs_the_session(sandbox: Sandbox, told: Told, code: str) -> None:
-    assert lose(sandbox, told, code).code == "died"
+def test_a_step_that_brings_the_process_down_costs_the_session(sandbox: Sandbox, code: str) -> None:
+    assert lose(sandbox, code).code == "died"
 
 
 def test_a_process_killed_between_steps_costs_the_session(tmp_path: Path) -> None:
@@ -274,23 +269,22 @@ def test_a_process_killed_between_steps_costs_the_session(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_process_killed_amid_a_step_is_noticed_at_once(sandbox: Sandbox, told: Told) -> None:
+def test_a_process_killed_amid_a_step_is_noticed_at_once(sandbox: Sandbox) -> None:
     sandbox.tools["kill"] = lambda: os.kill(sandbox.session.pid, signal.SIGKILL)  # type: ignore[union-attr]
-    assert "SIGKILL" in lose(sandbox, told, "kill()\nwhile True: pass").message
+    assert "SIGKILL" in lose(sandbox, "kill()\nwhile True: pass").message
 
 
-def test_a_run_gets_so_many_sessions_and_no_more(told: Told, tmp_path: Path) -> None:
+def test_a_run_gets_so_many_sessions_and_no_more(tmp_path: Path) -> None:
     settings = SandboxSettings(restarts=2)
-    hears = {"on_step": told.reports.append, "on_restart": told.restarts.append}
-    target = sandboxes.standing_in(tmp_path, settings=settings, **hears)
+    target = sandboxes.standing_in(tmp_path, settings=settings)
     for number in (1, 2):
-        with pytest.raises(SessionLost):
+        with pytest.raises(SessionLost) as lost:
             target.execute("os._exit(1)")
-        assert told.restarts[-1].number == number
+        assert lost.value.restart is not None and lost.value.restart.number == number
     with pytest.raises(SandboxExhausted, match="restarted 2 times already, which is all that a run gets") as caught:
         target.execute("os._exit(1)")
     assert not isinstance(caught.value, CodeExecutionError), "dspy must take it for the end"
-    assert told.reports[-1].step.kind == "exhausted" and target.restarts == 2
+    assert step_of(target).kind == "exhausted" and target.restarts == 2
     with pytest.raises(CodeInterpreterError, match="was shut down"):
         target.execute("pass")
 
