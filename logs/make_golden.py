@@ -275,6 +275,7 @@ def _calls(run: str) -> Iterator[Event]:
         variables_n=2,
         variables_chars=160,
         variable_types={"str": 1, "dict": 1},
+        error_code="raised",
         previews=("output",),
         reasoning="First the classes, then the boats.",
         code="print(sparql_query('''SELECT ?boat'''))",

@@ -158,6 +158,18 @@ def test_code_in_the_real_sandbox_comes_out_the_same_played_and_run_again(tmp_pa
         assert rerun(bank, run, live_sandbox=True).difference is None
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
+def test_what_the_sandbox_measures_is_compared_where_code_runs_again(tmp_path: Path) -> None:
+    """Played, a step comes out with what was measured when it was recorded; run again, it is measured again."""
+    with turned(tmp_path, "rlm", STEPS, interpreters=pool()) as bank:
+        [run] = runs_of(bank)
+        with retold(bank, tmp_path / "retold", changing(StepTaken, variables_n=99)) as other:
+            assert rerun(other, run).difference is None
+            found = rerun(other, run, live_sandbox=True).difference
+    assert found is not None and (found.type, found.field) == ("step_taken", "variables_n")
+
+
 def test_runs_of_a_bank_of_many_segments_come_out_the_same(
     learnt: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +267,7 @@ def test_telling_a_bank_again_changes_nothing(six_steps: Bank, learnt: Bank, tmp
         (changing(ToolCalled, chars=1), "tool_called", "chars", "its code"),
         (changing(ToolCalled, 2, result=lambda was: was.replace("bnode", "uri")), "tool_called", "result", "its code"),
         (changing(StepTaken, output="No.", stdout_chars=3), "lm_called", "request", "prompt"),
-        (changing(StepTaken, stdout_chars=7), "step_taken", "stdout_chars", "executor"),
+        (changing(StepTaken, prompt_chars=7), "step_taken", "prompt_chars", "executor"),
         (changing(RunFinished, answer="Three."), "run_finished", "answer", "code"),
         (leaving_out(ToolCalled, 2), "tool_called", "error_code", "its code"),
         (leaving_out(LmCalled, 2), "tool_called", "type", "another turn"),
