@@ -110,6 +110,7 @@ def test_a_submission_that_is_no_json_is_typed_too(name: str, tmp_path: Path) ->
     assert result.evidence["set"] == [1, 2] and result.evidence["big"] in (2**70, str(2**70))
 
 
+@pytest.mark.slow
 def test_a_step_without_end_costs_the_session_and_the_run_goes_on(tmp_path: Path) -> None:
     box = sandbox()
     limited(box, 0.5)

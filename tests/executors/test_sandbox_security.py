@@ -209,12 +209,17 @@ HARMLESS = {
 }
 
 
+def _marks(what: str) -> list[pytest.MarkDecorator]:
+    """Some attempts cost the session, and so the seconds that the next one takes to start."""
+    return [pytest.mark.slow] if what in ("node:worker_threads", "keep in a web cache") else []
+
+
 @pytest.mark.parametrize("what", PYTHON)
 def test_python_can_not(host: Host, what: str) -> None:
     assert attempt(host, PYTHON[what]).startswith("refused: ")
 
 
-@pytest.mark.parametrize("what", JAVASCRIPT)
+@pytest.mark.parametrize("what", [pytest.param(name, marks=_marks(name)) for name in JAVASCRIPT])
 def test_javascript_can_not(host: Host, what: str) -> None:
     code = (
         f"import js\nresult = js.eval({JAVASCRIPT[what]!r})\nif hasattr(result, 'then'): result = await result\nresult"
@@ -252,6 +257,7 @@ def test_the_process_gets_nothing_of_the_hosts_environment(host: Host) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_process_may_open_nothing_more_and_leaves_no_core(host: Host) -> None:
     """The second wall: even code that got past Deno's permissions could open neither file nor socket."""
     host.sandbox.start()

@@ -87,6 +87,7 @@ def resumed(place: Path) -> list[dict[str, object]]:
     return results
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_killed_amid_a_run_leaves_a_bank_that_verifies_and_goes_on(
     place: Path, running: subprocess.Popen[bytes]
 ) -> None:

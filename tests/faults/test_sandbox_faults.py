@@ -174,6 +174,7 @@ def test_a_memory_hog_in_javascript_costs_the_session(sandbox: Sandbox) -> None:
 # -------------------------------------------------------------------- floods
 
 
+@pytest.mark.slow
 def test_a_flood_of_print_is_refused_and_the_session_goes_on(sandbox: Sandbox) -> None:
     restarts = sandbox.restarts
     with pytest.raises(StepFailed, match="PrintedTooMuch: more than 10,000,000 characters were printed in one step"):
