@@ -49,7 +49,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "g_classes": {"limit": 2},
     "g_props": {"cls": "lt:Watch", "limit": 2},
     "g_search": {"text": "cormorant", "k": 2},
-    "g_describe": {"resource": "lt:Lightship"},
+    "g_describe": {"resource": "lt:focalHeight"},
     "g_sample": {"cls": "lt:CardinalBuoy"},
     "g_query": {"query": "ASK { ?hazard lt:markedBy ?mark }"},
     "ctx_stats": {"ref": "results_0"},

@@ -216,7 +216,10 @@ ONTOLOGY_IRI_CHARS = 2_000
 
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-"""What is kept of a label and of a definition when an ontology is described."""
+"""What is kept of a label, and of a definition or a note, when an ontology is described."""
+
+ONTOLOGY_NOTES = 8
+"""Notes of one class or property that are kept: a term of PROV or SKOS has two at most."""
 
 TYPED_USES = 2_000
 """Pairs of class and property, and steps from class to class, that are kept of an ontology's data, most used first."""

@@ -89,7 +89,7 @@ class GraphTools:
         return self._page(tables.properties_of(self._class(cls)), offset, limit, tables.has_row, "properties")
 
     def g_search(self, text: str, k: int = 10) -> Reply:
-        """Find classes, properties and individuals by words of their names, labels and comments.
+        """Find classes, properties and individuals by words of their names, labels, comments and notes.
 
         Args: text: words, in any order; k: hits (at most 50).
         Returns: hits (uri, kind: class, property or individual, label), best first; hits_total where there are more.
@@ -109,8 +109,9 @@ class GraphTools:
         """Everything about one thing in brief: what it is, what it says, what leads to it.
 
         Args: resource: 'up:Protein', '<http://…>' or an IRI.
-        Returns: kind, uri, and for a class label, comment, parents, subclasses, count, properties; for a property
-        domains, ranges, inverses, uses, examples; for an individual properties and incoming (uri, n, an example).
+        Returns: kind, uri; for a class or property label, comment, notes (on its use, where the ontology has any); for
+        a class parents, subclasses, count, properties; for a property domains, ranges, inverses, uses, examples; for an
+        individual properties and incoming (uri, n, an example).
         Example: g_describe('up:Protein')['parents']
         """
         look, room = self._look, self._room

@@ -10,8 +10,8 @@ from rbank_es.tools.room import Room
 NOTE_CHARS = 90
 """What a note may take beside the instances."""
 
-LABEL_CHARS, COMMENT_CHARS = 80, 200
-"""What is shown of a label and of a comment."""
+LABEL_CHARS, COMMENT_CHARS, NOTES_CHARS = 80, 200, 240
+"""What is shown of a label, of a comment, and of each note of an ontology."""
 
 TRAITS = ("functional", "inverse_functional", "transitive", "symmetric", "deprecated")
 
@@ -66,6 +66,7 @@ def describe_class(body: dict[str, Any], look: Looking, room: Room, iri: str, *,
     if not brief:
         room.list(body, "parents", tables.shorten(known.parents))
         room.say(body, "comment", known.comment, COMMENT_CHARS)
+        room.texts(body, "notes", known.notes, NOTES_CHARS, len(known.notes) + known.notes_left_out)
         room.put(body, "properties", [tables.has_row(has) for has in tables.properties_of(iri)])
 
 
@@ -87,6 +88,7 @@ def describe_property(body: dict[str, Any], look: Looking, room: Room, iri: str,
     if not brief:
         room.list(body, "parents", tables.shorten(known.parents))
         room.say(body, "comment", known.comment, COMMENT_CHARS)
+        room.texts(body, "notes", known.notes, NOTES_CHARS, len(known.notes) + known.notes_left_out)
 
 
 def peek_property(body: dict[str, Any], look: Looking, room: Room, iri: str, n: int) -> None:

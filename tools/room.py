@@ -70,13 +70,37 @@ class Room:
     def say(self, body: dict[str, Any], name: str, text: str, most: int = 400, *, handle: bool = False) -> None:
         """Add a text, clipped to what is left; nothing if that is none. Lists that follow keep room to be empty."""
         room = self.left({**body, name: ""}, handle=handle) - _EMPTY_CHARS
+        if shown := self._clipped(text, most, room):
+            body[name] = shown
+
+    def texts(self, body: dict[str, Any], name: str, texts: Sequence[str], most: int, total: int) -> None:
+        """Add the first of `total` texts, each clipped to `most`, to half of what is left; how many there are, if more.
+
+        The first is clipped further where it has to be, the others are there or not. Nothing where there are none, and
+        where not even their number has room.
+        """
+        room = self.left({**body, name: [], f"{name}_total": total})
+        if not total or room < 0:
+            return
+        left, kept = (room - _EMPTY_CHARS) // 2, list[str]()
+        for text in texts:
+            shown = self._clipped(text, most, UNBOUNDED if kept else left - 3)  # its quotes and its comma
+            left -= size(shown) + 1
+            if not shown or left < 0:
+                break
+            kept.append(shown)
+        body[name] = kept
+        if len(kept) < total:
+            body[f"{name}_total"] = total
+
+    def _clipped(self, text: str, most: int, room: int) -> str:
+        """The text in at most `most` characters and `room` of JSON; nothing where too little of it would be left."""
         shown = text if self.naive else clip(text, most)
         while shown and size(shown) - 2 > room:
             shown = clip(shown, len(shown) * 3 // 4)
             if len(shown) < 16:
-                return
-        if shown:
-            body[name] = shown
+                return ""
+        return shown
 
     def page(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.ontology import names
@@ -45,7 +45,7 @@ def search(source: Source, tables: Tables, text: str, most: int) -> list[Hit]:
 
 
 def _terms(tables: Tables, text: str) -> list[Hit]:
-    """Classes and properties that have some of the words in name, label or comment, the most telling first."""
+    """Classes and properties that have some of the words in name, label, comment or notes, the most telling first."""
     from rbank_es.ontology.prefixes import local_name
 
     wanted = words_of(text)
@@ -56,16 +56,19 @@ def _terms(tables: Tables, text: str) -> list[Hit]:
     hits: list[Hit] = []
     for kind, group in kinds:
         for each in group:
-            score = _score(wanted, words_of(local_name(each.iri)), words_of(each.label), each.comment)
+            score = _score(wanted, words_of(local_name(each.iri)), words_of(each.label), each.comment, each.notes)
             row = {"uri": tables.names.shorten(each.iri), "kind": kind, "label": clip(each.label, LABEL_CHARS)}
             hits += [Hit(score, row)] if score else []
     return hits
 
 
-def _score(wanted: list[str], name: list[str], label: list[str], comment: str) -> float:
-    """How well a term fits: its name or label is the search, has all words, has some, or its comment has."""
-    best = max(_fit(wanted, name), _fit(wanted, label)) if wanted else 0.0
-    return best or (_fit(wanted, words_of(comment)) / 10 if wanted else 0.0)
+def _score(wanted: list[str], name: list[str], label: list[str], comment: str, notes: Sequence[str]) -> float:
+    """How well a term fits: its name or label is the search, has all words, has some, or its comment or a note has."""
+    if not wanted:
+        return 0.0
+    best = max(_fit(wanted, name), _fit(wanted, label)) or _fit(wanted, words_of(comment)) / 10
+    # What only a note says comes after all else.
+    return best or max((_fit(wanted, words_of(note)) for note in notes), default=0.0) / 1_000
 
 
 def _fit(wanted: list[str], words: list[str]) -> float:

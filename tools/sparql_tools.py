@@ -93,7 +93,7 @@ class SparqlTools:
         """A look at one class, property or individual: a few examples of it, or how it is described.
 
         Args: resource: 'up:Protein', '<http://…>' or an IRI; limit: examples (at most 20); output_mode: 'sample' for
-        data, 'schema' for properties, domains and ranges; related_memories: also ids of procedures about it.
+        data, 'schema' for properties, domains, ranges, notes; related_memories: also ids of procedures about it.
         Returns: kind, uri, and for a class count, instances (uri, properties with one value each, more: further
         values); for a property uses, domains, ranges, examples (subject, object); for an individual properties (uri,
         n values, one value); related_procedures (id, title), to be read with mem_get or mem_quote.

@@ -153,10 +153,13 @@ class _Description:
         return not iri.startswith(self._foreign) and not datatype and len(iri) <= limits.ONTOLOGY_IRI_CHARS
 
     def _class(self, iri: str, degree: int) -> ClassInfo:
+        notes, left_out = self._wording.notes(iri)
         return ClassInfo(
             iri=iri,
             label=self._wording.label(iri),
             comment=self._wording.definition(iri),
+            notes=notes,
+            notes_left_out=left_out,
             parents=tuple(sorted(self._parents.get(iri, ()))),
             instances=self._instances[iri],
             values=self._values[iri],
@@ -183,11 +186,14 @@ class _Description:
         self, iri: str, types: frozenset[str], parents: Iterable[str], inverses: Iterable[str], declared: bool
     ) -> PropertyInfo:
         pairs = self._statements.by_predicate.get(iri, ())
+        notes, left_out = self._wording.notes(iri)
         return PropertyInfo(
             iri=iri,
             kind=_kind(iri, types),
             label=self._wording.label(iri),
             comment=self._wording.definition(iri),
+            notes=notes,
+            notes_left_out=left_out,
             domains=self._constraints.domains(iri),
             ranges=self._constraints.ranges(iri),
             parents=tuple(sorted(parents)),

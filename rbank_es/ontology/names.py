@@ -91,6 +91,21 @@ DEFINITIONS = (
 )
 """Properties that explain things, the best first."""
 
+NOTES = (
+    VANN + "usageNote",
+    SKOS + "scopeNote",
+    SKOS + "note",
+    SKOS + "editorialNote",
+    SKOS + "example",
+    "http://purl.obolibrary.org/obo/IAO_0000116",
+    "http://purl.obolibrary.org/obo/IAO_0000112",
+)
+"""Properties that say how things are to be used, the most telling first; the last two are an editor's note and an
+example. Where rdfs:seeAlso leads, no tool can look."""
+
+NO_NOTES = frozenset(DEFINITIONS) - frozenset(NOTES) | within(SKOS, "changeNote historyNote")
+"""What SKOS calls special notes: here the definitions are told apart, and what was changed helps no query."""
+
 ANNOTATIONS = (
     within(RDFS, "label comment seeAlso isDefinedBy")
     | within(OWL, "versionInfo deprecated priorVersion backwardCompatibleWith incompatibleWith")

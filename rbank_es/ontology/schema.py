@@ -24,6 +24,10 @@ class ClassInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     iri: str
     label: str = ""
     comment: str = ""
+    notes: tuple[str, ...] = ()
+    """What is said of it beside the comment: usage notes, scope notes, examples; at most `ONTOLOGY_NOTES`."""
+    notes_left_out: int = 0
+    """How many more notes there are."""
     parents: tuple[str, ...] = ()
     """Named superclasses, direct ones."""
     instances: int = 0
@@ -50,6 +54,9 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     kind: Kind = "property"
     label: str = ""
     comment: str = ""
+    notes: tuple[str, ...] = ()
+    notes_left_out: int = 0
+    """Both as those of a class."""
     domains: tuple[Bound, ...] = ()
     ranges: tuple[Bound, ...] = ()
     parents: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Labels and definitions: which of many, in which language, and how much of it."""
+"""Labels, definitions and notes: which of many, in which language, and how much of it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def best_text(terms: Iterable[Term], chars: int) -> str:
     """
     literals = [term for term in terms if isinstance(term, Literal) and clip(term.value, chars)]
     return clip(min(literals, key=_preference).value, chars) if literals else ""
+
+
+def best_texts(terms: Iterable[Term], chars: int) -> list[str]:
+    """All texts in the language that `best_text` would choose, cleaned and clipped as there; each once, by text."""
+    literals = [term for term in terms if isinstance(term, Literal) and clip(term.value, chars)]
+    ordered = sorted(literals, key=_preference)
+    chosen = (literal for literal in ordered if _preference(literal)[:2] == _preference(ordered[0])[:2])
+    return list(dict.fromkeys(clip(literal.value, chars) for literal in chosen))
 
 
 def _preference(literal: Literal) -> tuple[int, str, str]:
@@ -52,6 +60,7 @@ class Wording:
         self.label_properties = self._in_use(names.LABELS)
         own = sorted(name for name in statements.by_predicate if local_name(name) == "definition")
         self.definition_properties = self._in_use(tuple(dict.fromkeys((*names.DEFINITIONS, *own))))
+        self._note_properties = self._notes_in_use()
 
     def label(self, iri: str) -> str:
         """The best label, or nothing."""
@@ -61,11 +70,29 @@ class Wording:
         """The best definition or comment, or nothing."""
         return self._first(iri, self.definition_properties, limits.ONTOLOGY_COMMENT_CHARS)
 
+    def notes(self, iri: str) -> tuple[tuple[str, ...], int]:
+        """What is noted of a thing beside its definition, the most telling first, and how many more there are."""
+        chars = limits.ONTOLOGY_COMMENT_CHARS
+        found = dict.fromkeys(
+            text for name in self._note_properties for text in best_texts(self._statements.values(iri, name), chars)
+        )
+        if found:
+            found.pop(self.definition(iri), None)  # a scope note is the definition of what has no other
+        notes = tuple(found)
+        return notes[: limits.ONTOLOGY_NOTES], max(0, len(notes) - limits.ONTOLOGY_NOTES)
+
     def _first(self, iri: str, properties: Sequence[str], chars: int) -> str:
         for name in properties:
             if text := best_text(self._statements.values(iri, name), chars):
                 return text
         return ""
+
+    def _notes_in_use(self) -> tuple[str, ...]:
+        """The known properties, those of the ontology's own that are called alike, and subproperties."""
+        alike = set(map(local_name, names.NOTES))
+        own = sorted(name for name in self._statements.by_predicate if local_name(name) in alike)
+        in_use = self._in_use(tuple(dict.fromkeys((*names.NOTES, *own))))
+        return tuple(name for name in in_use if name not in names.NO_NOTES)
 
     def _in_use(self, known: Sequence[str]) -> tuple[str, ...]:
         """The known properties that occur, the best first, then their subproperties by name."""

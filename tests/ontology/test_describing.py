@@ -309,6 +309,77 @@ def test_labels_and_definitions_come_from_the_best_property_that_has_one() -> No
     assert schema.label_properties == {PREFIXES["skos"] + "prefLabel": 1, ZOO + "calledSo": 1}
 
 
+def notes_of(statements: str) -> tuple[str, ...]:
+    """The notes of a class of which so much is said."""
+    return classes(described(f":Cat a owl:Class ; {statements} ."))["Cat"].notes
+
+
+def test_notes_come_the_most_telling_property_first_and_of_one_property_by_text() -> None:
+    said = 'skos:example "Tom." ; skos:note "b", "a" ; skos:scopeNote "Tame ones." ; skos:editorialNote "Ask." '
+    said += '; vann:usageNote "Use it." ; rdfs:comment "An animal."'
+    assert notes_of(said) == ("Use it.", "Tame ones.", "a", "b", "Ask.", "Tom.")
+
+
+@pytest.mark.parametrize(
+    ("notes", "chosen"),
+    [
+        ('"Anmerkung"@de, "note"@en, "second"@en, "plain"', ("note", "second")),
+        ('"British"@en-GB, "plain"', ("British",)),
+        ('"Anmerkung"@de, "plain", "other"', ("other", "plain")),
+        ('"nota"@es, "note"@fr', ("nota",)),
+        ('"  "@en, "plain"', ("plain",)),
+        ('"two\\n  lines", "two lines"', ("two lines",)),
+    ],
+)
+def test_notes_are_in_the_language_that_a_comment_would_be_in(notes: str, chosen: tuple[str, ...]) -> None:
+    assert notes_of(f"skos:note {notes}") == chosen
+    assert notes_of(f"rdfs:comment {notes}") == ()
+    comment = classes(described(f":Cat a owl:Class ; rdfs:comment {notes} ."))["Cat"].comment
+    assert comment == chosen[0]
+
+
+def test_a_note_says_nothing_that_the_comment_or_another_note_says() -> None:
+    assert notes_of('rdfs:comment "Same." ; skos:note "Same.", "Other." ; skos:example "Other."') == ("Other.",)
+
+
+def test_a_scope_note_is_the_comment_of_what_has_no_other_and_a_note_of_what_has() -> None:
+    only = classes(described(':Cat a owl:Class ; skos:scopeNote "Tame ones." .'))["Cat"]
+    assert (only.comment, only.notes) == ("Tame ones.", ())
+    assert notes_of('skos:scopeNote "Tame ones." ; rdfs:comment "An animal."') == ("Tame ones.",)
+
+
+def test_notes_of_an_ontologys_own_are_those_called_alike_and_subproperties() -> None:
+    schema = described("""
+        :Cat a owl:Class ; :editorialNote "Called alike." ; :hint "Below a note." ; :remark "Neither." .
+        :hint rdfs:subPropertyOf skos:note .
+        :purrs a owl:DatatypeProperty ; skos:note "Not lions." .
+    """)
+    assert classes(schema)["Cat"].notes == ("Called alike.", "Below a note.")
+    assert properties(schema)["purrs"].notes == ("Not lions.",)
+
+
+def test_definitions_and_changes_are_no_notes_though_skos_has_them_below_its_notes() -> None:
+    below = "".join(f"skos:{name} rdfs:subPropertyOf skos:note . " for name in ("definition", "changeNote", "example"))
+    said = 'skos:definition "An animal.", "A pet." ; skos:changeNote "Moved." ; skos:historyNote "Old."'
+    schema = described(
+        f':Cat a owl:Class ; {said} ; skos:example "Tom." ; rdfs:seeAlso <http://cats.example/> . {below}'
+    )
+    assert classes(schema)["Cat"].notes == ("Tom.",)
+
+
+def test_notes_that_are_no_texts_are_left_out() -> None:
+    assert notes_of('skos:note <http://cats.example/>, [ skos:note "Inner." ], "Outer."') == ("Outer.",)
+
+
+def test_notes_are_kept_up_to_their_number_and_length_and_the_rest_is_counted() -> None:
+    notes = [Literal(f"{number} " + "word " * 50_000) for number in range(limits.ONTOLOGY_NOTES + 3)]
+    said = [(ZOO + name, PREFIXES["skos"] + "note", note) for name in ("Cat", "purrs") for note in notes]
+    schema = describe([*said, *triples_of(":Cat a owl:Class . :purrs a owl:DatatypeProperty .")])
+    for found in (classes(schema)["Cat"], properties(schema)["purrs"]):
+        assert (len(found.notes), found.notes_left_out) == (limits.ONTOLOGY_NOTES, 3)
+        assert all(len(note) <= limits.ONTOLOGY_COMMENT_CHARS and note.endswith("…") for note in found.notes)
+
+
 def test_label_and_definition_properties_are_counted_most_used_first() -> None:
     schema = described(':a rdfs:label "a" . :b skos:prefLabel "b", "c" . :a rdfs:comment "x" .')
     assert list(schema.label_properties.items()) == [
@@ -396,8 +467,10 @@ def test_prefixes_are_those_of_namespaces_that_occur() -> None:
 def test_signs_that_a_terminal_obeys_or_that_turn_text_round_are_no_part_of_labels_and_comments(sign: str) -> None:
     words = Literal(f"a{sign} lamp\u200d\tin\r\nthe{sign} hall")
     triples = [(ZOO + "Lamp", PREFIXES["rdfs"] + name, words) for name in ("label", "comment")]
+    triples.append((ZOO + "Lamp", PREFIXES["skos"] + "note", Literal(f"Mind{sign} it.")))
     [lamp] = describe([*triples, *triples_of(":Lamp a owl:Class .")]).classes
     assert lamp.label == lamp.comment == "a lamp\u200d in the hall"
+    assert lamp.notes == ("Mind it.",)
 
 
 def test_a_label_of_nothing_but_such_signs_is_none() -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
+from rbank_es.events import ToolCalled
+from rbank_es.ontology.schema import Bound, ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.source import Source
 from rbank_es.tools.desk import ToolPolicy
 from tests.effort import examples
 from tests.tools.desks import types
-from tests.tools.library import THINGS, Desktop
+from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library
 from tests.tools.test_sparql_tools import endpoint_over
 
 
@@ -108,6 +113,110 @@ def test_a_property_is_described_with_examples(tools: Desktop) -> None:
     body = tools("g_describe", resource="lib:wrote")
     assert (body["kind"], body["uses"], body["comment"]) == ("property", 3, "Who wrote a work.")
     assert len(body["examples"]) == 3
+
+
+NOTED = (
+    """
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+lib:pages skos:note "Plates are not counted."@en , "Ohne Tafeln."@de .
+lib:Work skos:scopeNote "Pamphlets too." ; skos:example "An almanac." .
+lib:title skos:note """
+    + ", ".join(f'"{letter} {"word " * 60}"' for letter in "abcdefghijkl")
+    + " .\n"
+)
+
+
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """The library with notes."""
+    opened = open_library(tmp_path_factory.mktemp("noted"), TURTLE + NOTED)
+    yield opened
+    opened.close()
+
+
+def test_what_the_ontology_notes_of_a_class_or_property_is_told(bank: Bank, noted: Source) -> None:
+    tools = Desktop(bank, noted)
+    assert tools("g_describe", resource="lib:pages")["notes"] == ["Plates are not counted."]
+    body = tools("g_describe", resource="lib:Work")
+    assert body["notes"] == ["Pamphlets too.", "An almanac."]
+    assert "notes_total" not in body
+    assert body["properties"]
+
+
+def test_a_thing_without_notes_has_no_field_for_them(bank: Bank, noted: Source) -> None:
+    assert not {"notes", "notes_total"} & Desktop(bank, noted)("g_describe", resource="lib:wrote").keys()
+
+
+def test_notes_leave_room_for_the_rest_and_say_how_many_there_are(bank: Bank, noted: Source) -> None:
+    body = Desktop(bank, noted)("g_describe", resource="lib:title")
+    assert body["notes_total"] == 12
+    assert 1 <= len(body["notes"]) < 12
+    assert all(len(note) <= 240 and note.endswith("…") for note in body["notes"])
+    assert body["examples"]
+
+
+@pytest.mark.parametrize("chars", range(150, 800, 13))
+def test_of_the_first_note_is_shown_what_has_room(bank: Bank, noted: Source, chars: int) -> None:
+    found = PropertyInfo(iri=NAMESPACE + "x", label="x", domains=(Bound(iri=f"http://x/{'y' * chars}", source="rdfs"),))
+    found = msgspec.structs.replace(found, notes=("word " * 40, "second"))
+    tools = Desktop(bank, endpoint_over(noted, Schema(properties=(found,))))
+    body = tools("sparql_peek", resource=found.iri, output_mode="schema", related_memories=False)
+    assert body["notes"][0].startswith("word word")
+    assert body.get("notes_total", 2) == 2
+
+
+def test_a_cut_in_notes_is_recorded_as_one(bank: Bank, noted: Source) -> None:
+    tools = Desktop(bank, noted)
+    tools("g_describe", resource="lib:title")
+    tools("g_describe", resource="lib:Person")
+    assert [event.truncated for event in bank.events() if isinstance(event, ToolCalled)] == [True, False]
+
+
+def test_the_naive_mode_gives_all_notes_that_are_kept(bank: Bank, noted: Source) -> None:
+    body = Desktop(bank, noted, ToolPolicy(payloads="naive"))("g_describe", resource="lib:title")
+    assert (len(body["notes"]), body["notes_total"]) == (8, 12)
+    assert len(body["notes"][0]) > 240
+
+
+def test_the_schema_of_an_endpoint_tells_notes_too(bank: Bank, noted: Source) -> None:
+    tools = Desktop(bank, endpoint_over(noted, noted.schema))
+    assert tools("sparql_peek", resource="lib:pages", output_mode="schema")["notes"] == ["Plates are not counted."]
+    assert "notes" not in tools("sparql_peek", resource="lib:pages")
+
+
+def test_what_only_a_note_says_is_found_after_all_else(bank: Bank, noted: Source, tools: Desktop) -> None:
+    with_notes = Desktop(bank, noted)
+    assert tools("g_search", text="plates counted")["hits"] == []
+    assert [row["uri"] for row in with_notes("g_search", text="plates counted")["hits"]] == ["lib:pages"]
+    for text in ("works", "book", "almanac of the coast"):
+        before = [row["uri"] for row in tools("g_search", text=text, k=50)["hits"]]
+        after = [row["uri"] for row in with_notes("g_search", text=text, k=50)["hits"]]
+        assert after[: len(before)] == before
+    assert with_notes("g_search", text="almanac of the coast", k=50)["hits"][-1]["uri"] == "lib:Work"
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    iri_chars=st.integers(1, 400),
+    bounds=st.integers(0, 4),
+    words=st.sampled_from(["", "word " * 60, '"\\\\' * 200, "🦉" * 300]),
+    notes=st.integers(0, 8),
+    left_out=st.integers(0, 3),
+)
+def test_notes_of_any_number_and_wording_stay_within_the_cap(
+    bank: Bank, noted: Source, iri_chars: int, bounds: int, words: str, notes: int, left_out: int
+) -> None:
+    name = "http://long.example/" + "x" * iri_chars
+    said: dict[str, Any] = {"label": words[:120], "comment": words[:500], "notes": (words[:500],) * notes}
+    said |= {"notes_left_out": left_out if notes else 0}
+    ends = tuple(Bound(iri=f"{name}C{number}", source="rdfs") for number in range(bounds))
+    known = tuple(each.iri for each in ends)
+    found = PropertyInfo(iri=name, domains=ends, ranges=ends, parents=known, inverses=known, **said)
+    schema = Schema(classes=(ClassInfo(iri=f"{name}C", parents=known, **said),), properties=(found,))
+    tools = Desktop(bank, endpoint_over(noted, schema))
+    for iri in (name, f"{name}C"):  # the desktop checks the size
+        body = tools("sparql_peek", resource=iri, output_mode="schema", related_memories=False)
+        assert len(body.get("notes", ())) <= notes
 
 
 def test_an_individual_is_described_in_both_directions(tools: Desktop) -> None:
