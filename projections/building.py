@@ -20,10 +20,13 @@ def build(
     upto: int,
     epoch: int,
     on_batch: OnBatch | None = None,
+    *,
+    lasting: bool = True,
 ) -> int:
     """Make the tables of `fresh` projections anew and fill those in `filled`; returns the number of events read.
 
     Rows first, then indexes, then all that is settled, in one transaction: each is quickest when done at once.
+    `lasting`: whether the rows may outlive a power cut, so that their events must be on disk before.
     """
     events = 0
     with transaction(connection):
@@ -41,7 +44,8 @@ def build(
         settle(connection, filled, 0, upto)
         for projection in filled:
             _run(connection, projection.bulk_end)
-        log.sync()
+        if lasting:
+            log.sync()
         checkpoints.check_in(connection, log, filled, upto, epoch)
     return events
 
@@ -53,8 +57,13 @@ def advance(
     upto: int,
     epoch: int,
     on_batch: OnBatch | None = None,
+    *,
+    lasting: bool = True,
 ) -> int:
-    """Apply what lies between the checkpoints and `upto`, batch by batch; returns the number of events read."""
+    """Apply what lies between the checkpoints and `upto`, batch by batch; returns the number of events read.
+
+    `lasting`: as for `build`.
+    """
     groups: dict[int, list[Projection]] = {}
     points, events = checkpoints.read_all(connection), 0
     for projection in chosen:
@@ -67,8 +76,9 @@ def advance(
             with transaction(connection):
                 gatherer.batch.write(connection)
                 settle(connection, group, after, reached)
-                # Synced first: rows of events that a power cut takes back must not outlive them.
-                log.sync()
+                if lasting:
+                    # Synced first: rows of events that a power cut takes back must not outlive them.
+                    log.sync()
                 checkpoints.check_in(connection, log, group, reached, epoch)
             after, events = reached, events + count
             if on_batch:

@@ -278,7 +278,7 @@ def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoin
     try:
         with closing(connection):
             connection.backup(copy)
-        building.advance(copy, log, ALL, seq, log.erasures())
+        building.advance(copy, log, ALL, seq, log.erasures(), lasting=False)
         return View(copy, seq)
     except BaseException:
         copy.close()
@@ -288,7 +288,7 @@ def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoin
 def _view_in_memory(log: LogReader, seq: int) -> View:
     connection = files.in_memory()
     try:
-        building.build(connection, log, ALL, ALL, seq, log.erasures())
+        building.build(connection, log, ALL, ALL, seq, log.erasures(), lasting=False)
         return View(connection, seq)
     except BaseException:
         connection.close()

@@ -357,7 +357,8 @@ class Bank:
     ) -> Erasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
-        Ids, numbers, times and lengths stay; heads noted before still verify. Read models are made anew.
+        A text of a run that another run has too, as the whole of a text of its own, stays there. Ids, numbers, times
+        and lengths stay; heads noted before still verify. Read models are made anew.
         Raises `BadInput` unless exactly one thing is named, `NotInBank` if it isn't there.
         """
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
@@ -382,7 +383,7 @@ class Bank:
         events = frozenset(entry.seq for entry in self.events(run=run))
         if not events:
             raise NotInBank(str(run), self.position)
-        return Erasing(events=events)
+        return Erasing(events=events, run=run)
 
     # ---------------------------------------------------------------- closing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -36,6 +37,7 @@ _PLACES = frozenset({"PWD", "OLDPWD"})
 """Variables in which a shell keeps directories, not passwords."""
 
 
+@lru_cache(maxsize=1_024)
 def names_a_key(name: str) -> bool:
     """Whether the name of a variable or argument says that its value is a key: OPENAI_API_KEY, authToken, KEY2."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()

@@ -668,6 +668,26 @@ def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
     assert "no item, run or event" in fails("erase", "notes", "--item", "nothing", "--yes", cwd=place)
 
 
+def test_erase_of_a_run_says_what_other_runs_keep_and_which_of_them_lose_texts(place: Path) -> None:
+    """Before anything is erased, and in JSON; a question that both runs were put stays with the other."""
+    events: list[dict[str, Any]] = [
+        {"type": "run_started", "run": "first", "task": "Which berths are taken?"},
+        {"type": "run_finished", "run": "first", "outcome": "submitted", "answer": "Berths three and five."},
+        {"type": "run_started", "run": "second", "task": "Which berths are taken?"},
+        {"type": "note_logged", "run": "second", "note": "before: Berths three and five."},
+    ]
+    (place / "runs.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    run("append", "notes", "runs.jsonl", cwd=place)
+    listed = run("erase", "notes", "--run", "first", "--dry-run", cwd=place).out
+    assert "stays: 1 text in other runs that have the same" in listed
+    assert "1 other run loses texts, and can't be run again: second" in listed
+    done = run("erase", "notes", "--run", "first", "--yes", "--json", cwd=place).json
+    assert (done["shared"], {entry["run"] for entry in done["places"]}) == (1, {"first", "second"})
+    told = (place / "logs" / "notes").glob("*.jsonl")
+    stored = b"".join(path.read_bytes() for path in told)
+    assert stored.count(b"Which berths are taken?") == 1 and b"Berths three" not in stored
+
+
 def test_erase_a_text_wherever_it_stands(place: Path) -> None:
     """`--text` takes the words from a file, its last newline aside."""
     (place / "secret.txt").write_text("Which kilns are there?\n")

@@ -10,6 +10,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -40,16 +41,25 @@ _TYPES = re.compile("|".join(map(re.escape, _PYTHON)))
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+@lru_cache(maxsize=256)
+def _typed(function: RawTool, is_method: bool) -> tuple[inspect.Signature, Mapping[str, Any]]:
+    """The signature of a function, of a method without `self`, and its types: the same for every run."""
+    signature = inspect.signature(function)
+    if is_method:
+        signature = signature.replace(parameters=[*signature.parameters.values()][1:])
+    return signature, get_type_hints(function)
+
+
 class Tool:
     """One tool as the agent calls it: checked, bounded, recorded. Safe to call with anything; never raises."""
 
     def __init__(self, name: str, raw: RawTool, desk: Desk, cap_chars: int, clock: Clock = time.perf_counter) -> None:
         self.name = name
         self.cap_chars = cap_chars
-        self.signature = inspect.signature(raw)
+        function = getattr(raw, "__func__", raw)
+        self.signature, self.hints = _typed(function, function is not raw)
         self.doc = inspect.cleandoc(raw.__doc__ or "")
         self.raw = raw
-        self._hints = get_type_hints(raw)
         self._desk = desk
         self._clock = clock
 
@@ -94,7 +104,7 @@ class Tool:
         return {name: self._converted(name, value) for name, value in arguments.items()}
 
     def _converted(self, name: str, value: Any) -> Any:
-        hint = self._hints[name]
+        hint = self.hints[name]
         if isinstance(value, Ref) and any(get_origin(part) is dict for part in get_args(hint)):
             return value
         try:

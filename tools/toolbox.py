@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.bank import Bank
@@ -63,7 +63,7 @@ class Toolbox:
         def function(*given: Any, **named: Any) -> dict[str, Any]:
             return self._called(tool, given, named)
 
-        hints = get_type_hints(tool.raw) | {"return": dict[str, Any]}
+        hints = {**tool.hints, "return": dict[str, Any]}
         parameters = [each.replace(annotation=hints.get(each.name, Any)) for each in tool.signature.parameters.values()]
         function.__name__ = function.__qualname__ = tool.name
         function.__doc__ = tool.doc
@@ -159,16 +159,27 @@ def build_tools(
 
 def _take_up(desk: Desk) -> None:
     """Go on counting calls and aliases where an earlier process of the same run left off."""
-    from rbank_es.tools.memory_search import looking
-
-    with looking(desk) as (view, _):
-        begun = view.run(desk.run)
+    begun = _begun_at(desk)
     if begun is None:
         return
-    found = desk.bank.events(after=begun["started_seq"], types={"tool_called"}, run=desk.run)
+    found = desk.bank.events(after=begun, types={"tool_called"}, run=desk.run)
     calls = [event for event in found if isinstance(event, ToolCalled)]
     desk.calls = len(calls)
     desk.store.remember(calls)
+
+
+def _begun_at(desk: Desk) -> int | None:
+    """Where the run began; None if it did not. Most have only just begun, which spares the read models a look."""
+    from rbank_es.tools.memory_search import LOOK_BACK_EVENTS, looking
+
+    after = max(0, desk.bank.position - LOOK_BACK_EVENTS)
+    for started in desk.bank.events(after=after, types={"run_started"}, run=desk.run):
+        return started.seq
+    if not after:
+        return None
+    with looking(desk) as (view, _):
+        begun = view.run(desk.run)
+    return None if begun is None else int(begun["started_seq"])
 
 
 def _opened(ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None) -> Source | None:

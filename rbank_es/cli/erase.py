@@ -18,6 +18,9 @@ from rbank_es.errors import BadInput
 if TYPE_CHECKING:
     from rbank_es.log import Erasure
 
+RUNS_SHOWN = 20
+"""How many runs that lose texts are named."""
+
 
 @command(
     "erase",
@@ -45,8 +48,9 @@ def erase(
 ) -> None:
     """Remove texts from every file of a bank: log, indexes and read models. This can't be undone.
 
-    Every other place that holds the same words is found, listed, and erased too. Ids, numbers and times stay, and so
-    do heads noted before: they still verify. Backups, forks and exports are not reached.
+    Every other place that holds the same words is found, listed, and erased too; but of a run, only words that are its
+    own: a text that another run has too stays there. Ids, numbers and times stay, and so do heads noted before: they
+    still verify. Backups, forks and exports are not reached.
     """
     named: dict[str, Any] = {"event": event, "item": item, "run": run, "text": _words(text)}
     if sum(value is not None for value in named.values()) != 1:
@@ -86,6 +90,20 @@ def print_places(found: Erasure) -> None:
     if found.facts:
         where = ", ".join(f"{seq:,}" for seq in found.facts[:20])
         say(f"stays: the same characters in ids or names, which are never erased (positions {where})")
+    if found.shared:
+        say(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
+    _print_runs(found)
+
+
+def _print_runs(found: Erasure) -> None:
+    """Print which runs lose texts though none of theirs was named: what was named is in their prompts, say."""
+    named = {place.run for place in found.places if place.named}
+    runs = sorted({place.run for place in found.places if place.run is not None} - named)
+    if runs:
+        other = "other " if named else ""
+        lose = f"1 {other}run loses" if len(runs) == 1 else f"{len(runs):,} {other}runs lose"
+        more = ", …" if len(runs) > RUNS_SHOWN else ""
+        say(f"{lose} texts, and can't be run again: {', '.join(runs[:RUNS_SHOWN])}{more}")
 
 
 def _confirm(yes: bool, as_json: bool) -> None:

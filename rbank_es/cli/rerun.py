@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 WHY = "first difference, or why not"
+SCRIPTED = "a script, with no model"
 NEW_OBJECTS = 50_000
 """Objects after which garbage is looked for; Python's own 700 cost a tenth of the time that it takes to load dspy."""
 
@@ -41,6 +42,13 @@ class Done(NamedTuple):
         if self.came is None:
             return "not run"
         return "identical" if self.came.identical else "different"
+
+    @property
+    def maker(self) -> str | None:
+        """Whose answers were played, in a word; None where the run could not be run again."""
+        if self.came is None:
+            return None
+        return "script" if self.came.scripted else "model"
 
 
 @command(
@@ -158,8 +166,8 @@ def _print(name: str, done: Sequence[Done]) -> None:
     if len(done) == 1:
         _print_one(done[0])
         return
-    rows = [[each.run, each.word, each.came.events if each.came else None, _short(each)] for each in done]
-    table(["run", "result", "events", WHY], rows, flexible=[WHY, "run"], none=f"there are no runs in {name}")
+    rows = [[each.run, each.word, each.maker, each.came.events if each.came else None, _short(each)] for each in done]
+    table(["run", "result", "made by", "events", WHY], rows, flexible=[WHY, "run"], none=f"there are no runs in {name}")
     for each in done:
         if each.came is not None and not each.came.identical:
             say()
@@ -180,12 +188,13 @@ def _print_one(done: Done) -> None:
         paragraph(done.refused)
         return
     came, found = done.came, done.came.difference
+    made = {"made by": SCRIPTED if came.scripted else None}
     if found is None:
-        fields({"events compared": came.events})
+        fields({"events compared": came.events, **made})
     else:
         at = f" at position {found.position:,}" if found.position else ""
         where = f"event {found.number} of {came.events}, {found.type}{at}"
         told = {"field": found.field, "recorded": found.recorded, "now": found.now, "maybe": found.hint}
-        fields({"first difference": where, **told})
+        fields({"first difference": where, **told, **made})
     for note in came.notes:
         fields({"note": note})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +34,16 @@ _DEPTH = 4
 
 _UNITS_PER_EVENT = 2_000
 _TEXT: msgspec.json.Decoder[lines.TextLine] = msgspec.json.Decoder(lines.TextLine)
+
+
+class _Facts(msgspec.Struct):
+    """What is read of the facts of a line."""
+
+    run: str | None = None
+
+
+_FACTS: msgspec.json.Decoder[_Facts] = msgspec.json.Decoder(_Facts)
+_REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
 
 
 class Found(NamedTuple):
@@ -86,17 +96,25 @@ def plan(directory: Path, reader: Reader, texts: Texts, what: Erasing, said: str
                 "so erase the events instead (--event)"
             )
     search = _Search(directory, reader, texts)
-    words = search.name(what) + list(what.words)
-    needles = sorted({text for text in words if len(text) >= limits.NEEDLE_CHARS})
+    named = set(search.name(what))
+    shared = search.leave_to_others(what.run, named) if what.run is not None else set()
+    words = {*named, *what.words} - shared
+    needles = sorted(text for text in words if len(text) >= limits.NEEDLE_CHARS)
     forms = {pattern for needle in needles for pattern in patterns(needle)}
     if any(needle in said for needle in needles) or any(form in said.encode() for form in forms):
         raise BadInput("the reason, or who asked, holds the text that is to be erased; put it in other words")
     search.sweep(forms)
     search.follow_handles()
     found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))
-    short = len({text for text in words if text and len(text) < limits.NEEDLE_CHARS})
     places = tuple(entry.place for entry in found)
-    erasure = Erasure(places, tuple(sorted(search.keys)), tuple(sorted(search.facts)), short, dry_run=True)
+    erasure = Erasure(
+        places,
+        tuple(sorted(search.keys)),
+        tuple(sorted(search.facts)),
+        short=sum(0 < len(text) < limits.NEEDLE_CHARS for text in words),
+        dry_run=True,
+        shared=len(shared),
+    )
     return Plan(found, erasure)
 
 
@@ -132,6 +150,8 @@ class _Search:
         self._segments, self._reader, self._texts = all_segments(directory), reader, texts
         self.found: dict[tuple[int, str], Found] = {}
         self.keys: dict[str, Segment] = {}
+        self._said: dict[str, set[str]] = {}
+        """The words of the texts stored apart that were named, by key."""
         self.facts: set[int] = set()
 
     def name(self, what: Erasing) -> list[str]:
@@ -152,7 +172,10 @@ class _Search:
         words: list[str] = []
         for unit in lines.split(line)[2]:
             if (paths is None or unit.path in paths) and not unit.raw.startswith(lines.ERASED):
-                words += self._words(unit.raw, segment)
+                said = self._words(unit.raw, segment)
+                if unit.raw.startswith(lines.REF):
+                    self._said.setdefault(_key_of(unit.raw), set()).update(said)
+                words += said
                 self._take(line, unit, segment, named=True)
         return words
 
@@ -165,14 +188,53 @@ class _Search:
             return [str(value.get(name) or "") for name in ("title", "desc", "content")]
         return [value] if isinstance(value, str) else []
 
+    def leave_to_others(self, run: str, words: Collection[str]) -> set[str]:
+        """Which of these words are the whole of a text of another run too, and so are not this run's alone.
+
+        Where such a text is stored apart, and events that were not named share it, it is no more taken.
+        """
+        wanted = {text for text in words if len(text) >= limits.NEEDLE_CHARS}
+        shared = {text for segment in self._segments for text in self._said_by_others(segment, run, wanted)}
+        for key, segment in list(self.keys.items()):
+            if self._said[key] & wanted <= shared and self._is_named_elsewhere(key, segment):
+                del self.keys[key]
+        return shared
+
+    def _said_by_others(self, segment: Segment, run: str, wanted: Collection[str]) -> Iterator[str]:
+        """Those of the wanted words that events of other runs have as whole texts, in one segment."""
+        sizes = {len(text) for text in wanted}
+        for line in self._lines(segment, b'"run":"'):
+            if line.startswith(lines.ANY_TEXT) or not lines.is_intact(line, self._reader.seed):
+                continue  # the sweep says so where a damaged line matters
+            facts, _, units = lines.split(line)
+            if _run_of(facts) not in (None, run):
+                for unit in units:
+                    if not unit.raw.startswith(lines.REF) or _fits(unit.raw, sizes):
+                        yield from (text for text in self._words(unit.raw, segment) if text in wanted)
+
+    def _is_named_elsewhere(self, key: str, segment: Segment) -> bool:
+        """Whether a text that was not named is a handle to this one."""
+        return any(
+            unit.raw.startswith(lines.REF)
+            and key.encode() in unit.raw
+            and (lines.seq_of(line), unit.path) not in self.found
+            for line in self._lines(segment, _handle(key))
+            for unit in lines.split(line)[2]
+        )
+
+    def _lines(self, segment: Segment, needle: bytes) -> Iterator[bytes]:
+        with _mapped(segment) as whole:
+            end = self._reader.tail(segment).offset if segment == self._segments[-1] else len(whole)
+            yield from (line for _, line in _lines_with(whole, needle, end))
+
     def _take(self, line: bytes, unit: lines.Unit, segment: Segment, *, named: bool) -> None:
         seq = lines.seq_of(line)
         if unit.raw.startswith(lines.REF):
-            self.keys[msgspec.json.decode(unit.raw, type=Ref).key] = segment
+            self.keys[_key_of(unit.raw)] = segment
         if (seq, unit.path) not in self.found:
-            salt = lines.split(line)[1]
+            facts, salt, _ = lines.split(line)
             type_ = line[9 : line.find(b'"', 9)].decode()
-            place = Place(seq, unit.path, type_, named)
+            place = Place(seq, unit.path, type_, named, _run_of(facts))
             self.found[seq, unit.path] = Found(place, lines.commitment(salt, unit))
 
     def sweep(self, needles: set[bytes]) -> None:
@@ -203,10 +265,29 @@ class _Search:
         """Take in every text that is a handle to one that goes."""
         for key, segment in list(self.keys.items()):
             with _mapped(segment) as whole:
-                for _, line in _lines_with(whole, b'"key":"%b"' % key.encode(), len(whole)):
+                for _, line in _lines_with(whole, _handle(key), len(whole)):
                     for unit in lines.split(line)[2]:
                         if unit.raw.startswith(lines.REF) and key.encode() in unit.raw:
                             self._take(line, unit, segment, named=False)
+
+
+def _run_of(facts: bytes) -> str | None:
+    return _FACTS.decode(facts + b"}").run
+
+
+def _key_of(raw: bytes) -> str:
+    return _REF.decode(raw).key
+
+
+def _fits(raw: bytes, sizes: Collection[int]) -> bool:
+    """Whether a handle's text may be one of the words of these sizes in characters: alone, or in an item."""
+    ref = _REF.decode(raw)
+    return ref.dtype == "item" or ref.sz in sizes
+
+
+def _handle(key: str) -> bytes:
+    """How a handle names a text."""
+    return b'"key":"%b"' % key.encode()
 
 
 def _lines_with(whole: mmap.mmap, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:

@@ -77,19 +77,21 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a text stands: an event's position and a path in it."""
+    """Where a text stands: an event's position and a path in it. `run` is the run that the event belongs to."""
 
     seq: int
     path: str
     type: str
     named: bool
+    run: str | None = None
 
 
 class Erasure(msgspec.Struct, frozen=True):
     """What was erased, or with `dry_run` would be.
 
     `places` are texts inside events; `texts` keys of texts stored apart; `facts` positions of events whose facts
-    (ids, names), which are never erased, hold the same characters.
+    (ids, names), which are never erased, hold the same characters. `shared` is how many texts of a run that was named
+    stay elsewhere, for other runs have them too.
     """
 
     places: tuple[Place, ...]
@@ -98,14 +100,20 @@ class Erasure(msgspec.Struct, frozen=True):
     short: int
     dry_run: bool
     appended: Appended | None = None
+    shared: int = 0
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
-    """What to erase: whole events by position, single texts by position and path, and any text by its words."""
+    """What to erase: whole events by position, single texts by position and path, and any text by its words.
+
+    `run` is the run that the events are of, where it is one. A text that another run has as well, as the whole of a
+    text of its own, is then not looked for: it goes from the events that were named, and stays elsewhere.
+    """
 
     events: frozenset[int] = frozenset()
     paths: tuple[tuple[int, str], ...] = ()
     words: tuple[str, ...] = ()
+    run: str | None = None
 
 
 class EventLog(Protocol):

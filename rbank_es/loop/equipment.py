@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import __version__, limits
-from rbank_es.errors import BadInput, SandboxUnavailable
+from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
 from rbank_es.events import OntologyRegistered
 from rbank_es.executors.protocol import Executor, executor_named
 from rbank_es.executors.terms import Interpreters, RunLimits
@@ -93,6 +93,11 @@ class Equipment:
         if self.source is None:
             return ""
         return self.source.ontology.digest if self.source.ontology is not None else self.source.url or ""
+
+    def catch_up(self) -> None:
+        """Bring the bank's read models up to its head where that is possible: contexts are then read from them."""
+        with suppress(ProjectionError, LogError, OSError):
+            self.bank.project()
 
     # ---------------------------------------------------------------- of one run
 

@@ -89,6 +89,8 @@ def _context(equipment: Equipment, task: Task, position: int) -> Context:
     from rbank_es.context.build import build_context
 
     chosen = equipment.settings
+    if "L2" in chosen.layers:
+        equipment.catch_up()
     return build_context(
         task.question,
         equipment.source,

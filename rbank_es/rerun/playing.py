@@ -40,6 +40,9 @@ class Again(Equipment):
         )
         self._keys = iter(played.keys)
 
+    def catch_up(self) -> None:
+        """Nothing: the bank is read once, for this one context, and to make that in memory is quicker than a file."""
+
     def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
         """See `Equipment.tools`."""
         return super().tools(run, bank=bank, new_id=self._next_key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es.errors import BadInput, CannotRerun, NotInBank
-from rbank_es.events import Erased, Event, OntologyRegistered, RunFinished, RunStarted, type_of
+from rbank_es.events import ContextBuilt, Erased, Event, OntologyRegistered, RunFinished, RunStarted, type_of
 from rbank_es.events.codec import texts_of
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.rerun.aftermath import Stage, stages_of
@@ -102,8 +102,8 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
     """Its first event and its last. Raises `CannotRerun` where something is missing that no rerun can make up for."""
     started, ended = events[0], events[-1]
     _refuse_erased(run, events)
-    if not isinstance(started, RunStarted) or started.settings is None:
-        reason = "its settings, and the requests and responses of its model, are not recorded: it was imported, or "
+    if not isinstance(started, RunStarted) or started.settings is None or not _has_context(events):
+        reason = "its context, and the requests and responses of its model, are not in its events: it was imported, or "
         raise CannotRerun(run, reason + "made by something else than this loop")
     if not isinstance(ended, RunFinished):
         raise CannotRerun(run, "it never ended: it is still running, or was killed")
@@ -112,6 +112,11 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
     if ended.error_code in SURROUNDINGS:
         raise CannotRerun(run, f"it failed of what was around it ({ended.error_code}), which is not in its events")
     return started, ended
+
+
+def _has_context(events: tuple[Event, ...]) -> bool:
+    """Whether the text of a context is recorded, as the loop always does; what is imported has its size at most."""
+    return any(isinstance(event, ContextBuilt) and event.texts for event in events)
 
 
 def _refuse_erased(run: str, events: tuple[Event, ...]) -> None:

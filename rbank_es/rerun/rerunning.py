@@ -41,13 +41,14 @@ UNFINISHED = {
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     """What came of running a run again: how many events were compared, and the first difference, if there is one.
 
-    `notes` say what could not be compared, and what is not and yet may explain a difference: another release, another
-    ontology, erasures.
+    `scripted`: a script had stood in for the model. `notes` say what could not be compared, and what is not and yet may
+    explain a difference: another release, another ontology, erasures.
     """
 
     run: str
     position: int
     events: int
+    scripted: bool
     difference: Difference | None = None
     notes: tuple[str, ...] = ()
 
@@ -105,6 +106,7 @@ def rerun(
         run=run,
         position=recording.position,
         events=sum(len(part.events) for part in parts),
+        scripted=recording.started.scripted,
         difference=parts[-1].difference,
         notes=(*_notes(recording, source), *(part.note for part in parts if part.note)),
     )

@@ -98,6 +98,44 @@ class ErasingContract(Basis):
         assert [place.path for place in log.erase(Erasing(events=frozenset({1}))).places] == ["candidates.0"]
         assert log.verify(noted).erased == 3
 
+    def two_runs(self) -> tuple[EventLog, str]:
+        """A log with two runs that share a question and a long text, and the long text."""
+        log, guide = self.make_log(), "how to go about it, " * 500
+        log.append([run("a", "Which berths are taken?", 1), note(guide, run="a"), note(SECRET, run="a")])
+        log.append([run("b", "Which berths are taken?", 2), note(guide, run="b"), note("berth 5 is", run="b")])
+        log.append([note(f"drawn from a: {SECRET}"), note(f"put to b: {SECRET}", run="b")])
+        return log, guide
+
+    def test_erase_by_run_leaves_to_other_runs_what_they_have_too(self) -> None:
+        """What only this run said goes wherever it stands; a whole text of another run stays there, and only there."""
+        log, guide = self.two_runs()
+        noted = [log.head(seq) for seq in range(log.position() + 1)]
+        erasure = log.erase(Erasing(events=frozenset({1, 2, 3}), run="a"))
+        assert [(place.seq, place.run, place.named) for place in erasure.places] == [
+            (1, "a", True),
+            (2, "a", True),
+            (3, "a", True),
+            (7, None, False),
+            (8, "b", False),
+        ]
+        assert erasure.shared == 2
+        self.check_erased(log, noted)
+        told = [getattr(event, "task", getattr(event, "note", None)) for event in log.read(upto=8, resolve=TYPES)]
+        assert told[3:6] == ["Which berths are taken?", guide, "berth 5 is"]
+        assert all(isinstance(told[index], Erased) for index in (0, 1, 2, 6, 7))
+
+    def test_what_runs_share_goes_with_the_last_of_them(self) -> None:
+        """No copy of a shared text is left once each of its runs was erased."""
+        log, guide = self.two_runs()
+        noted = [log.head(seq) for seq in range(log.position() + 1)]
+        log.erase(Erasing(events=frozenset({1, 2, 3}), run="a"))
+        assert guide[:200].encode() in self.stored_bytes(log)
+        erasure = log.erase(Erasing(events=frozenset({4, 5, 6, 8}), run="b"))
+        assert erasure.shared == 0 and len(erasure.texts) == 1
+        stored = self.stored_bytes(log)
+        assert not [text for text in (guide[:40], "Which berths") if text.encode() in stored]
+        assert log.verify(noted).head == log.head()
+
     def test_dry_run_changes_nothing(self) -> None:
         """With `dry_run` the same places are listed, and the log stays as it was."""
         log = self.secretive()

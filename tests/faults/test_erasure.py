@@ -336,3 +336,25 @@ def test_dead_bytes(secretive: Path, tmp_path: Path) -> None:
     """The means of these tests: before an erasure, the bytes are found."""
     place, _ = copied(secretive, tmp_path / "bank")
     assert any(form in all_bytes(place) for form in forms_of(SECRET))
+
+
+def holding(log: FileLog, text: str) -> int:
+    """How many segments of a log hold a text."""
+    return sum(text.encode() in path.read_bytes() for path in log.directory.glob("*.jsonl"))
+
+
+def test_a_text_that_runs_share_goes_from_the_segments_of_the_one_that_is_erased(tmp_path: Path) -> None:
+    """A long text is stored once per segment: the copy that only the erased run names goes, the other's stays."""
+    shared = "how to go about it, " * 30
+    with FileLog.create(tmp_path / "bank") as log:
+        log.append([run("a", "Which?"), note(shared, run="a")])
+        for _ in range(3):
+            log.append([note("x" * 700)])
+        log.append([run("b", "Who?"), note(shared, run="b")])
+        assert holding(log, shared) == 2
+        erasure = log.erase(Erasing(events=frozenset({1, 2}), run="a"))
+        assert (erasure.shared, len(erasure.texts)) == (1, 1)
+        assert holding(log, shared) == 1
+        told = [event.note for event in log.read(resolve=TYPES) if isinstance(event, NoteLogged) and event.run]
+        assert isinstance(told[0], Erased) and told[1] == shared
+        assert log.verify().head == log.head()

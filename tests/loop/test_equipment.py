@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+from rbank_es.bank import PROJECTIONS, Bank
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.projections.read_models import ReadModels
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import TASKS, looped, quick, scripted
 from tests.loop.test_closed_loop import of_type
@@ -46,3 +48,21 @@ def test_rollouts_run_one_after_the_other_where_that_is_chosen(tmp_path: Path) -
             if following is not None:
                 later = [event for event in of_type(bank, LmCalled) if event.run == following.run]
                 assert min(event.seq for event in later) > verdict.seq
+
+
+def read_models(bank: Bank) -> set[int]:
+    """The positions of a bank's read models."""
+    return {point.position for point in ReadModels.open(bank.log.folder / PROJECTIONS).checkpoints().values()}
+
+
+def test_contexts_are_read_from_read_models_that_were_brought_up_to_date(tmp_path: Path) -> None:
+    """Else each context would copy the whole file into memory to bring the copy up to date."""
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path), TASKS)
+        assert read_models(bank) == {of_type(bank, RunStarted)[-1].seq - 1}
+
+
+def test_without_procedures_nothing_reads_the_read_models(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, layers=("L0", "L1")), TASKS[:1])
+        assert read_models(bank) == set()

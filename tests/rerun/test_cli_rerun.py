@@ -51,10 +51,10 @@ def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, ru
     before = bytes_of(place / "bank")
     done = cli.run("rerun", "./bank", "--all", cwd=place)
     lines = done.out.splitlines()
-    assert [line.split()[:2] for line in lines[1:]] == [
-        [runs[0], "identical"],
-        [runs[1], "identical"],
-        ["old", "not"],
+    assert [line.split()[:3] for line in lines[1:]] == [
+        [runs[0], "identical", "script"],
+        [runs[1], "identical", "script"],
+        ["old", "not", "run"],
     ]
     assert "it was imported" in lines[3]
     assert bytes_of(place / "bank") == before
@@ -65,6 +65,7 @@ def test_one_run_as_json(place: Path, runs: tuple[str, ...]) -> None:
     told = cli.run("rerun", "./bank", runs[1], "--tasks", "tasks.json", "--json", cwd=place).json
     [run] = told["runs"]
     assert (told["ok"], run["run"], run["result"], run["difference"]) == (True, runs[1], "identical", None)
+    assert run["scripted"] is True
     assert run["events"] > 10 and not any("right answer" in note for note in run["notes"])
 
 
@@ -72,7 +73,7 @@ def test_one_run_as_json(place: Path, runs: tuple[str, ...]) -> None:
 def test_a_difference_is_shown_and_is_exit_code_1(place: Path, tampered: Path, runs: tuple[str, ...]) -> None:
     done = cli.run("rerun", "./tampered", runs[0], cwd=place, code=1)
     assert "different" in done.out
-    for line in ("run_finished", "answer, character 0", "recorded", "'Nothing.'", "now", "maybe"):
+    for line in ("run_finished", "answer, character 0", "recorded", "'Nothing.'", "now", "maybe", "a script, with no"):
         assert line in done.out
     told = cli.run("rerun", "./tampered", *runs[:2], "--json", cwd=place, code=1).json
     assert (told["ok"], [run["result"] for run in told["runs"]]) == (False, ["different", "identical"])

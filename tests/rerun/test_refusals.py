@@ -14,6 +14,8 @@ from rbank_es.bank import Bank
 from rbank_es.errors import CannotRerun, NotInBank, RBankError, SandboxUnavailable
 from rbank_es.events import LmCalled, OntologyRegistered, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.executors import deno
+from rbank_es.exporters import export_files
+from rbank_es.importers import import_paths
 from rbank_es.log.system import System
 from rbank_es.loop.one_run import close_run
 from rbank_es.rerun.recording import runs_of
@@ -54,6 +56,17 @@ def test_an_imported_run(tmp_path: Path) -> None:
     ]
     with Bank.create(tmp_path / "bank") as bank:
         bank.append(events)
+        assert "it was imported" in refusal(bank)
+
+
+def test_a_run_that_was_exported_and_imported(one: Bank, tmp_path: Path) -> None:
+    """Its settings came along, but none of its model's requests: that is said, and not what else is missing."""
+    [(name, pieces)] = export_files(one, None, "trajectories")
+    (tmp_path / name).write_bytes(b"".join(pieces))
+    with Bank.create(tmp_path / "bank") as bank:
+        import_paths(bank, [tmp_path / name])
+        [started] = bank.events(types={"run_started"})
+        assert isinstance(started, RunStarted) and started.settings is not None
         assert "it was imported" in refusal(bank)
 
 

@@ -98,13 +98,14 @@ def test_a_loop_comes_out_the_same_with_its_verdicts_and_what_it_learnt(learnt: 
     compared = recording_of(learnt, first.run).whole
     assert {type(event) for event in compared} >= {RunJudged, MemoriesExtracted, MemoriesConsolidated}
     assert first.events == len(compared)
+    assert first.scripted and second.scripted
 
 
 @pytest.mark.parametrize("executor", ["rlm", "scratchpad"])
 def test_six_steps_of_code_come_out_the_same(executor: str, tmp_path: Path) -> None:
     with turned(tmp_path, executor, STEPS) as bank:
         [came] = reruns(bank)
-        assert came.difference is None
+        assert came.difference is None and not came.scripted
         events = list(bank.events(resolve=True))
         assert sum(isinstance(event, StepTaken) for event in events) == 6
         assert sum(isinstance(event, LmCalled) and event.role == "sub" for event in events) == 4

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.errors import CannotRerun
 from rbank_es.loop.tasks import Task, load_tasks
 from rbank_es.rerun.recording import runs_of
 from rbank_es.rerun.rerunning import rerun
@@ -65,15 +66,28 @@ def test_a_run_whose_question_was_erased_is_refused_and_others_are_not(tmp_path:
     assert "texts of it were erased" in told[0]["reason"]
 
 
+def test_a_run_that_was_erased_leaves_the_others_as_they_were(tmp_path: Path, tasks: tuple[Task, ...]) -> None:
+    """The base instructions, settings and the schema's card are in all of them; only its own words are gone."""
+    erased, other = RUNS[2], RUNS[3]
+    with Bank.open(copy_in(tmp_path) / "logs" / "sample", unsafe_no_sync=True) as bank:
+        own = next(event.task for event in bank.events(run=erased, resolve=True))  # type: ignore[attr-defined]
+        assert {place.run for place in bank.erase(run=erased).places} == {erased}
+        assert not [path for path in bank.path.rglob("*") if path.is_file() and own.encode() in path.read_bytes()]
+        with pytest.raises(CannotRerun, match="texts of it were erased"):
+            rerun(bank, erased, ontologies=shipped(), tasks=tasks)
+        assert rerun(bank, other, ontologies=shipped(), tasks=tasks).identical
+        assert bank.verify().log.head.seq == bank.position
+
+
 @pytest.mark.slow
 def test_runs_that_were_exported_and_imported_are_refused(tmp_path: Path) -> None:
-    """Trajectories don't tell which ontology was asked."""
+    """Trajectories hold settings, but no context, and nothing of what was said to a model and by it."""
     place = copy_in(tmp_path)
     run("export", "sample", "--format", "trajectories", "-o", "runs", cwd=place)
     run("import", "again", "runs", "--create", cwd=place)
     told = run("rerun", "again", "--all", "--json", cwd=place, code=2).json["runs"]
     assert len(told) == len(RUNS) and {each["result"] for each in told} == {"not run"}
-    assert all("never registered" in each["reason"] for each in told)
+    assert all("it was imported" in each["reason"] for each in told)
 
 
 def copy_in(place: Path) -> Path:

@@ -17,6 +17,7 @@ from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted, ToolCalled
 from rbank_es.tools.desk import ToolPolicy
 from rbank_es.tools.encoding import size
+from rbank_es.tools.memory_search import LOOK_BACK_EVENTS
 from rbank_es.tools.reply import Reply, ToolError
 from rbank_es.tools.store import Store
 from rbank_es.tools.toolbox import build_tools
@@ -228,9 +229,11 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert desk.store.get(done.stdout.strip()) == "kept " * 1000
 
 
-def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank) -> None:
-    """Aliases and ids of calls are those of the run, not of the process."""
+@pytest.mark.parametrize("since", [1, LOOK_BACK_EVENTS + 1])
+def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank, since: int) -> None:
+    """Aliases and ids of calls are those of the run, not of the process, however much was recorded since it began."""
     bank.append(RunStarted(run=RUN, task="Look"))
+    bank.append([NoteLogged(note=f"note {number}") for number in range(since)])
     first = build_tools(bank, run=RUN)
     handle = first.retrieve_memories("anything")
     again = build_tools(bank, run=RUN)
