@@ -41,15 +41,23 @@ RBankError                       exit code of the command line
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 def message_of(error: BaseException) -> str:
     """What an error says, and its kind where it is none of this project; of a group, what each in it says, once."""
+    return "; ".join(dict.fromkeys(_messages(error)))
+
+
+def _messages(error: BaseException) -> Iterator[str]:
+    words, kind = str(error), type(error).__name__
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(map(message_of, error.exceptions)))
-    words = str(error)
-    if isinstance(error, RBankError) and words:
-        return words
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+        for each in error.exceptions:
+            yield from _messages(each)
+    elif isinstance(error, RBankError) and words:
+        yield words
+    else:
+        yield f"{kind}: {words}" if words else kind
 
 
 class RBankError(Exception):

@@ -142,18 +142,18 @@ def test_extracting_turns_the_sense_card_on_and_leaving_it_out_is_warned_of(fini
 def test_every_choice_reaches_the_settings(place: Path) -> None:
     """As they would be recorded with each run; `--matts-k` alone means `--matts`."""
     chosen = {
-        "--executor": "react", "--iterations": 7, "--lm": "a/agent", "--sub-lm": "b/sub", "--judge-lm": "c/judge",
+        "--executor": "scratchpad", "--iterations": 7, "--lm": "a/agent", "--sub-lm": "b/sub", "--judge-lm": "c/judge",
         "--extractor-lm": "d/extractor", "--lm-arg": "max_tokens=9", "--preset": "lean", "--budget": "L1=300",
-        "--mode": "tools", "--judge": "checks", "--matts-k": 4, "--perturb": "rephrase", "--temperature": 0.5,
+        "--mode": "tools", "--judge": "lm", "--matts-k": 4, "--perturb": "rephrase", "--temperature": 0.5,
     }  # fmt: skip
     words = [str(word) for pair in chosen.items() for word in pair]
     flags = ("--no-l0", "--l1", "--no-l2", "--l3", "--supervised", "--dry-run", "--json")
-    told = run("run", "./none", "--ont", "lights", "--task", "?", *words, *flags, cwd=place).json["settings"]
+    told = run("run", "./none", "--ont", "lights", "--tasks", "tasks.json", *words, *flags, cwd=place).json["settings"]
     models = {"lm": "a/agent", "sub_lm": "b/sub", "judge_lm": "c/judge", "extractor_lm": "d/extractor"}
     assert {name: told[name]["model"] for name in models} == models
     assert told["lm"]["arguments"] == {"max_tokens": 9} and told["budgets"] == {"L1": 300}
     expected = {
-        "executor": "react", "iterations": 7, "preset": "lean", "mode": "tools", "judge": "checks", "rollouts": 4,
+        "executor": "scratchpad", "iterations": 7, "preset": "lean", "mode": "tools", "judge": "lm", "rollouts": 4,
         "perturbation": "rephrase", "temperature": 0.5, "layers": ["L1", "L3"], "supervised": True, "extract": True,
         "extract_from": "contrastive", "unsafe_local": False,
     }  # fmt: skip
@@ -162,11 +162,11 @@ def test_every_choice_reaches_the_settings(place: Path) -> None:
 
 
 def test_layers_budgets_and_mode_are_those_that_are_asked_for(place: Path) -> None:
-    run(*LOOP, "--l0", "--l1", "--l3", "--no-l2", "--budget", "L1=300", "--mode", "both", "--preset", "lean",
+    run(*LOOP, "--l0", "--l1", "--l3", "--no-l2", "--budget", "L1=300", "--mode", "tools", "--preset", "lean",
         "--iterations", "3", cwd=place, code=None)  # fmt: skip
     with Bank.open(place / "bank") as bank:
         started, context = of_type(bank, RunStarted)[0], of_type(bank, ContextBuilt)[0]
-        assert (started.layers, started.mode, started.iterations_max) == (("L0", "L1", "L3"), "both", 3)
+        assert (started.layers, started.mode, started.iterations_max) == (("L0", "L1", "L3"), "tools", 3)
         assert [(use.layer, use.budget) for use in context.layers[1:]] == [("L0", 600), ("L1", 300), ("L3", 200)]
         assert all(use.chars for use in context.layers), "the shipped ontology comes with constraints and a guide"
 
@@ -433,7 +433,6 @@ def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
         (("--lm", "sk-0123456789abcdef0123", "--task", "?"), "looks like a key"),
         (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "api_key=x"), "looks like a key"),
         (("--lm", "script:turns.toml", "--task", "?", "--judge", "none", "--extract"), "nobody judged"),
-        (("--lm", "script:turns.toml", "--task", "?", "--perturb", "prefix"), "--matts"),
         (("--lm", "script:turns.toml", "--task", "?", "--endpoint", "uniprot"), "not both"),
         (("--lm", "script:turns.toml", "--tasks", "tasks.json", "--id", "kilns"), "call"),
     ],
@@ -448,6 +447,103 @@ def test_what_can_not_be_done_is_refused_before_a_bank_is_made(
         assert "left out 1 task" in shown.err
         return
     assert shown.code == 2 and words in shown.err and not (place / "bank").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--perturb prefix", "add --matts"),
+        ("--perturb prefix --matts-k 1", "more than one"),
+        ("--extractor-lm a/b", "add --extract"),
+        ("--judge checks --judge-lm a/b", "no model is asked to judge"),
+        ("--judge none --supervised", "nobody judges"),
+        ("--guide notes.md", "add --l3"),
+        ("--constraints rules.toml", "add --l1"),
+        ("--budget L1=90", "add --l1"),
+        ("--budget L2=90 --no-l2", "leave out --no-l2"),
+        ("--budget L2=90 --mode tools", "--mode tools"),
+        ("--budget L2=90 --budget l2=91", "2 times"),
+        ("--budget L9=90", "no layer is called 'L9'"),
+        ("--mode tools --l2", "--l2 contradicts --mode"),
+        ("--mode both --no-l2", "--no-l2 contradicts --mode"),
+        ("--executor react", "leave out --unsafe-local"),
+        ("--executor react --sub-lm a/b", "--sub-lm and --unsafe-local"),
+        ("--api-base http://localhost:1/v1", "leave out --api-base"),
+        ("--task ? --supervised", "has no right answer"),
+        ("--tasks open.json --supervised", "no task of open.json has a right answer"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused_before_a_bank_is_made(
+    place: Path, arguments: str, words: str
+) -> None:
+    """What to do about it is said, with the option's name."""
+    (place / "open.json").write_text('[{"id": "open", "question": "Which lights are there?"}]')
+    given = arguments.split()
+    asked = () if "--task" in given or "--tasks" in given else ("--tasks", "tasks.json")
+    assert words in fails("run", "./bank", *FAST, *asked, "--lm", "script:turns.toml", *given, cwd=place)
+    assert not (place / "bank").exists()
+
+
+def test_trying_the_judge_heeds_no_option_that_is_not_about_it(place: Path) -> None:
+    """All that are given are named, also those that are given with their defaults."""
+    idle = ["--ont", "lights", "--executor", "rlm", "--no-l2", "--matts", "--load-mem", "seed.json", "--dry-run"]
+    said = fails("run", "./bank", "--test", "--lm", "script:canned.toml", *idle, cwd=place)
+    for option in ("--ont", "--executor", "--no-l2", "--matts", "--load-mem", "--dry-run"):
+        assert option in said
+    assert "leave them out, or leave out --test" in said
+
+
+def test_a_guide_takes_no_models_that_nobody_would_ask(place: Path) -> None:
+    """No one judges it and nothing is learnt of it; `react` runs no code."""
+    command = ("guide", "./bank", *FAST, "--lm", "script:guide.toml")
+    assert "--judge-lm" in fails(*command, "--judge-lm", "a/b", cwd=place)
+    assert "runs no code" in fails(*command, "--executor", "react", cwd=place)
+
+
+def test_a_dry_run_says_what_it_does_not_write(place: Path) -> None:
+    said = run(*LOOP, "--dry-run", "--save-mem", "mem.json", "--no-dedup", cwd=place).err
+    assert "neither for --save-mem nor for --no-dedup" in said and not (place / "mem.json").exists()
+
+
+def test_an_endpoint_is_called_as_it_is_named(place: Path) -> None:
+    """So that tasks which name another ontology can be put to it."""
+    endpoint = ("--endpoint", "http://localhost:9/sparql", "--tasks", "kilns.json", "--dry-run", "--json")
+    (place / "kilns.json").write_text('[{"id": "k", "question": "Which kilns are there?", "ontology": "kilns"}]')
+    assert "called localhost; name it with --id" in fails("run", "./bank", *endpoint, cwd=place)
+    assert run("run", "./bank", *endpoint, "--id", "kilns", cwd=place).json["tasks"][0]["task"] == "k"
+    assert "can't be an ontology's id" in fails("run", "./bank", *endpoint, "--id", "The Kilns", cwd=place)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_a_script_that_does_not_fit_the_made_up_runs_is_told_without_a_promise(
+    place: Path, arguments: tuple[str, ...]
+) -> None:
+    """Nothing was kept, so there is nothing to go on from."""
+    said = run("run", "./bank", "--test", "--lm", "script:turns.toml", *arguments, cwd=place, code=2).err
+    assert "script_mismatch" in said and "Bring the script up" in said and "goes on" not in said
+
+
+WRONG_ROLLOUTS = MATTS_SCRIPT.replace("[[task.agent]]\n", '[[task.agent]]\nexpects = ["What is not there"]\n')
+
+
+@pytest.mark.slow
+def test_each_rollout_that_failed_says_why(place: Path) -> None:
+    """All three, on standard error and for programs; with how to go on once."""
+    (place / "matts.toml").write_text(WRONG_ROLLOUTS)
+    (place / "one.json").write_text(json.dumps([{"id": TASKS[0].id, "question": TASKS[0].question}]))
+    command = ("run", "./bank", *FAST, "--tasks", "one.json", "--lm", "script:matts.toml", "--matts", "--json")
+    shown = run(*command, cwd=place, code=2)
+    for said in (shown.err, shown.json["error"]["message"]):
+        assert [f".r{index} (script_mismatch)" in said for index in range(3)] == [True] * 3
+        assert said.count("goes on from here") == 1
+
+
+def test_again_from_the_first_is_said_where_that_is_how_it_goes_on(finished: Finished) -> None:
+    """With --again all tasks are run again, also those that were before the loop stopped."""
+    place = finished.place
+    (place / "turns.toml").write_text(SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))
+    said = run(*LOOP, "--extract", "--again", cwd=place, code=2).err
+    assert "goes on from here" not in said and "begins with the first task again" in said
 
 
 def test_without_a_sandbox_nothing_is_begun(place: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from rbank_es.cli.ontologies import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
 from rbank_es.data import lights
@@ -40,14 +41,22 @@ source_options = decorated(
     click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
     click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead: its URL, or a profile's name."),
     click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query."),
-    click.option("--id", "id", metavar="ID", help="What the bank calls the ontology; its first file's name otherwise."),
+    click.option(
+        "--id", "id", metavar="ID", help="What the bank calls what is asked; the first file's name, or the endpoint's."
+    ),
 )
 
-model_options = decorated(
+agent_model_options = decorated(
     click.option("--lm", metavar="MODEL", help="The agent's model, as dspy.LM takes it, or script:FILE."),
     click.option("--sub-lm", metavar="MODEL", help="The model that the agent's code may ask; --lm, unless given."),
+)
+
+learning_model_options = decorated(
     click.option("--judge-lm", metavar="MODEL", help="The model that judges; --lm, unless given."),
     click.option("--extractor-lm", metavar="MODEL", help="The model that draws items from runs; likewise."),
+)
+
+server_options = decorated(
     click.option("--api-base", metavar="URL", help="A model server of one's own, for all the models named."),
     click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter, for all the models named."),
 )
@@ -88,11 +97,13 @@ def opened_source(
     paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack
 ) -> Source:
     """The one source that is named, closed with the stack. Raises `BadInput` where none or several are."""
+    from rbank_es.ontology.loading import checked_id
     from rbank_es.sparql.source import open_source
 
     refuse_mixtures(paths, endpoint, void)
     if endpoint is not None:
         source = open_source(endpoint=endpoint, void=void)
+        source = source if id is None else msgspec.structs.replace(source, id=checked_id(id))
     elif paths:
         source = open_source(ontology=loaded(paths, id))
     else:

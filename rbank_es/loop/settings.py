@@ -10,7 +10,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.context.base import Mode
-from rbank_es.context.build import LAYERS, Preset
+from rbank_es.context.build import LAYERS, Preset, sizes_of
 from rbank_es.errors import BadInput
 from rbank_es.events.run import Role
 from rbank_es.lms.choices import LmChoice
@@ -79,6 +79,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         unknown = sorted(set(self.layers) - set(LAYERS))
         if unknown:
             raise BadInput(f"no layer is called {unknown[0]!r}; there are: {', '.join(LAYERS)}")
+        sizes_of(self.preset, self.budgets)
 
     @property
     def choices(self) -> Mapping[Role, LmChoice]:
