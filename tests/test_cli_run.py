@@ -266,6 +266,16 @@ def test_memory_is_loaded_before_and_saved_after(place: Path) -> None:
     assert "inside the bank" in fails(*LOOP, "--save-mem", "bank/mem.json", cwd=place)
 
 
+def test_memory_is_not_saved_over_what_the_run_reads(place: Path) -> None:
+    """The file that it is loaded from may be renewed."""
+    before = digest_of(place)
+    for file in ("turns.toml", "tasks.json", "../" + place.name + "/tasks.json"):
+        assert "which the run reads" in fails(*LOOP, "--save-mem", file, cwd=place)
+    assert digest_of(place) == before
+    looped(place, "--extract", "--load-mem", "seed.json", "--save-mem", "seed.json")
+    assert len(json.loads((place / "seed.json").read_text())) > 1
+
+
 def test_memory_that_can_not_be_loaded_is_refused_before_a_bank_is_made(place: Path) -> None:
     (place / "seed.json").write_text("no JSON at all")
     assert "of no known form" in fails(*LOOP, "--load-mem", "seed.json", cwd=place)
@@ -432,6 +442,9 @@ def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
         (("--lm", "openai/gpt-4.1-mini", "--task", "?"), "OPENAI_API_KEY"),
         (("--lm", "sk-0123456789abcdef0123", "--task", "?"), "looks like a key"),
         (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "api_key=x"), "looks like a key"),
+        (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "foo=1"), "can't be given the argument foo"),
+        (("--lm", "script:turns.toml", "--task", "?", "--iterations", "99999999999999999999"), "give 1 to 1,000"),
+        (("--lm", "script:turns.toml", "--task", "?", "--temperature", "nan"), "a temperature of nan"),
         (("--lm", "script:turns.toml", "--task", "?", "--judge", "none", "--extract"), "nobody judged"),
         (("--lm", "script:turns.toml", "--task", "?", "--endpoint", "uniprot"), "not both"),
         (("--lm", "script:turns.toml", "--tasks", "tasks.json", "--id", "kilns"), "call"),

@@ -29,9 +29,10 @@ from rbank_es.cli.banks import open_or_create, outside, whole_bank, writable
 from rbank_es.cli.context import parse_budget
 from rbank_es.cli.live import VERDICTS, Live, watched
 from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
-from rbank_es.cli.run_options import OF_A_LOOP, refuse_beside_test, refuse_idle, refuse_idle_budgets
+from rbank_es.cli.run_options import MODELS, OF_A_LOOP, refuse_beside_test, refuse_idle, refuse_idle_budgets
 from rbank_es.cli.texts import count, line
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
+from rbank_es.lms.choices import SCRIPT
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -162,7 +163,17 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
 
         read_file(Path(given["load_mem"]))
     if given["save_mem"] is not None:
-        writable(Path(given["save_mem"]))
+        _refuse_losing(writable(Path(given["save_mem"])), given)
+
+
+def _refuse_losing(path: Path, given: dict[str, Any]) -> None:
+    """Raise `BadInput` where items would be written over something that the run reads; what it loads may be renewed."""
+    models = [str(given[name] or "") for name in MODELS]
+    scripts = [model.removeprefix(SCRIPT) for model in models if model.startswith(SCRIPT)]
+    files = [given[name] for name in ("tasks_file", "guide_file", "constraints", "void") if given[name] is not None]
+    read, target = {Path(each).resolve() for each in (*scripts, *files, *given["paths"])}, path.resolve()
+    if target in read or (target.exists() and read & {*target.parents}):
+        raise BadInput(f"--save-mem would write over {path}, which the run reads: choose another file")
 
 
 def _tasks(question: str | None, file: str | None, source: Source, *, supervised: bool) -> tuple[Task, ...]:

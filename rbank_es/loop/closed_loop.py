@@ -294,7 +294,8 @@ class ClosedLoop:
                 if needed:
                     judging(task, run, index, bank)
             except JudgeFailed as error:
-                self._notes.append(str(error))
+                if str(error) not in self._notes:  # what is right may be needed for both
+                    self._notes.append(str(error))
 
     def _learn(self, work: _Work) -> None:
         """Draw lessons, unless that was done; what tools had proposed is kept also where a model gave no answer."""
