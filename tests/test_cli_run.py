@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -274,6 +275,20 @@ def test_memory_is_not_saved_over_what_the_run_reads(place: Path) -> None:
     assert digest_of(place) == before
     looped(place, "--extract", "--load-mem", "seed.json", "--save-mem", "seed.json")
     assert len(json.loads((place / "seed.json").read_text())) > 1
+
+
+def test_a_pipe_or_a_device_is_never_replaced_by_a_file_and_a_link_stays_one(place: Path) -> None:
+    """By none of the options that name a file to write. (A pipe stands in: a device can't be made by everybody.)"""
+    os.mkfifo(place / "pipe")
+    (place / "device").symlink_to("pipe")
+    (place / "link.json").symlink_to("mem.json")
+    assert "device or a pipe" in fails(*LOOP, "--save-mem", "pipe", cwd=place)
+    assert "device or a pipe" in fails(*LOOP, "--save-mem", "device", cwd=place)
+    looped(place, "--extract", "--save-mem", "link.json")
+    assert "device or a pipe" in fails("export", "./bank", "--format", "items", "-o", "pipe", cwd=place)
+    assert "device or a pipe" in fails("dashboard", "./bank", "-o", "device", cwd=place)
+    assert (place / "pipe").is_fifo() and (place / "device").is_symlink()
+    assert (place / "link.json").is_symlink() and json.loads((place / "mem.json").read_text())
 
 
 def test_memory_that_can_not_be_loaded_is_refused_before_a_bank_is_made(place: Path) -> None:

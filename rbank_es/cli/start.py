@@ -268,7 +268,7 @@ def _run(
 
     opened, made = open_or_create(place)
     with opened, Live(verbose=given["verbose"]) as live:
-        saved = outside(opened, Path(given["save_mem"])) if given["save_mem"] is not None else None
+        saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         _prepare(opened, given)
 
         def ended(result: TaskResult) -> None:
