@@ -460,6 +460,10 @@ def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
         (("--lm", "script:turns.toml", "--task", "?", "--lm-arg", "foo=1"), "can't be given the argument foo"),
         (("--lm", "script:turns.toml", "--task", "?", "--iterations", "99999999999999999999"), "give 1 to 1,000"),
         (("--lm", "script:turns.toml", "--task", "?", "--temperature", "nan"), "a temperature of nan"),
+        (
+            ("--lm", "script:turns.toml", "--task", "?", "--l1", "--constraints", "seed.json"),
+            "seed.json: it is not TOML",
+        ),
         (("--lm", "script:turns.toml", "--task", "?", "--judge", "none", "--extract"), "nobody judged"),
         (("--lm", "script:turns.toml", "--task", "?", "--endpoint", "uniprot"), "not both"),
         (("--lm", "script:turns.toml", "--tasks", "tasks.json", "--id", "kilns"), "call"),

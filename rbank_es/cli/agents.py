@@ -113,16 +113,24 @@ def opened_source(
 
 
 def constraints_text(given: str | None, paths: Sequence[str]) -> str | None:
-    """The text of the curated constraints: of the file that is named, else of the one beside the ontology."""
-    from rbank_es.context.curated import curated_beside
+    """The text of the curated constraints: of the file that is named, else of the one beside the ontology.
+
+    Raises `BadContextFile` for a file that can't be used.
+    """
+    from rbank_es.context.curated import curated_beside, parse_curated
     from rbank_es.context.files import read_text
 
     if given is not None:
-        return read_text(given)
-    if any(map(is_shipped, paths)):
-        return read_text(lights().constraints)
-    beside = next(filter(None, map(curated_beside, places(paths))), None)
-    return read_text(beside) if beside is not None else None
+        place: Path | None = Path(given)
+    elif any(map(is_shipped, paths)):
+        place = lights().constraints
+    else:
+        place = next(filter(None, map(curated_beside, places(paths))), None)
+    if place is None:
+        return None
+    text = read_text(place)
+    parse_curated(text, str(place))
+    return text
 
 
 def guide_text(given: str | None, paths: Sequence[str], source: Source, bank: Bank | None) -> str | None:
