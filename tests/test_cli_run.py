@@ -337,6 +337,18 @@ def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Fi
     assert "a dry run writes nothing" in run("run", "./none", *FAST, "--task", "Which?", *loading, cwd=place).err
 
 
+def test_a_dry_run_counts_no_calls_for_what_is_done(finished: Finished) -> None:
+    """Those of a task that was cut off before it was learnt from are counted, and with --again all are."""
+    command = (*LOOP, "--extract", "--dry-run")
+    before = digest_of(finished.place)
+    said = run(*command, cwd=finished.place).out
+    assert said.count("done before") == 2 and "2 tasks: 0 to 0 calls" in said
+    again = run(*command, "--again", "--json", cwd=finished.place).json["tasks"]
+    assert [len(task["calls"]) for task in again] == [4, 4]
+    other = run(*LOOP, "--judge", "checks", "--dry-run", "--json", cwd=finished.place).json["tasks"]
+    assert all(task["calls"] for task in other) and digest_of(finished.place) == before
+
+
 @pytest.mark.slow
 def test_judging_and_extracting_are_tried_on_made_up_runs(place: Path) -> None:
     """No executor, and the bank that is named isn't even made."""

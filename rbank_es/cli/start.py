@@ -126,7 +126,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         if given["dry_run"]:
             from rbank_es.cli.rehearsal import rehearse
 
-            rehearse(tasks, settings, source, known, as_json=as_json)
+            rehearse(tasks, settings, source, known, again=given["again"], as_json=as_json)
             return
         check_settings(settings)
         results: list[TaskResult] = []

@@ -185,6 +185,14 @@ class ClosedLoop:
         """How many runs the tasks will take: of those that are there, none is made again."""
         return sum(len(self._to_run(self._work(task))) for task in tasks)
 
+    def is_done(self, task: Task) -> bool:
+        """Whether nothing is left to be asked of any model for a task."""
+        work, chosen = self._work(task), self.equipment.settings
+        runs = self._runs(work)
+        judged = chosen.judge == "none" or all(ran.judged for ran in runs if _is_usable(ran))
+        learnt = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
+        return not self._to_run(work) and judged and learnt
+
     def run(self, task: Task) -> TaskResult:
         """Take one task as far as it goes: see `run_closed_loop`."""
         work = self._work(task)
