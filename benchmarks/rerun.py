@@ -14,9 +14,7 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.data import lights
 from rbank_es.lms.choices import LmChoice
-from rbank_es.loop.closed_loop import run_closed_loop
-from rbank_es.loop.settings import LoopSettings
-from rbank_es.loop.tasks import Task
+from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.ontology.loading import load_ontology
 from rbank_es.rerun.ontologies import Ontologies
 from rbank_es.rerun.rerunning import rerun

@@ -15,9 +15,7 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.executors.pool import SandboxPool
 from rbank_es.lms.choices import LmChoice
-from rbank_es.loop.closed_loop import run_closed_loop
-from rbank_es.loop.settings import LoopSettings
-from rbank_es.loop.tasks import Task
+from rbank_es.loop import LoopSettings, Task, run_closed_loop
 
 K = 3
 GOAL = 1.5

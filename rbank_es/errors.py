@@ -41,6 +41,24 @@ RBankError                       exit code of the command line
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+
+def message_of(error: BaseException) -> str:
+    """What an error says, and its kind where it is none of this project; of a group, what each in it says, once."""
+    return "; ".join(dict.fromkeys(_messages(error)))
+
+
+def _messages(error: BaseException) -> Iterator[str]:
+    words, kind = str(error), type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _messages(each)
+    elif isinstance(error, RBankError) and words:
+        yield words
+    else:
+        yield f"{kind}: {words}" if words else kind
+
 
 class RBankError(Exception):
     """The root: catch this to catch everything that the bank raises on purpose."""
@@ -327,12 +345,19 @@ class JudgeFailed(RBankError):
 class LoopStopped(RBankError):
     """A run failed of what all others would fail of as well, so none was begun. The run is closed, its steps are kept.
 
-    `code` is that of the run: a code of `LmFailed` or `SandboxUnavailable`, not_recorded, or unexpected.
+    `code` is that of the run: a code of `LmFailed` or `SandboxUnavailable`, not_recorded, or unexpected. `cause` is the
+    error itself, with what to do about it, where it is one of this project. `advice` says how to go on, and is given by
+    whoever knows: a loop that can be resumed, for one.
     """
 
-    def __init__(self, run: str, code: str, message: str) -> None:
-        self.run, self.code, self.message = run, code, message
-        super().__init__(f"run {run} failed ({code}): {message}. The same command goes on from here")
+    def __init__(self, run: str, code: str, message: str, *, cause: RBankError | None = None) -> None:
+        self.run, self.code, self.message, self.cause = run, code, message, cause
+        self.advice = ""
+        super().__init__(f"stopped at run {run} ({code}): {message}")
+
+    def __str__(self) -> str:
+        stopped = super().__str__()
+        return f"{stopped.rstrip('.')}. {self.advice}" if self.advice else stopped
 
 
 class SandboxUnavailable(RBankError):

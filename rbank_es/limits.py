@@ -268,6 +268,10 @@ RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
 """Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""
 
+RUN_ITERATIONS_MOST = 1_000
+RUN_SUBCALLS_MOST = 10_000
+"""The most that anybody may ask for: a run of so many steps is a mistake."""
+
 STEP_OUTPUT_CHARS = 10_000
 """What an agent is shown again of each earlier step's output, head and tail (source: dspy.RLM)."""
 

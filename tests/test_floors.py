@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ FLOORS = {
     "rbank_es.files": (0.5, "files"),  # they are refused in words of the vocabulary
     "rbank_es.items": (0, "vocabulary"),
     "rbank_es.keys": (0.5, "keys"),  # no event holds one
+    "rbank_es.lazy": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.data": (1, "data"),
     "rbank_es.digests": (1, "state"),
@@ -158,6 +160,39 @@ def test_every_exported_name_is_defined_in_the_module_that_the_table_names() -> 
     assert [name for name in rbank_es.__all__ if getattr(rbank_es, name, None) is None] == []
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = rbank_es.no_such_name
+
+
+LAZY = ("rbank_es.extraction", "rbank_es.judging", "rbank_es.loop")
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_every_name_of_a_package_is_found_when_it_is_asked_for(package: str) -> None:
+    """The list, the names that `dir` gives and those that type checkers are told of agree; there are no others."""
+    module = import_module(package)
+    tree = tree_of(package)
+    told = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(module.__all__) == told - {"TYPE_CHECKING", "exports"} and set(module.__all__) <= set(dir(module))
+    assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = module.no_such_name
+
+
+def test_importing_packages_with_public_names_loads_nothing_heavy(tmp_path: Path) -> None:
+    assert heavy_after(f"import {', '.join(LAZY)}", tmp_path) == set()
+
+
+def test_the_names_of_the_source_are_found_where_it_has_them() -> None:
+    names = {
+        "rbank_es.judging": ("judge", "TrajectoryJudge"),
+        "rbank_es.extraction": (
+            "SuccessExtractor", "FailureExtractor", "ContrastiveExtractor", "PatternExtractor", "extract",
+            "contrastive_extract", "extract_common_patterns", "consolidate", "find_similar", "title_similarity",
+            "content_jaccard", "format_trajectory",
+        ),
+        "rbank_es.loop": ("run_closed_loop", "run_matts_parallel"),
+    }  # fmt: skip
+    for package, found in names.items():
+        assert set(found) <= set(import_module(package).__all__), package
 
 
 def heavy_after(code: str, cwd: Path) -> set[str]:

@@ -18,7 +18,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.cli import lesson
 from rbank_es.data import SCRIPTED_TASKS, lights
-from rbank_es.errors import LoopStopped, SandboxUnavailable
+from rbank_es.errors import LmFailed, LoopStopped, SandboxUnavailable
 from rbank_es.events import Event, type_of
 from rbank_es.executors.settings import EXECUTION_INSTRUCTIONS
 from rbank_es.lms.choices import LmChoice
@@ -45,8 +45,9 @@ class Pool:
     """A place for code to run that starts at once: this process. The code is that of the shipped script."""
 
     execution_instructions = EXECUTION_INSTRUCTIONS
+    unavailable = None
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, needed: int | None) -> None:
         pass
 
     def __call__(self) -> Any:
@@ -74,7 +75,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     settings = LoopSettings(lm=LmChoice(model=f"script:{lights().script}"))
     place, said = tmp_path_factory.mktemp("demo"), io.TextIOWrapper(io.BytesIO(), "utf-8")
     with Bank.create(place / "lesson", unsafe_no_sync=True) as bank, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rbank_es.executors.pool.SandboxPool", Pool)
+        patch.setattr("rbank_es.loop.sandboxes.Sandboxes", Pool)
         with redirect_stdout(said):
             learnt = lesson.learn(bank, aloud=True)
             lesson.tell(bank, learnt, "lesson")
@@ -197,9 +198,11 @@ def test_where_the_sandbox_does_not_start_the_demo_says_so_and_shows_the_recorde
     assert "rbank-es doctor --warm" in refused.err and "1 of 3" not in refused.out
 
 
-def stopping(code: str) -> Callable[..., Any]:
+def stopping(cause: LmFailed | SandboxUnavailable) -> Callable[..., Any]:
     def stop(*_: object, **__: object) -> None:
-        raise LoopStopped("lights-L2-2-1", code, "the sandbox does not start (gone); see: rbank-es doctor")
+        stopped = LoopStopped("lights-L2-2-1", cause.code, str(cause), cause=cause)
+        stopped.advice = "The same command goes on from here"
+        raise stopped
 
     return stop
 
@@ -209,10 +212,12 @@ def test_a_sandbox_that_is_lost_amid_the_tasks_is_told_apart_from_other_ends(
 ) -> None:
     """A loop that stops for want of a sandbox, after whatever task, is reported as that; other ends as they are."""
     with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
-        monkeypatch.setattr(closed_loop, "run_closed_loop", stopping("broken"))
+        broken = SandboxUnavailable("broken", "it does not start (gone; twice)", "see: rbank-es doctor")
+        monkeypatch.setattr(closed_loop, "run_closed_loop", stopping(broken))
         with pytest.raises(SandboxUnavailable) as caught:
             lesson.learn(bank, aloud=False)
-        assert (caught.value.reason, caught.value.fix) == ("the sandbox does not start (gone)", "see: rbank-es doctor")
-        monkeypatch.setattr(closed_loop, "run_closed_loop", stopping("script_mismatch"))
-        with pytest.raises(LoopStopped):
+        assert caught.value is broken
+        monkeypatch.setattr(closed_loop, "run_closed_loop", stopping(LmFailed("script_mismatch", "no turn", "mend it")))
+        with pytest.raises(LoopStopped) as other:
             lesson.learn(bank, aloud=False)
+        assert "goes on" not in str(other.value), "the next demo has another bank"

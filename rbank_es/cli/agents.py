@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from rbank_es.cli.ontologies import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
 from rbank_es.data import lights
@@ -40,14 +41,22 @@ source_options = decorated(
     click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
     click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead: its URL, or a profile's name."),
     click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query."),
-    click.option("--id", "id", metavar="ID", help="What the bank calls the ontology; its first file's name otherwise."),
+    click.option(
+        "--id", "id", metavar="ID", help="What the bank calls what is asked; the first file's name, or the endpoint's."
+    ),
 )
 
-model_options = decorated(
+agent_model_options = decorated(
     click.option("--lm", metavar="MODEL", help="The agent's model, as dspy.LM takes it, or script:FILE."),
     click.option("--sub-lm", metavar="MODEL", help="The model that the agent's code may ask; --lm, unless given."),
+)
+
+learning_model_options = decorated(
     click.option("--judge-lm", metavar="MODEL", help="The model that judges; --lm, unless given."),
     click.option("--extractor-lm", metavar="MODEL", help="The model that draws items from runs; likewise."),
+)
+
+server_options = decorated(
     click.option("--api-base", metavar="URL", help="A model server of one's own, for all the models named."),
     click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter, for all the models named."),
 )
@@ -88,11 +97,13 @@ def opened_source(
     paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack
 ) -> Source:
     """The one source that is named, closed with the stack. Raises `BadInput` where none or several are."""
+    from rbank_es.ontology.loading import checked_id
     from rbank_es.sparql.source import open_source
 
     refuse_mixtures(paths, endpoint, void)
     if endpoint is not None:
         source = open_source(endpoint=endpoint, void=void)
+        source = source if id is None else msgspec.structs.replace(source, id=checked_id(id))
     elif paths:
         source = open_source(ontology=loaded(paths, id))
     else:
@@ -102,16 +113,24 @@ def opened_source(
 
 
 def constraints_text(given: str | None, paths: Sequence[str]) -> str | None:
-    """The text of the curated constraints: of the file that is named, else of the one beside the ontology."""
-    from rbank_es.context.curated import curated_beside
+    """The text of the curated constraints: of the file that is named, else of the one beside the ontology.
+
+    Raises `BadContextFile` for a file that can't be used.
+    """
+    from rbank_es.context.curated import curated_beside, parse_curated
     from rbank_es.context.files import read_text
 
     if given is not None:
-        return read_text(given)
-    if any(map(is_shipped, paths)):
-        return read_text(lights().constraints)
-    beside = next(filter(None, map(curated_beside, places(paths))), None)
-    return read_text(beside) if beside is not None else None
+        place: Path | None = Path(given)
+    elif any(map(is_shipped, paths)):
+        place = lights().constraints
+    else:
+        place = next(filter(None, map(curated_beside, places(paths))), None)
+    if place is None:
+        return None
+    text = read_text(place)
+    parse_curated(text, str(place))
+    return text
 
 
 def guide_text(given: str | None, paths: Sequence[str], source: Source, bank: Bank | None) -> str | None:

@@ -46,9 +46,16 @@ def open_or_create(place: str) -> tuple[Bank, bool]:
 
 
 def writable(path: Path) -> Path:
-    """A path that a file can be written to. Raises `BadInput` where its directory is missing, or it is one itself."""
+    """A path that a file can be written to: where a link leads, for what is there is replaced.
+
+    Raises `BadInput` where its directory is missing, or it is one itself, or a device or a pipe, which would be lost.
+    """
+    if path.is_symlink():
+        path = path.resolve()
     if path.is_dir():
         raise BadInput(f"{path} is a directory; name a file in it")
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path} is a device or a pipe, and would be replaced by a file; name a file")
     if not path.parent.is_dir():
         raise BadInput(f"{path.parent} is not a directory, so {path.name} can't be written there")
     return path

@@ -10,18 +10,20 @@ import msgspec
 
 from rbank_es.cli.agents import (
     SCRIPTED,
+    agent_model_options,
     check_settings,
     chosen_models,
     constraints_text,
     executor_options,
-    model_options,
     opened_source,
+    server_options,
     source_options,
 )
 from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_or_create, whole_bank
 from rbank_es.cli.live import Live, watched
 from rbank_es.cli.output import fields, heading, say, say_json, styled
+from rbank_es.cli.run_options import OF_THE_AGENT, refuse_idle
 from rbank_es.cli.texts import block, count
 from rbank_es.errors import BadInput
 
@@ -37,7 +39,8 @@ ITERATIONS = 20
 @click.argument("bank")
 @source_options
 @executor_options
-@model_options
+@agent_model_options
+@server_options
 @click.option("--again", is_flag=True, help="Write another one, though there is one under these very settings.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
 def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) -> None:
@@ -52,6 +55,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     place = whole_bank(bank)
     if given["lm"] is None:
         raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
+    refuse_idle(click.get_current_context(), given, OF_THE_AGENT)
     models = {name: given[name] for name in ("lm", "sub_lm")}
     with ExitStack() as stack:
         source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)

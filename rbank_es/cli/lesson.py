@@ -34,9 +34,6 @@ PURPOSE = "The demo: six tasks over the shipped ontology. Scripted: a script sto
 KINDS = {"success": "strategy", "failure": "guardrail"}
 WHAT_IT_IS = "scripted LM, real sandbox, no model"
 
-SANDBOX_CODES = frozenset({"no_dspy", "wrong_dspy", "no_deno", "wrong_deno", "cold", "no_cache", "broken"})
-"""How a run ends that no sandbox could be had for: the codes of `SandboxUnavailable`."""
-
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """A task that ended, and what memory had to do with it: ids and titles of items."""
@@ -119,11 +116,11 @@ def learn(bank: Bank, *, aloud: bool) -> Lesson:
         try:
             run_closed_loop(tasks, watched(bank, live.events), settings, source, on_task=live.task, on_result=ended)
         except LoopStopped as stop:
-            if stop.code not in SANDBOX_CODES:
-                raise
-            live.wipe()
-            reason, _, fix = stop.message.rpartition("; ")
-            raise SandboxUnavailable(stop.code, reason, fix) from stop
+            if isinstance(stop.cause, SandboxUnavailable):
+                live.wipe()
+                raise stop.cause from stop
+            stop.advice = ""  # the next demo has a bank of its own
+            raise
     return _looked_back(bank, told, time.monotonic() - began)
 
 

@@ -46,13 +46,14 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rehearse(
-    tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank | None, *, as_json: bool
+    tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank | None, *, again: bool, as_json: bool
 ) -> None:
-    """Print the context of each task, and the calls that it would take."""
+    """Print the context of each task, and the calls that it would take: none, where it is done and not run `again`."""
+    done = _done(tasks, settings, source, bank) if bank is not None and not again else set()
     contexts = [_context(task, settings, source, bank) for task in tasks]
     manual_chars = _manual_chars(settings, source)
     calls = [
-        estimated(len(built.text) + len(task.question) + manual_chars, settings)
+        () if task.id in done else estimated(len(built.text) + len(task.question) + manual_chars, settings)
         for task, built in zip(tasks, contexts, strict=True)
     ]
     if as_json:
@@ -65,6 +66,16 @@ def rehearse(
     for task, built, each in zip(tasks, contexts, calls, strict=True):
         _tell(task, built, each)
     _tell_all(calls, len(tasks))
+
+
+def _done(tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank) -> set[str]:
+    """Ids of the tasks for which a loop would ask nothing more."""
+    from rbank_es.loop.closed_loop import ClosedLoop
+    from rbank_es.loop.equipment import Equipment
+
+    with Equipment(bank, settings, source) as equipment:
+        loop = ClosedLoop(equipment)
+        return {task.id for task in tasks if loop.is_done(task)}
 
 
 def _context(task: Task, settings: LoopSettings, source: Source, bank: Bank | None) -> Context:
@@ -129,6 +140,9 @@ def _tell(task: Task, built: Context, calls: Sequence[Calls]) -> None:
     heading(f"task {line(task.id)}: {line(task.question)}")
     say(block(built.text))
     say(styled(f"\n{count(len(built.text), 'character')} of context", "dim"))
+    if not calls:
+        say("done before, under these very settings: nothing is asked; --again runs it anew")
+        return
     rows: list[list[Cell]] = [[one.role, one.model, one.least, one.most, one.tokens_most] for one in calls]
     table(["role", "model", "calls at least", "at most", "tokens then"], rows)
 

@@ -75,9 +75,12 @@ def _end(error: BaseException, *, debug: bool) -> int:
 
         traceback.print_exception(error, file=sys.stderr)
     if message and sys.stderr is not None:
-        with_notes = "\n".join([message, *map(str, getattr(error, "__notes__", ()))])
-        _complain(with_notes)
+        _complain(message)
     return code
+
+
+def _notes(error: BaseException) -> list[str]:
+    return [str(note) for note in getattr(error, "__notes__", ())]
 
 
 def _tell_program(error: BaseException) -> None:
@@ -87,7 +90,8 @@ def _tell_program(error: BaseException) -> None:
     if isinstance(error, RBankError) and sys.stdout is not None:
         import msgspec
 
-        told = {"type": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        message = "\n".join([str(error), *_notes(error)])
+        told = {"type": type(error).__name__, "message": message, "exit_code": error.exit_code}
         try:
             print(msgspec.json.encode({"ok": False, "error": told}).decode())
         except (OSError, ValueError):
@@ -122,10 +126,15 @@ def _verdict(error: BaseException) -> tuple[int, str]:
         return INTERRUPTED, ""
     if isinstance(error, SystemExit):
         return (error.code if isinstance(error.code, int) else USAGE), ""
-    return _explained(error) or (
+    if isinstance(error, BaseExceptionGroup):
+        verdicts = [_verdict(each) for each in error.exceptions]
+        messages = dict.fromkeys(message for _, message in verdicts if message)
+        return max(code for code, _ in verdicts), "\n".join(messages)
+    code, message = _explained(error) or (
         DEFECT,
         f"unexpected {type(error).__name__}: {error}. This is a defect; --debug shows where it happened.",
     )
+    return code, "\n".join([message, *_notes(error)]) if message else ""
 
 
 def _explained(error: BaseException) -> tuple[int, str] | None:

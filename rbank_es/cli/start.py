@@ -13,13 +13,15 @@ import click
 from rbank_es.bank import Bank
 from rbank_es.cli.agents import (
     SCRIPTED,
+    agent_model_options,
     check_settings,
     chosen_models,
     constraints_text,
     executor_options,
     guide_text,
-    model_options,
+    learning_model_options,
     opened_source,
+    server_options,
     source_options,
 )
 from rbank_es.cli.app import command
@@ -27,8 +29,10 @@ from rbank_es.cli.banks import open_or_create, outside, whole_bank, writable
 from rbank_es.cli.context import parse_budget
 from rbank_es.cli.live import VERDICTS, Live, watched
 from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
+from rbank_es.cli.run_options import MODELS, OF_A_LOOP, refuse_beside_test, refuse_idle, refuse_idle_budgets
 from rbank_es.cli.texts import count, line
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
+from rbank_es.lms.choices import SCRIPT
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -58,7 +62,9 @@ MATTS_K = 3
 @click.option("--task", "question", metavar="TEXT", help="One question.")
 @click.option("--tasks", "tasks_file", metavar="FILE", help="Questions, as JSON or JSON Lines: id, question, and more.")
 @executor_options
-@model_options
+@agent_model_options
+@learning_model_options
+@server_options
 @click.option("--l0/--no-l0", default=None, help="The sense card of the ontology; on with --extract and --matts.")
 @click.option("--l1/--no-l1", default=False, help="Constraints: what holds, and what to avoid.")
 @click.option("--l2/--no-l2", default=True, show_default=True, help="Procedures: what earlier runs taught.")
@@ -106,18 +112,21 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
     given["matts"] = given["matts"] or given["matts_k"] is not None
     with ExitStack() as stack:
         if given["canned"]:
+            refuse_beside_test(click.get_current_context())
             _try_canned(given, as_json=as_json)
             return
         _refuse_nonsense(given)
+        refuse_idle(click.get_current_context(), given, OF_A_LOOP)
         source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
-        tasks = _tasks(given["question"], given["tasks_file"], source)
+        tasks = _tasks(given["question"], given["tasks_file"], source, supervised=given["supervised"])
         known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
         settings = settings_of(given, source, known)
+        refuse_idle_budgets(given, settings.layers)
         _warn(given, settings, source, known)
         if given["dry_run"]:
             from rbank_es.cli.rehearsal import rehearse
 
-            rehearse(tasks, settings, source, known, as_json=as_json)
+            rehearse(tasks, settings, source, known, again=given["again"], as_json=as_json)
             return
         check_settings(settings)
         results: list[TaskResult] = []
@@ -149,17 +158,25 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
         raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
     if given["judge"] == "none" and (given["extract"] or given["matts"]):
         raise BadInput("nothing is learnt of runs that nobody judged: leave out --judge none, or --extract and --matts")
-    if given["perturb"] != "none" and not given["matts"]:
-        raise BadInput("--perturb puts the question otherwise to each of several rollouts: add --matts")
     if given["load_mem"] is not None:
         from rbank_es.importers.running import read_file
 
         read_file(Path(given["load_mem"]))
     if given["save_mem"] is not None:
-        writable(Path(given["save_mem"]))
+        _refuse_losing(writable(Path(given["save_mem"])), given)
 
 
-def _tasks(question: str | None, file: str | None, source: Source) -> tuple[Task, ...]:
+def _refuse_losing(path: Path, given: dict[str, Any]) -> None:
+    """Raise `BadInput` where items would be written over something that the run reads; what it loads may be renewed."""
+    models = [str(given[name] or "") for name in MODELS]
+    scripts = [model.removeprefix(SCRIPT) for model in models if model.startswith(SCRIPT)]
+    files = [given[name] for name in ("tasks_file", "guide_file", "constraints", "void") if given[name] is not None]
+    read, target = {Path(each).resolve() for each in (*scripts, *files, *given["paths"])}, path.resolve()
+    if target in read or (target.exists() and read & {*target.parents}):
+        raise BadInput(f"--save-mem would write over {path}, which the run reads: choose another file")
+
+
+def _tasks(question: str | None, file: str | None, source: Source, *, supervised: bool) -> tuple[Task, ...]:
     """The tasks that are about this source; says how many are about others."""
     from rbank_es.loop.tasks import Task, about, load_tasks
 
@@ -172,6 +189,8 @@ def _tasks(question: str | None, file: str | None, source: Source) -> tuple[Task
         raise BadInput(
             f"all tasks of {file} are about {named}, and what is asked is called {source.id}; name it with --id"
         )
+    if supervised and not any(task.gold_sparql or task.answer for task in ours):
+        raise BadInput(f"no task of {file} has a right answer to judge by: leave out --supervised")
     if len(ours) < len(tasks):
         complain(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
     return ours
@@ -219,10 +238,18 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
 
         if bank is None or latest_guide(bank, source.id) is None:
             complain(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
-    if given["load_mem"] is not None and given["dry_run"]:
-        complain("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
+    if given["dry_run"]:
+        _warn_of_dry_run(given)
     if settings.scripted:
         complain(SCRIPTED)
+
+
+def _warn_of_dry_run(given: dict[str, Any]) -> None:
+    if given["load_mem"] is not None:
+        complain("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
+    idle = [flag for flag, on in (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"])) if on]
+    if idle:
+        complain(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
 
 
 # ---------------------------------------------------------------- running
@@ -241,7 +268,7 @@ def _run(
 
     opened, made = open_or_create(place)
     with opened, Live(verbose=given["verbose"]) as live:
-        saved = outside(opened, Path(given["save_mem"])) if given["save_mem"] is not None else None
+        saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         _prepare(opened, given)
 
         def ended(result: TaskResult) -> None:

@@ -174,7 +174,7 @@ def build_context(
     `BadPolicy`.
     """
     on = _switched_on(layers, mode)
-    sizes = _sizes(preset, budgets or {})
+    sizes = sizes_of(preset, budgets or {})
     about = _about(ontology, ontology_id)
     position = bank.resolve(point) if bank is not None else None
     slice_of = task if task_slice else None
@@ -204,7 +204,8 @@ def _switched_on(layers: Collection[str], mode: Mode) -> list[Layer]:
     return [layer for layer in LAYERS if layer in layers and not (layer == "L2" and mode == "tools")]
 
 
-def _sizes(preset: str, given: Mapping[str, int]) -> dict[str, int]:
+def sizes_of(preset: str, given: Mapping[str, int]) -> dict[str, int]:
+    """The budget of each layer, and of the base instructions, in characters. Raises `BadInput`."""
     if preset not in BUDGETS:
         raise BadInput(f"no preset is called {preset!r}; there are: {', '.join(BUDGETS)}")
     sizes = BUDGETS[preset]

@@ -123,6 +123,9 @@ class ArtifactMaterialised(Event, frozen=True, kw_only=True, tag="artifact_mater
     ontology: Annotated[Name | None, Meta(description="Id of the ontology it is about.")] = None
     run: Annotated[Name | None, Meta(description="Id of the run that made it.")] = None
     chars: Annotated[Count, Meta(description="Characters of the whole text.")]
+    lm_calls: Annotated[Count | None, Meta(description="Calls of models that it took.")] = None
+    tokens_in: Annotated[Count | None, Meta(description="Tokens of all requests.")] = None
+    tokens_out: Annotated[Count | None, Meta(description="Tokens of all responses.")] = None
     cost_usd: Usd | None = None
     salt: Salt = ""
     text: Annotated[Text, Meta(description="The whole artifact.")] = ""

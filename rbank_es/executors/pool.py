@@ -31,12 +31,15 @@ class SandboxPool:
 
     execution_instructions = EXECUTION_INSTRUCTIONS
 
-    def __init__(self, size: int = 1, settings: SandboxSettings = DEFAULT_SETTINGS) -> None:
+    def __init__(
+        self, size: int = 1, settings: SandboxSettings = DEFAULT_SETTINGS, *, needed: int | None = None
+    ) -> None:
         """Begin to start sessions; returns at once.
 
         Args:
             size: sessions kept ready, from 1 to `SANDBOX_POOL`; each takes about 160 MB.
             settings: of every sandbox.
+            needed: how many will be taken, where that is known: no session is begun beyond them, unless one is lost.
 
         Raises:
             BadInput: the size is out of range.
@@ -48,7 +51,10 @@ class SandboxPool:
         self._lock = threading.Lock()
         self._starters = threading.Semaphore(STARTERS)
         self._is_closed = False
-        self._spares = deque(self._begin() for _ in range(size))
+        self._to_begin = needed
+        self._spares: deque[Future[Session]] = deque()
+        for _ in range(size):
+            self._begin_ahead()
 
     def __call__(self) -> Sandbox:
         """A sandbox, whose session is taken from the pool with its first step."""
@@ -83,6 +89,14 @@ class SandboxPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _begin_ahead(self) -> None:
+        """Begin a session that somebody will need, if anybody will."""
+        if self._to_begin is not None:
+            if self._to_begin < 1:
+                return
+            self._to_begin -= 1
+        self._spares.append(self._begin())
+
     def _begin(self) -> Future[Session]:
         spare: Future[Session] = Future()
         # Nobody waits for such a thread when the interpreter ends; what it started ends with this process anyway.
@@ -112,8 +126,8 @@ class SandboxPool:
         with self._lock:
             if self._is_closed or os.getpid() != self._owner:
                 return None
-            self._spares.append(self._begin())
-            return self._spares.popleft()
+            self._begin_ahead()
+            return self._spares.popleft() if self._spares else None
 
 
 def _fill(spare: Future[Session], starters: threading.Semaphore, settings: SandboxSettings) -> None:

@@ -4,8 +4,9 @@ The public names below are found on first use. `find_similar`, `title_similarity
 which the consolidation policy `dedup` decides.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from rbank_es.lazy import exports
 
 if TYPE_CHECKING:
     from rbank_es.extraction.attempts import Attempt, Judgment, attempt_of
@@ -52,37 +53,30 @@ __all__ = [
     "trajectory_of",
 ]
 
-_HOMES = {
-    "Attempt": "rbank_es.extraction.attempts",
-    "Consolidated": "rbank_es.extraction.consolidating",
-    "ContrastiveExtractor": "rbank_es.extraction.signatures",
-    "Extraction": "rbank_es.extraction.extracting",
-    "FailureExtractor": "rbank_es.extraction.signatures",
-    "Judgment": "rbank_es.extraction.attempts",
-    "PatternExtractor": "rbank_es.extraction.signatures",
-    "Step": "rbank_es.extraction.trajectory",
-    "SuccessExtractor": "rbank_es.extraction.signatures",
-    "attempt_of": "rbank_es.extraction.attempts",
-    "consolidate": "rbank_es.extraction.consolidating",
-    "content_jaccard": "rbank_es.policies.consolidation",
-    "contrastive_extract": "rbank_es.extraction.extracting",
-    "extract": "rbank_es.extraction.extracting",
-    "extract_common_patterns": "rbank_es.extraction.extracting",
-    "extract_from_rollouts": "rbank_es.extraction.extracting",
-    "find_similar": "rbank_es.policies.consolidation",
-    "format_trajectory": "rbank_es.extraction.trajectory",
-    "from_proposals": "rbank_es.extraction.proposals",
-    "proposals_of": "rbank_es.extraction.proposals",
-    "title_similarity": "rbank_es.policies.consolidation",
-    "trajectory_of": "rbank_es.extraction.trajectory",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(globals().keys() | _HOMES.keys())
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "Attempt": "rbank_es.extraction.attempts",
+        "Consolidated": "rbank_es.extraction.consolidating",
+        "ContrastiveExtractor": "rbank_es.extraction.signatures",
+        "Extraction": "rbank_es.extraction.extracting",
+        "FailureExtractor": "rbank_es.extraction.signatures",
+        "Judgment": "rbank_es.extraction.attempts",
+        "PatternExtractor": "rbank_es.extraction.signatures",
+        "Step": "rbank_es.extraction.trajectory",
+        "SuccessExtractor": "rbank_es.extraction.signatures",
+        "attempt_of": "rbank_es.extraction.attempts",
+        "consolidate": "rbank_es.extraction.consolidating",
+        "content_jaccard": "rbank_es.policies.consolidation",
+        "contrastive_extract": "rbank_es.extraction.extracting",
+        "extract": "rbank_es.extraction.extracting",
+        "extract_common_patterns": "rbank_es.extraction.extracting",
+        "extract_from_rollouts": "rbank_es.extraction.extracting",
+        "find_similar": "rbank_es.policies.consolidation",
+        "format_trajectory": "rbank_es.extraction.trajectory",
+        "from_proposals": "rbank_es.extraction.proposals",
+        "proposals_of": "rbank_es.extraction.proposals",
+        "title_similarity": "rbank_es.policies.consolidation",
+        "trajectory_of": "rbank_es.extraction.trajectory",
+    },
+)

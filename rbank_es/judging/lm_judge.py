@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rbank_es.judging.outcome import RunOutcome
     from rbank_es.lms.lms import Lms
 
+    TrajectoryJudge: Any
+
 JUDGE, VERSION = "lm", "1"
 
 PROBLEM_CHARS = 500

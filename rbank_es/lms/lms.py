@@ -169,10 +169,10 @@ def check_choices(choices: Mapping[Role, LmChoice]) -> None:
     from rbank_es.lms.providers import require_key
 
     for choice in choices.values():
+        _check_parameters(choice)
         if choice.script is not None:
             _loaded(choice)
         else:
-            _check_parameters(choice)
             require_key(choice)
 
 

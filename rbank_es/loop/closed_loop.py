@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from rbank_es.errors import BadInput, JudgeFailed
+from rbank_es.errors import BadInput, JudgeFailed, LoopStopped
 from rbank_es.loop.equipment import Equipment, check_source
 from rbank_es.loop.history import INTERRUPTED, Extracted, History, Ran, group_id, is_of_proposals, rollout_of, task_key
 from rbank_es.loop.learning import Learning
@@ -74,6 +74,9 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
         return not is_agents_own(self.outcome, self.error_code)
 
 
+GOES_ON = "The same command goes on from here"
+FROM_THE_FIRST = "The same command begins with the first task again, because all are to be run again"
+
 OnTask = Callable[[Task, int, int], None]
 """Called before each task, with its number from 1 and how many there are."""
 OnResult = Callable[[TaskResult], None]
@@ -118,10 +121,12 @@ def run_closed_loop(
         results: list[TaskResult] = []
         with _alone(bank, settings.digest):
             loop = ClosedLoop(equipment, again=again)
+            equipment.runs_to_come = loop.runs_to_come(todo)
             for number, task in enumerate(todo, 1):
                 if on_task is not None:
                     on_task(task, number, len(todo))
-                results.append(loop.run(task))
+                with _resumable(again):
+                    results.append(loop.run(task))
                 if on_result is not None:
                     on_result(results[-1])
         return results
@@ -136,6 +141,16 @@ def run_matts_parallel(
     """
     several = msgspec.structs.replace(settings, rollouts=k)
     return run_closed_loop([task], bank, several, source, **parts)[0]
+
+
+@contextmanager
+def _resumable(again: bool) -> Iterator[None]:
+    """Where a loop stops, say how it is gone on with."""
+    try:
+        yield
+    except LoopStopped as stopped:
+        stopped.advice = FROM_THE_FIRST if again else GOES_ON
+        raise
 
 
 @contextmanager
@@ -166,9 +181,21 @@ class ClosedLoop:
         self._notes: list[str] = []
         self._sought: set[str] = set()
 
+    def runs_to_come(self, tasks: Iterable[Task]) -> int:
+        """How many runs the tasks will take: of those that are there, none is made again."""
+        return sum(len(self._to_run(self._work(task))) for task in tasks)
+
+    def is_done(self, task: Task) -> bool:
+        """Whether nothing is left to be asked of any model for a task."""
+        work, chosen = self._work(task), self.equipment.settings
+        runs = self._runs(work)
+        judged = chosen.judge == "none" or all(ran.judged for ran in runs if _is_usable(ran))
+        learnt = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
+        return not self._to_run(work) and judged and learnt
+
     def run(self, task: Task) -> TaskResult:
         """Take one task as far as it goes: see `run_closed_loop`."""
-        work = _Work(task, task_key(task, self.equipment.settings.digest, self.equipment.source_digest))
+        work = self._work(task)
         self._notes, self._sought = [], set()
         self._close_cut_off(work)
         before = self.history.position
@@ -180,6 +207,9 @@ class ClosedLoop:
         return self._result(work, how)
 
     # ---------------------------------------------------------------- what is there
+
+    def _work(self, task: Task) -> _Work:
+        return _Work(task, task_key(task, self.equipment.settings.digest, self.equipment.source_digest))
 
     def _runs(self, work: _Work) -> list[Ran]:
         """The task's runs that count: of the present attempt, in the order of their rollouts, none of them cut off."""
@@ -216,8 +246,8 @@ class ClosedLoop:
     # ---------------------------------------------------------------- running
 
     def _run_missing(self, work: _Work) -> bool:
-        """Run what is missing of a task that nothing was learnt of yet; whether anything was."""
-        if self._extractions(self._runs(work)) or not self._missing(work):
+        """Run what is missing of a task; whether anything was."""
+        if not self._to_run(work):
             return False
         begun = begin_runs(self.equipment, work.task, partial(self._missing, work))
         works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]
@@ -227,6 +257,10 @@ class ClosedLoop:
             for one in works:
                 one(self.equipment.bank)
         return True
+
+    def _to_run(self, work: _Work) -> list[NewRun]:
+        """What is missing of a task that nothing was learnt of yet."""
+        return [] if self._extractions(self._runs(work)) else self._missing(work)
 
     def _missing(self, work: _Work) -> list[NewRun]:
         k = self.equipment.settings.rollouts
@@ -268,7 +302,8 @@ class ClosedLoop:
                 if needed:
                     judging(task, run, index, bank)
             except JudgeFailed as error:
-                self._notes.append(str(error))
+                if str(error) not in self._notes:  # what is right may be needed for both
+                    self._notes.append(str(error))
 
     def _learn(self, work: _Work) -> None:
         """Draw lessons, unless that was done; what tools had proposed is kept also where a model gave no answer."""

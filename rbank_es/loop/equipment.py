@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -21,6 +22,7 @@ from rbank_es.loop.tasks import Task
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.lms.lms import Lms, ModelFor
+    from rbank_es.loop.sandboxes import Sandboxes
     from rbank_es.ontology.loading import Ontology
     from rbank_es.sparql.source import Source
     from rbank_es.tools.toolbox import Toolbox
@@ -75,6 +77,10 @@ class Equipment:
         self.clock, self.origin, self.at_once = clock, origin, at_once
         self._model_for, self._interpreters, self._make_executor = model_for, interpreters, make_executor
         self._stack = ExitStack()
+        self._sandboxes: Sandboxes | None = None
+        self._mutex = threading.Lock()
+        self.runs_to_come: int | None = None
+        """How many runs there will be, where that is known before the first: no more sandboxes are begun."""
 
     # ---------------------------------------------------------------- before anything is recorded
 
@@ -141,17 +147,27 @@ class Equipment:
 
     def _places(self) -> Interpreters | None:
         """Where code runs; sandboxes are begun with the first run, one ahead for each rollout."""
+        with self._mutex:
+            self._set_up_places()
+        return self._interpreters
+
+    def _set_up_places(self) -> None:
         if self._interpreters is None and self.settings.unsafe_local:
             from rbank_es.executors.unsafe_local import UnsafeLocal
 
             self._interpreters = UnsafeLocal(step_time_s=self.settings.step_time_s)
         if self._interpreters is None and self._in_sandbox:
-            from rbank_es.executors.pool import SandboxPool
             from rbank_es.executors.settings import SandboxSettings
+            from rbank_es.loop.sandboxes import Sandboxes
 
-            pool = SandboxPool(self.settings.rollouts, SandboxSettings(step_time_s=self.settings.step_time_s))
-            self._interpreters = self._stack.enter_context(pool)
-        return self._interpreters
+            settings = SandboxSettings(step_time_s=self.settings.step_time_s)
+            self._sandboxes = Sandboxes(self.settings.rollouts, settings, needed=self.runs_to_come)
+            self._interpreters = self._stack.enter_context(self._sandboxes)
+
+    @property
+    def unavailable(self) -> SandboxUnavailable | None:
+        """Why a run could be given no sandbox, the last time that one couldn't."""
+        return self._sandboxes.unavailable if self._sandboxes is not None else None
 
     def __enter__(self) -> Equipment:
         return self

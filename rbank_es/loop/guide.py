@@ -14,7 +14,7 @@ from rbank_es import limits
 from rbank_es.context.guide import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised
-from rbank_es.loop.closed_loop import How, run_closed_loop
+from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 
@@ -31,6 +31,10 @@ about, the main classes and how they join), "## Classes", "## Properties and joi
 dates, identifiers), "## Queries that work", "## Pitfalls". Name only terms that you saw, with their prefixes. Leave
 sparql empty."""
 """What the agent is asked."""
+
+
+RUN_ANEW = "The same command has it run anew"
+ANOTHER = "Nothing else comes of the same command: have another one written with --again, or with other settings"
 
 
 class Guide(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +73,7 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
     task = Task(id=f"guide-{source.id}"[: limits.TASK_ID_CHARS], question=QUESTION, ontology=source.id)
     [result] = run_closed_loop([task], bank, guide_settings(settings), source, again=again, **options)
     if not result.answer.strip():
-        raise LoopStopped(result.run, result.error_code or "no_guide", result.error or "the agent handed in no text")
+        raise _without_text(result)
     known = next((event for event in _guides(bank) if event.run == result.run), None)
     made = known or ArtifactMaterialised(
         artifact=f"{GUIDE}-{result.run}",
@@ -77,6 +81,9 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
         ontology=source.id,
         run=result.run,
         chars=len(result.answer),
+        lm_calls=result.lm_calls,
+        tokens_in=result.tokens_in,
+        tokens_out=result.tokens_out,
         cost_usd=result.cost_usd,
         text=result.answer,
     )
@@ -90,6 +97,14 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
         how=result.how if known is not None or result.how == "ran" else "continued",
         **{name: getattr(result, name) for name in _OF_THE_RUN},
     )
+
+
+def _without_text(result: TaskResult) -> LoopStopped:
+    """What is raised of a run that handed in no text: it counts as done, unless it failed of what was not its own."""
+    reason = result.error or "the agent handed in no text"
+    stopped = LoopStopped(result.run, result.error_code or "no_guide", reason)
+    stopped.advice = RUN_ANEW if result.undone else ANOTHER
+    return stopped
 
 
 _OF_THE_RUN = ("run", "outcome", "scripted", "lm_calls", "tokens_in", "tokens_out", "cost_usd")

@@ -92,7 +92,7 @@ class Learning:
                     attempts, task.question, judgments, at, lms, policy, domain=self._equipment.source_id
                 )
         except LmFailed as failure:
-            raise LoopStopped(best.run, failure.code, failure.message) from failure
+            raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
         told = zip(rollouts, judgments, strict=True)
         kept = _with_proposals_kept(bank)
         learners = [
@@ -162,5 +162,5 @@ def _gold(task: Task) -> Gold | None:
 def _stopped_or(run: str, failure: LmFailed) -> Exception:
     """What a failure of the judge's model means: the loop stops where the next would fail of it, else goes on."""
     if failure.code in STOPPING or failure.code in FATAL:
-        return LoopStopped(run, failure.code, failure.message)
+        return LoopStopped(run, failure.code, str(failure), cause=failure)
     return JudgeFailed("lm", failure.message)

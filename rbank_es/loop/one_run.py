@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import LmFailed, LogError, LoopStopped, PositionConflict, RBankError, SandboxUnavailable
+from rbank_es.errors import (
+    LmFailed,
+    LogError,
+    LoopStopped,
+    PositionConflict,
+    RBankError,
+    SandboxUnavailable,
+    message_of,
+)
 from rbank_es.events import Event, RunFinished, RunStarted
 from rbank_es.executors.terms import RunResult
 from rbank_es.loop.equipment import Equipment, registration
@@ -169,21 +177,23 @@ def execute(
             recorder = Recorder(into, new.run, tools, clock=equipment.clock)
             result = executor.execute(question or task.question, context, tools, recorder, lms, equipment.limits())
     except Exception as error:
-        code = _code_of(error)
-        close_run(into, new.run, code, str(error) or type(error).__name__)
-        raise LoopStopped(new.run, code, str(error)) from error
+        code, message = _code_of(error), message_of(error)
+        close_run(into, new.run, code, message)
+        raise LoopStopped(new.run, code, message, cause=error if isinstance(error, RBankError) else None) from error
     except BaseException:
         with suppress(RBankError, OSError):
             close_run(into, new.run, INTERRUPTED, "the run was interrupted")
         raise
-    return _passed(result)
+    return _passed(result, equipment)
 
 
-def _passed(result: RunResult) -> RunResult:
+def _passed(result: RunResult, equipment: Equipment) -> RunResult:
     """The result, unless the next run would fail of the same."""
     code = result.error_code
     if result.outcome == "failed" and code not in AGENTS_OWN and code not in PASSING:
-        raise LoopStopped(result.run, code or "unexpected", result.error or "it did not say why")
+        known = equipment.unavailable
+        cause = known if known is not None and known.code == code else None
+        raise LoopStopped(result.run, code or "unexpected", result.error or "it did not say why", cause=cause)
     return result
 
 

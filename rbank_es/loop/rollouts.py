@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from rbank_es.bank import Bank
+from rbank_es.errors import message_of
 from rbank_es.log import ANY, Appended, Expected, FileLog
 from rbank_es.loop.settings import Perturbation
 
@@ -170,8 +171,9 @@ class StoppableLog:
 def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
     """Do several works at once, each in a thread with the caller's context variables and a bank to record in.
 
-    Returns when all ended. Raises the error of the first, in their order, that raised one. An interruption of the
-    caller goes on up at once: from then on no work records anything, and each ends when it tries to.
+    Returns when all ended. Raises the error of the first, in their order, that raised one; what the others raised is
+    in its notes. An interruption of the caller goes on up at once: from then on no work records anything, and each ends
+    when it tries to.
     """
     logs = [StoppableLog(bank.log) for _ in works]
     banks = [Bank(cast("FileLog", log), bank.name) for log in logs]
@@ -199,6 +201,8 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
         for log in logs:
             log.stop()
         raise
-    failed = next((error for error in errors if error is not None), None)
-    if failed is not None:
-        raise failed
+    failed = [error for error in errors if error is not None]
+    for other in failed[1:]:
+        failed[0].add_note(message_of(other))
+    if failed:
+        raise failed[0]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Literal
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.context.base import Mode
-from rbank_es.context.build import LAYERS, Preset
+from rbank_es.context.build import LAYERS, Preset, sizes_of
 from rbank_es.errors import BadInput
 from rbank_es.events.run import Role
 from rbank_es.lms.choices import LmChoice
@@ -19,6 +20,9 @@ ExecutorName = Literal["rlm", "react", "scratchpad"]
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 JudgeKind = Literal["none", "checks", "lm"]
 ExtractFrom = Literal["best", "contrastive"]
+
+TEMPERATURE_MOST = 2.0
+"""The highest that providers take."""
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -74,11 +78,20 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if not 1 <= self.rollouts <= limits.ROLLOUTS:
             raise BadInput(f"{self.rollouts} rollouts: give 1 to {limits.ROLLOUTS}")
+        if not 1 <= self.iterations <= limits.RUN_ITERATIONS_MOST:
+            raise BadInput(f"{self.iterations} steps of a run: give 1 to {limits.RUN_ITERATIONS_MOST:,}")
+        if not 0 <= self.subcalls <= limits.RUN_SUBCALLS_MOST:
+            raise BadInput(f"{self.subcalls} calls of a run's code: give 0 to {limits.RUN_SUBCALLS_MOST:,}")
+        if not 0 < self.step_time_s < inf:
+            raise BadInput(f"{self.step_time_s} s for the code of a step: give a number above 0")
+        if self.temperature is not None and not 0 <= self.temperature <= TEMPERATURE_MOST:
+            raise BadInput(f"a temperature of {self.temperature}: give 0 to {TEMPERATURE_MOST:g}")
         if self.extract and self.judge == "none":
             raise BadInput("nothing is learnt of runs that nobody judged: leave judging on, or turn extracting off")
         unknown = sorted(set(self.layers) - set(LAYERS))
         if unknown:
             raise BadInput(f"no layer is called {unknown[0]!r}; there are: {', '.join(LAYERS)}")
+        sizes_of(self.preset, self.budgets)
 
     @property
     def choices(self) -> Mapping[Role, LmChoice]:

@@ -64,6 +64,17 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput(
                 f"task {self.id}: the question has {len(self.question):,} characters; {limits.TASK_CHARS:,} are taken"
             )
+        if isinstance(self.answer, list):
+            self._check_rows(self.answer)
+
+    def _check_rows(self, rows: list[Any]) -> None:
+        """Before anything is run: what is compared with the answer comes last."""
+        from rbank_es.judging.gold import gold_of
+
+        try:
+            gold_of(None, rows)
+        except BadInput as error:
+            raise BadInput(f"task {self.id}: {error}") from None
 
     @classmethod
     def asking(cls, question: str) -> Task:

@@ -82,12 +82,17 @@ def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:
     return describe(content.triples, content.declared, content.graphs)
 
 
+def checked_id(id: str) -> str:
+    """The id, if an ontology or an endpoint can be called so. Raises `BadInput`."""
+    if not re.fullmatch(r"[a-z0-9_.-]+", id) or len(id) > limits.NAME_CHARS:
+        raise BadInput(f"{id[:80]!r} can't be an ontology's id: use lower-case letters, digits, '-', '_' and '.'")
+    return id
+
+
 def _name(places: Sequence[Path], given: str | None) -> str:
     """The id that was given, or one made from the first path's name."""
     if given is not None:
-        if not re.fullmatch(r"[a-z0-9_.-]+", given) or len(given) > limits.NAME_CHARS:
-            raise BadInput(f"{given!r} can't be an ontology's id: use lower-case letters, digits, '-', '_' and '.'")
-        return given
+        return checked_id(given)
     place = places[0].resolve()
     stem = place.name if place.is_dir() else place.stem
     return re.sub(r"[^a-z0-9_.-]+", "-", stem.lower()).strip("-.")[: limits.NAME_CHARS] or "ontology"

@@ -483,6 +483,27 @@ def test_a_pool_hands_out_each_session_once_and_starts_another(pool: SandboxPool
         assert taken.session is None and sandboxes.is_gone(pid)
 
 
+def test_a_pool_that_knows_how_many_are_needed_begins_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless one is lost: then another is started after all."""
+    begun: list[Session] = []
+    runtime = fake(tmp_path)
+
+    def start(_: object) -> Session:
+        begun.append(Session(runtime))
+        return begun[-1]
+
+    monkeypatch.setattr(pool_module, "_start", start)
+    with SandboxPool(2, needed=1) as few:
+        few.wait()
+        assert len(begun) == 1
+    with SandboxPool(1, needed=2) as made:
+        taken = [made.take(made.settings), made.take(made.settings)]
+        assert len(begun) == 3 and not made._spares
+        assert made.take(made.settings) is begun[-1] and len(begun) == 4
+    for session in (*taken, begun[-1]):
+        session.end()
+
+
 def test_a_session_that_died_in_the_pool_is_passed_by(pool: SandboxPool) -> None:
     [pid] = pids_of(pool)
     os.kill(pid, 9)

@@ -387,7 +387,6 @@ def test_the_names_of_the_source_are_there() -> None:
         assert list(signature.output_fields) == ["memory_items", "why_none"]
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = extraction.no_such_name
-    assert set(extraction._HOMES) == set(extraction.__all__)
 
 
 def test_the_steps_of_attempts_are_shown_whole_where_they_fit(tmp_path: Path) -> None:

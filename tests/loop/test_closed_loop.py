@@ -16,8 +16,9 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LoopStopped
 from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, OntologyRegistered, RunFinished, RunStarted
 from rbank_es.lms.choices import LmChoice
-from rbank_es.loop.closed_loop import run_closed_loop
-from rbank_es.loop.tasks import Task
+from rbank_es.loop import LoopSettings, Task, run_closed_loop
+from rbank_es.loop.closed_loop import ClosedLoop
+from rbank_es.loop.equipment import Equipment
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import (
     HEIGHT,
@@ -43,6 +44,11 @@ Kind = TypeVar("Kind")
 
 def of_type(bank: Bank, kind: type[Kind]) -> list[Kind]:
     return [event for event in bank.events(resolve=True) if isinstance(event, kind)]
+
+
+def is_done(bank: Bank, settings: LoopSettings) -> bool:
+    """Whether a loop would ask nothing more for the first task."""
+    return ClosedLoop(Equipment(bank, settings, source())).is_done(TASKS[0])
 
 
 # ---------------------------------------------------------------- what it does
@@ -236,8 +242,9 @@ def test_a_run_that_was_judged_is_learnt_from_without_being_run_again(tmp_path: 
         looped(cut_off(bank, 9), settings, TASKS[:1])
     with Bank.open(tmp_path / "cut") as bank:
         before = bank.position
-        assert len(of_type(bank, RunFinished)) == 1
+        assert len(of_type(bank, RunFinished)) == 1 and not is_done(bank, settings)
         [result] = looped(bank, settings, TASKS[:1])
+        assert is_done(bank, settings)
         asked = [event.role for event in bank.events(after=before) if isinstance(event, LmCalled)]
         assert result.how == "continued" and "agent" not in asked and result.candidates == 1
 

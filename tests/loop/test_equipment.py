@@ -4,16 +4,89 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from rbank_es.bank import PROJECTIONS, Bank
+from rbank_es.errors import LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.loop import run_closed_loop
+from rbank_es.loop.equipment import Equipment
+from rbank_es.loop.rollouts import side_by_side
 from rbank_es.projections.read_models import ReadModels
 from tests.executors.sandboxes import require_dspy
-from tests.loop.loops import TASKS, looped, quick, scripted
+from tests.loop.loops import TASKS, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
 from tests.loop.test_matts import SCRIPT as ROLLOUTS
 
 require_dspy()
+
+
+class Counted:
+    """Stands in for the sandboxes of a loop: code runs in this process, and how many are needed is noted."""
+
+    unavailable = None
+    needed: list[int | None] = []
+
+    def __init__(self, *_: object, needed: int | None) -> None:
+        self.needed.append(needed)
+
+    def __call__(self) -> Any:
+        return local()
+
+    def __enter__(self) -> Counted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def needed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """How many sandboxes each loop says that it needs."""
+    monkeypatch.setattr("rbank_es.loop.sandboxes.Sandboxes", Counted)
+    monkeypatch.setattr("rbank_es.loop.equipment.check", lambda *_, **__: None)
+    monkeypatch.setattr(Counted, "needed", [])
+    return Counted.needed
+
+
+def test_no_more_sandboxes_are_begun_than_there_are_runs_to_come(tmp_path: Path, needed: list[int | None]) -> None:
+    """Tasks that are done need none, and a loop that only shows them begins none."""
+    settings = scripted(tmp_path)
+    with quick(tmp_path / "bank") as bank:
+        for tasks in (TASKS[:1], TASKS, TASKS):
+            run_closed_loop(tasks, bank, settings, source())
+        assert needed == [1, 1]
+        run_closed_loop(TASKS, bank, settings, source(), again=True)
+        run_closed_loop(TASKS[:1], bank, scripted(tmp_path, ROLLOUTS, rollouts=3), source())
+        assert needed == [1, 1, 2, 3]
+
+
+def test_rollouts_share_the_sandboxes_of_their_loop(tmp_path: Path, needed: list[int | None]) -> None:
+    """Also where all of them ask for one at once."""
+    settings = scripted(tmp_path, rollouts=3)
+    with quick(tmp_path / "bank") as bank, Equipment(bank, settings) as equipment:
+        side_by_side(bank, [lambda _, n=n: equipment.executor(n) and None for n in range(3)])
+    assert needed == [None]
+
+
+def test_a_loop_that_gets_no_sandbox_stops_with_the_reason_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an error with its parts, whatever its words are."""
+    reason, fix = "it does not start (gone; twice)", "see: rbank-es doctor"
+
+    def start(_: object) -> None:
+        raise SandboxUnavailable("broken", reason, fix)
+
+    monkeypatch.setattr("rbank_es.executors.pool._start", start)
+    monkeypatch.setattr("rbank_es.loop.equipment.check", lambda *_, **__: None)
+    with quick(tmp_path / "bank") as bank, pytest.raises(LoopStopped, match="goes on from here") as caught:
+        run_closed_loop(TASKS, bank, scripted(tmp_path), source())
+    cause = caught.value.cause
+    assert isinstance(cause, SandboxUnavailable)
+    assert (cause.code, cause.reason, cause.fix) == ("broken", reason, fix)
 
 
 def test_durations_are_told_by_the_clock_that_is_given(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, message_of
 from rbank_es.events import NoteLogged
 from rbank_es.loop.rollouts import (
     Rollout,
@@ -114,9 +115,16 @@ def test_all_works_end_before_the_first_error_is_raised(tmp_path: Path) -> None:
         if number < 2:
             raise ValueError(str(number))
 
-    with Bank.create(tmp_path / "bank") as bank, pytest.raises(ValueError, match="^0$"):
+    with Bank.create(tmp_path / "bank") as bank, pytest.raises(ValueError) as caught:
         side_by_side(bank, [lambda _, n=n: work(n) for n in range(3)])
     assert sorted(ended) == [0, 1, 2]
+    assert (str(caught.value), caught.value.__notes__) == ("0", ["ValueError: 1"])
+
+
+def test_of_a_group_of_errors_each_says_what_it_is(tmp_path: Path) -> None:
+    """Also of a group within a group; what several say alike is said once."""
+    inner = ExceptionGroup("two", [KeyError("x"), BadInput("no such layer")])
+    assert message_of(ExceptionGroup("some", [inner, BadInput("no such layer")])) == "KeyError: 'x'; no such layer"
 
 
 def test_what_is_stopped_records_nothing_more(tmp_path: Path) -> None:

@@ -83,3 +83,22 @@ def test_what_can_not_be_chosen_is_refused() -> None:
 def test_models_by_role() -> None:
     other = LmChoice(model="openai/other")
     assert LoopSettings(lm=LM, judge_lm=other).choices == {"agent": LM, "judge": other}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"iterations": 0},
+        {"iterations": 10**20},
+        {"subcalls": -1},
+        {"step_time_s": float("nan")},
+        {"temperature": float("nan")},
+        {"temperature": 2.5},
+        {"budgets": {"L9": 1}},
+        {"budgets": {"L1": -1}},
+    ],
+)
+def test_what_no_run_can_have_is_refused_when_it_is_chosen(choice: dict[str, object]) -> None:
+    """Not when the first run begins, for then there is a bank already."""
+    with pytest.raises(BadInput, match="give|budgets"):
+        LoopSettings(lm=LM, **choice)  # type: ignore[arg-type]

@@ -23,6 +23,13 @@ def refused(content: object, *words: str) -> None:
         assert word in str(caught.value)
 
 
+def test_an_answer_of_rows_that_can_not_be_compared_is_refused_before_anything_runs() -> None:
+    """With the task's id."""
+    asked = {"id": "kilns", "question": "Which?"}
+    refused([{**asked, "answer": [[1, 2], ["a"]]}], "task kilns", "different numbers of values")
+    refused([{**asked, "answer": [[{"a": 1}]]}], "task kilns", "a row of the answer is none")
+
+
 def test_the_shipped_tasks_are_read_with_ontology_query_answer_and_level() -> None:
     tasks = load_tasks(lights().tasks)
     first = tasks[0]
