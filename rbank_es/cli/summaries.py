@@ -139,7 +139,10 @@ def _undone(event: ev.DecisionUndone) -> str:
 
 
 def _artifact(event: ev.ArtifactMaterialised) -> str:
-    return _with(_parts(f"{event.kind} {event.artifact}", event.ontology, count(event.chars, "character")), event.text)
+    what = f"{event.kind} {event.artifact}"
+    tokens = f"{event.tokens_in:,} → {event.tokens_out or 0:,} tokens" if event.tokens_in is not None else None
+    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else None
+    return _with(_parts(what, event.ontology, count(event.chars, "character"), tokens, cost), event.text)
 
 
 def _erased(event: ev.ContentErased) -> str:
