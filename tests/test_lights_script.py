@@ -152,7 +152,7 @@ def test_all_is_scripted_recorded_and_intact(demo: Demo) -> None:
 
 def check_telling(said: str) -> None:
     """What was learnt and retrieved is named; the bank is compared before and after; a run comes out the same."""
-    assert "6 of 6: " in said
+    assert "6 of 6, " in said
     before, after = said.split("Before the lesson", 1)[1].split("Now: position", 1)
     assert "guardrail: Don't ask" in said and "Don't ask" not in before and "Don't ask" in after
     assert ": identical" in after

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 
+_KNOWN_SHOWN = 8
+"""How many of the domains or roles that items have are named to who gave another."""
+
 LOOK_BACK_EVENTS = 64
 """How many events are looked through, before the read models are brought up to date again."""
 
@@ -81,6 +84,7 @@ def found(
     wanted, words = min(max(1, k), limits.SEARCH_HITS), text_of(query)
     domain, role = _name("domain", domain), _name("role", role)
     with looking(desk) as (view, position):
+        _refuse_unknown(view, desk, domain=domain, role=role)
         policy = view.retrieval_policy()
         hits = view.search(words, wanted, polarity=polarity or None, domain=domain, role=role, policy=policy)
     event = MemoriesRetrieved(
@@ -120,6 +124,17 @@ def _changed(bank: Bank, since: int, position: int) -> bool:
     if position - since > LOOK_BACK_EVENTS:
         return True
     return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
+
+
+def _refuse_unknown(view: View, desk: Desk, **filters: str | None) -> None:
+    """Filters are recorded as facts, which outlive erasure, so they may not be the agent's own words."""
+    for name, value in filters.items():
+        if value is None or (name == "domain" and desk.source is not None and value == desk.source.id):
+            continue
+        known = sorted({str(row[name]) for row in view.rows("items") if row[name]})
+        if value not in known:
+            there = ", ".join(known[:_KNOWN_SHOWN]) or "no item has one"
+            raise ToolError("bad_arguments", f"no item has this {name}", f"leave {name} out, or give one of: {there}")
 
 
 def _name(name: str, value: str | None) -> str | None:

@@ -212,7 +212,8 @@ def _tell(name: str, found: Calibration) -> None:
         if each.verdict is not None:
             say(f"{line(each.case.id)}: {line(each.case.query)}")
             say(f"  judge   {_word(each.verdict.success)}: {line(each.verdict.reason)}")
-            say(f"  expert  {_word(each.case.expert_verdict)}: {line(each.case.expert_reason)}")
+            why = f": {line(each.case.expert_reason)}" if each.case.expert_reason else ""
+            say(f"  expert  {_word(each.case.expert_verdict)}{why}")
     if found.unjudged:
         heading(f"without a verdict ({len(found.unjudged)})")
         for each in found.unjudged:

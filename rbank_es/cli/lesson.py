@@ -228,10 +228,11 @@ def introduce() -> None:
 
 
 def _say_task(told: Told, number: int, total: int) -> None:
-    heading(f"{number} of {total}: {line(told.question)}")
+    heading(f"{number} of {total}, {told.task}: {line(told.question)}")
     verdict = {True: styled("success", "green"), False: styled("failure", "red"), None: "not judged"}[told.success]
     score = {True: "right", False: "wrong", None: "not known"}[told.scored]
-    say(f"  verdict    {verdict} ({score}, says the expected answer): {line(told.reason)}")
+    say(f"  verdict    {verdict}: {line(told.reason)}")
+    say(f"  answer     {score}, by the expected one")
     for name, items in (("retrieved", told.retrieved), ("learnt", told.learnt), ("confirmed", told.supported)):
         rows = [f"{id}  {line(title)}" for id, title in items.items()]
         for label, row in zip([name, *[""] * len(rows)], rows or ["nothing"], strict=False):

@@ -87,7 +87,7 @@ MATTS_K = 3
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
 @click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
 @click.option(
-    "--matts-k", metavar="N", type=click.IntRange(1), help=f"How many; {MATTS_K}, unless given. With --matts."
+    "--matts-k", metavar="N", type=click.IntRange(1), help=f"How many; {MATTS_K}, unless given. Implies --matts."
 )
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
@@ -132,9 +132,13 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         results: list[TaskResult] = []
         try:
             facts = _run(place, tasks, settings, source, given, results)
-        except (RBankError, KeyboardInterrupt):
+        except (RBankError, KeyboardInterrupt) as error:
             if results and not as_json:
                 _report_stopped(results, len(tasks))
+            if isinstance(error, KeyboardInterrupt):
+                from rbank_es.loop.closed_loop import advice
+
+                complain(f"interrupted. {advice(given['again'])}")
             raise
     if as_json:
         say_json(facts | {"results": results})
@@ -366,7 +370,7 @@ def print_results(results: Sequence[TaskResult]) -> None:
     rows: list[list[Cell]] = [
         [
             result.task,
-            result.error_code or result.outcome,
+            f"{result.outcome} ({result.error_code})" if result.error_code else result.outcome,
             VERDICTS[result.success],
             {True: "right", False: "wrong", None: None}[result.scored],
             result.iterations,

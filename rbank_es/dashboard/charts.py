@@ -96,6 +96,7 @@ def _tool_chart(picture: Picture) -> Chart:
         why = "What the tools returned was not recorded." if picture.tools else "No tool call was recorded."
         return Chart(key="tools", title=title, about="", reading=why)
     total, top = sum(row["total_chars_returned"] for row in tools), tools[0]
+    most = top["total_chars_returned"] or 0
     share = f", {words.percent(top['total_chars_returned'] / total)} of all" if total else ""
     shown = tools[: limits.DASHBOARD_BARS]
     hover = [f"{label(row['tool'], 60)}<br>{words.count(row['total_chars_returned'])} characters" for row in shown]
@@ -105,7 +106,7 @@ def _tool_chart(picture: Picture) -> Chart:
         title=title,
         about=about + _cut(len(shown), len(tools), "tools that returned most"),
         reading=f"Most by {shorten(top['tool'], 40)}: {words.count(top['total_chars_returned'])} characters{share}.",
-        figure=plots.figure([bars], plots.bars_layout([tick(row["tool"]) for row in shown], "characters")),
+        figure=plots.figure([bars], plots.bars_layout([tick(row["tool"]) for row in shown], "characters", most)),
     )
 
 
@@ -207,7 +208,8 @@ def _item_chart(picture: Picture) -> Chart:
     hover = [f"{label(row['title'], wrap=50)}<br>{_score(row)}" for row in used]
     uses = plots.bar(model.values(used, "uses"), hover, "pale", name="uses")
     wins = plots.bar([row["wins"] or 0 for row in used], hover, "accent", name="wins")
-    layout = plots.bars_layout([tick(row["title"]) for row in used], "runs", row_px=36, legend_px=26)
+    most = max(row["uses"] for row in used)
+    layout = plots.bars_layout([tick(row["title"]) for row in used], "runs", most, row_px=36, legend_px=26)
     return Chart(
         key="items-used",
         title=title,
@@ -228,7 +230,8 @@ def _stock_chart(picture: Picture) -> Chart:
     sources = model.sources(picture.items)
     bars = [_stock_bar(picture, state, sources) for state in model.states(picture.items)]
     total, active = picture.items.total(), picture.active
-    layout = plots.bars_layout([tick(source) for source in sources], "items", legend_px=46)
+    total_of = {source: sum(n for (of, _), n in picture.items.items() if of == source) for source in sources}
+    layout = plots.bars_layout([tick(source) for source in sources], "items", max(total_of.values()), legend_px=46)
     return Chart(
         key="items-stock",
         title=title,

@@ -18,6 +18,9 @@ HEIGHT_PX = 210
 _LEFT_PX, _RIGHT_PX = 44, 46
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
+_FEW = 8
+"""Up to which an axis that counts has a tick for every number, or it would show halves as whole."""
+
 
 def plotly() -> Any:
     """Plotly's module of figures, imported on first use. Raises MissingExtra where it is not installed."""
@@ -70,11 +73,12 @@ def bar(lengths: Sequence[Any], hover: Sequence[str], colour: str, **look: Any) 
     )
 
 
-def bars_layout(names: Sequence[str], unit: str, *, row_px: int = 28, legend_px: int = 0) -> Figure:
-    """The layout of named bars; `legend_px` is the room that a legend above them needs."""
+def bars_layout(names: Sequence[str], unit: str, longest: int, *, row_px: int = 28, legend_px: int = 0) -> Figure:
+    """The layout of named bars, up to the `longest`; `legend_px` is the room that a legend above them needs."""
     room = {"margin": {"l": 8, "r": 16, "t": 8 + legend_px, "b": 44}, "showlegend": bool(legend_px)}
     rows = axis(tickvals=list(range(len(names))), ticktext=list(names), range=[len(names) - 0.4, -0.6], showgrid=False)
-    lengths = axis(title=unit, zero=True, tickformat="~s" if unit == "characters" else ",d")
+    ticks = {"dtick": 1} if longest <= _FEW else {}
+    lengths = axis(title=unit, zero=True, tickformat="~s" if unit == "characters" else ",d", **ticks)
     return layout(xaxis=lengths, yaxis=rows, height=64 + legend_px + row_px * len(names), **room)
 
 
@@ -113,7 +117,7 @@ def side_axis(**more: Any) -> Figure:
 def ordinal(n: int) -> Figure:
     """What an axis needs to count from 1 to n: whole numbers, and a little room at both ends."""
     room = max(0.5, n * 0.02)
-    return {"range": [1 - room, n + room], "showgrid": False, "tickformat": ",d", **({"dtick": 1} if n <= 8 else {})}
+    return {"range": [1 - room, n + room], "showgrid": False, "tickformat": ",d", **({"dtick": 1} if n <= _FEW else {})}
 
 
 def layout(**more: Any) -> Figure:

@@ -19,7 +19,17 @@ import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LoopStopped
 from rbank_es.loop.equipment import Equipment, check_source
-from rbank_es.loop.history import INTERRUPTED, Extracted, History, Ran, group_id, is_of_proposals, rollout_of, task_key
+from rbank_es.loop.history import (
+    INTERRUPTED,
+    Extracted,
+    History,
+    Ran,
+    flaw_of,
+    group_id,
+    is_of_proposals,
+    rollout_of,
+    task_key,
+)
 from rbank_es.loop.learning import Learning
 from rbank_es.loop.one_run import NewRun, begin_runs, close_run, execute, is_agents_own
 from rbank_es.loop.rollouts import Spread, best_of, question_of, side_by_side, spread_of
@@ -143,13 +153,18 @@ def run_matts_parallel(
     return run_closed_loop([task], bank, several, source, **parts)[0]
 
 
+def advice(again: bool) -> str:
+    """How a loop that stopped is gone on with; `again` is whether all tasks were to be run again."""
+    return FROM_THE_FIRST if again else GOES_ON
+
+
 @contextmanager
 def _resumable(again: bool) -> Iterator[None]:
     """Where a loop stops, say how it is gone on with."""
     try:
         yield
     except LoopStopped as stopped:
-        stopped.advice = FROM_THE_FIRST if again else GOES_ON
+        stopped.advice = advice(again)
         raise
 
 
@@ -342,10 +357,17 @@ class ClosedLoop:
             sparql=best.sparql,
             error_code=end.error_code,
             error=text(end.error),
-            notes=(*self._notes, *(self._left_out(ran) for ran in runs.values() if telling and not _is_usable(ran))),
+            notes=(
+                *self._notes,
+                *(self._left_out(ran) for ran in runs.values() if telling and not _is_usable(ran)),
+                *(f"nothing was learnt of it ({flaw})" for flaw in self._flaws(runs.values())),
+            ),
             spread=spread_of(telling) if telling and len(rollouts) > 1 else None,
             **self._learnt(runs.values()),
         )
+
+    def _flaws(self, runs: Iterable[Ran]) -> Iterator[str]:
+        return filter(None, (flaw_of(each.event) for each in self._extractions(runs)))
 
     def _left_out(self, ran: Ran) -> str:
         """What is said of a rollout that tells nothing of the agent, beside others that do."""

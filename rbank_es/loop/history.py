@@ -38,6 +38,9 @@ INTERRUPTED = "interrupted"
 LM_FAILED = "lm_failed:"
 """How the reason begins of an extraction that a model gave no answer for."""
 
+FLAWS = (LM_FAILED, "malformed:", "no_usable_item:")
+"""How the reasons begin of extractions whose model is to blame that nothing was drawn."""
+
 KEY_CHARS = 8
 
 _TYPES = frozenset(
@@ -169,10 +172,19 @@ def is_of_proposals(extracted: Extracted) -> bool:
     return extracted.event.extractor == PROPOSALS
 
 
+def flaw_of(event: MemoriesExtracted) -> str:
+    """What was wrong with the model's answer, where nothing could be drawn from it; empty where nothing was."""
+    reason = _reason(event)
+    return reason if not event.heads and reason.startswith(FLAWS) else ""
+
+
 def _to_be_tried_again(event: MemoriesExtracted) -> bool:
     """Whether there was no extraction, because the model gave no answer."""
-    reason = event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
-    return reason.startswith(LM_FAILED)
+    return _reason(event).startswith(LM_FAILED)
+
+
+def _reason(event: MemoriesExtracted) -> str:
+    return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
 
 
 def _note(ran: Ran, event: Any) -> None:

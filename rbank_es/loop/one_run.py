@@ -20,6 +20,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events import Event, RunFinished, RunStarted
 from rbank_es.executors.terms import RunResult
+from rbank_es.keys import without_keys
 from rbank_es.loop.equipment import Equipment, registration
 from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.tasks import Task
@@ -85,7 +86,7 @@ def begin_runs(equipment: Equipment, task: Task, named: Callable[[], Sequence[Ne
                 context.event(new.run),
             ]
         try:
-            bank.append(events, expected=position)
+            bank.append([without_keys(event) for event in events], expected=position)
             return Begun(tuple(runs), context)
         except PositionConflict:
             if not left:

@@ -36,6 +36,15 @@ def hint_for(event: Event, field: str) -> str:
     return "the code may have changed"
 
 
+def live_hint(type_: str) -> str:
+    """What likely made an event of this type differ where the code of the agent ran again; nothing for others."""
+    if type_ not in ("step_taken", "lm_called", "tool_called", "run_finished"):
+        return ""
+    return (
+        "the agent's code ran again, and may give something else each time (the time, chance, an order); or " + _ORDER
+    )
+
+
 def _context_hint(event: ContextBuilt, field: str) -> str:
     """Of the layer that the field is about, where it names one: `texts[1], character 20`."""
     inside = field.partition("[")[2].partition("]")[0]

@@ -21,6 +21,7 @@ from rbank_es.loop.rollouts import best_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.rerun.aftermath import Stage, do_again, events_of, rollouts_of
 from rbank_es.rerun.comparing import Difference, first_difference
+from rbank_es.rerun.hints import live_hint
 from rbank_es.rerun.ontologies import Ontologies
 from rbank_es.rerun.playing import Again, Played, played_calls, played_run
 from rbank_es.rerun.recording import SURROUNDINGS, Recording, holds_erased, recording_of
@@ -107,9 +108,28 @@ def rerun(
         position=recording.position,
         events=sum(len(part.events) for part in parts),
         scripted=recording.started.scripted,
-        difference=parts[-1].difference,
+        difference=_explained(parts[-1].difference, recording, live_sandbox),
         notes=(*_notes(recording, source), *(part.note for part in parts if part.note)),
     )
+
+
+READS = frozenset({"memories_retrieved", "memories_read", "context_built", "tool_called"})
+"""Events that tell what was read of the bank."""
+
+
+def _explained(difference: Difference | None, recording: Recording, live_sandbox: bool) -> Difference | None:
+    """With a likelier cause than that of its event alone, where there is one.
+
+    Raises `CannotRerun` where what was read of the bank comes out otherwise, and texts were erased from it since: then
+    nobody can tell whether anything else changed.
+    """
+    if difference is None:
+        return None
+    if recording.erased_since and difference.type in READS:
+        reason = f"texts were erased since, and what it read of the bank is not the same without them ({difference})"
+        raise CannotRerun(recording.run, reason)
+    hint = live_hint(difference.type) if live_sandbox else ""
+    return msgspec.structs.replace(difference, hint=hint or difference.hint)
 
 
 class _Part(NamedTuple):

@@ -384,3 +384,12 @@ fields = { memory_items = [], why_none = "nothing new" }
         assert (result.answer, result.candidates) == ("four", 0)
         assert of_type(bank, OntologyRegistered) == []
     assert source().id == "lights"
+
+
+def test_a_key_in_a_question_is_in_no_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMP_API_KEY", "held-1234567890")
+    task = Task(id=TASKS[0].id, question=f"{TASKS[0].question} held-1234567890")
+    with Bank.create(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path), [task])
+        assert of_type(bank, RunStarted)[0].task == f"{TASKS[0].question} [key]"
+    assert all(b"held-1234567890" not in path.read_bytes() for path in (tmp_path / "bank").rglob("*") if path.is_file())

@@ -50,6 +50,21 @@ def test_it_comes_out_the_same(bank: Bank, tasks: tuple[Task, ...], name: str) -
 
 
 @pytest.mark.slow
+def test_runs_that_searched_among_texts_that_were_erased_since_are_refused(tmp_path: Path) -> None:
+    """No score is the same without them, so nobody can tell whether anything else changed: that is no difference."""
+    shutil.copytree(SAMPLE, tmp_path / "sample")
+    said = []
+    with Bank.open(tmp_path / "sample") as bank:
+        bank.erase(run=RUNS[0])
+        for name in RUNS[1:12]:
+            try:
+                assert rerun(bank, name, ontologies=shipped()).identical
+            except CannotRerun as refused:
+                said.append(str(refused))
+    assert any("what it read of the bank is not the same without them" in each for each in said)
+
+
+@pytest.mark.slow
 def test_the_command_runs_all_of_them_again(tmp_path: Path) -> None:
     place = copy_in(tmp_path)
     told = run("rerun", "sample", "--all", "--tasks", TASKS, "--json", cwd=place).json

@@ -91,13 +91,22 @@ def test_a_search_is_recorded_with_its_hits_right_before_the_call(bank: Bank, bo
     assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
 
 
+@pytest.mark.parametrize("name", ["domain", "role"])
+def test_words_of_an_agent_are_no_filter_and_so_no_fact(bank: Bank, box: Toolbox, name: str) -> None:
+    """A filter is recorded as a fact, which no erasure removes: only what items have already is taken."""
+    remember(bank, *lamps(6))
+    reply = box.functions["mem_search"]("lamps", **{name: "Jane Doe of 12 Elm Street"})
+    assert reply["error"]["code"] == "bad_arguments" and "Jane" not in str(reply)
+    assert not list(bank.events(types={"memories_retrieved"}))
+
+
 def test_filters_narrow_what_is_found(bank: Bank, box: Toolbox) -> None:
     remember(bank, *lamps(6))
     search = box.functions["mem_search"]
     assert {hit["src"] for hit in search("lamps", polarity="success")["hits"]} == {"success"}
     assert len(search("lamps", domain="coast")["hits"]) == 2
     assert [hit["title"][-1] for hit in search("lamps", role="planner")["hits"]] == ["0"]
-    assert search("lamps", domain="nowhere")["hits"] == []
+    assert search("lamps", domain="nowhere")["error"]["hint"] == "leave domain out, or give one of: coast, harbour"
 
 
 @pytest.mark.parametrize(
