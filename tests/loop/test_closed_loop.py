@@ -393,3 +393,14 @@ def test_a_key_in_a_question_is_in_no_event(tmp_path: Path, monkeypatch: pytest.
         looped(bank, scripted(tmp_path), [task])
         assert of_type(bank, RunStarted)[0].task == f"{TASKS[0].question} [key]"
     assert all(b"held-1234567890" not in path.read_bytes() for path in (tmp_path / "bank").rglob("*") if path.is_file())
+
+
+def test_a_model_whose_lessons_can_not_be_read_is_told_of_in_the_result(tmp_path: Path) -> None:
+    """Nothing of it reaches the bank, and whoever reads the summary sees why there is nothing new."""
+    extractor = SCRIPT[SCRIPT.index("[[task.extractor]]") : SCRIPT.index('[[task]]\nid = "again"')]
+    prose = '[[task.extractor]]\ntext = "I don\'t know."\n\n' * 3
+    with Bank.create(tmp_path / "bank") as bank:
+        [result] = looped(bank, scripted(tmp_path, SCRIPT.replace(extractor, prose)), TASKS[:1])
+        assert result.added == () and bank.replay().state.items == {}
+    [note] = result.notes
+    assert note.startswith("nothing was learnt of it (malformed: ")

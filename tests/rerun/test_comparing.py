@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rbank_es.events import ContextBuilt, Event, LayerUse, LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.rerun.comparing import first_difference
+from rbank_es.rerun.hints import live_hint
 
 
 def called(prompt: str, role: str = "agent", **fields: object) -> LmCalled:
@@ -123,3 +124,9 @@ def test_sub_calls_of_different_steps_are_not_mixed() -> None:
     recorded = [called("a", "sub", step=2), between, called("b", "sub", step=3)]
     again = [called("b", "sub", step=2), between, called("a", "sub", step=3)]
     assert first_difference(recorded, again) is not None
+
+
+@pytest.mark.parametrize(("type_", "told"), [("step_taken", True), ("lm_called", True), ("run_started", False)])
+def test_where_code_ran_again_its_own_whims_are_named_first(type_: str, told: bool) -> None:
+    """Of what comes before any code, it is no cause."""
+    assert ("may give something else each time" in live_hint(type_)) is told
