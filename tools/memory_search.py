@@ -129,7 +129,7 @@ def _changed(bank: Bank, since: int, position: int) -> bool:
 def _refuse_unknown(view: View, desk: Desk, **filters: str | None) -> None:
     """Filters are recorded as facts, which outlive erasure, so they may not be the agent's own words."""
     for name, value in filters.items():
-        if value is None or (name == "domain" and desk.source is not None and value == desk.source.id):
+        if value is None or (name == "domain" and value == desk.domain):
             continue
         known = sorted({str(row[name]) for row in view.rows("items") if row[name]})
         if value not in known:

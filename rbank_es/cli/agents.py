@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from rbank_es.cli.ontologies import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
+from rbank_es.cli.output import complain
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 
@@ -110,6 +111,18 @@ def opened_source(
         raise BadInput("what should the agent ask? Name an ontology with --ont, or an endpoint with --endpoint")
     stack.callback(source.close)
     return source
+
+
+@contextmanager
+def resumable(again: bool) -> Iterator[None]:
+    """Whoever interrupts a loop is told how it goes on; `again` is whether all tasks were to be run again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from rbank_es.loop.closed_loop import advice
+
+        complain(f"interrupted. {advice(again)}")
+        raise
 
 
 def constraints_text(given: str | None, paths: Sequence[str]) -> str | None:

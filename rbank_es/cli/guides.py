@@ -16,6 +16,7 @@ from rbank_es.cli.agents import (
     constraints_text,
     executor_options,
     opened_source,
+    resumable,
     server_options,
     source_options,
 )
@@ -72,7 +73,8 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
         check_settings(settings)
         opened = stack.enter_context(open_or_create(place)[0])
         live = stack.enter_context(Live(verbose=verbose))
-        made = write_guide(watched(opened, live.events), settings, source, again=again, on_task=live.task)
+        with resumable(again):
+            made = write_guide(watched(opened, live.events), settings, source, again=again, on_task=live.task)
         facts = {"bank": opened.name, "head": str(opened.head())}
     if as_json:
         say_json(facts | msgspec.to_builtins(made))

@@ -55,6 +55,12 @@ def say(text: str = "") -> None:
     write((text + "\n").encode("utf-8", "backslashreplace"))
 
 
+def complain(words: str) -> None:
+    """Tell the person something on standard error."""
+    if sys.stderr is not None:
+        print(f"rbank-es: {texts.line(words)}", file=sys.stderr, flush=True)
+
+
 def write(data: bytes) -> None:
     """Write bytes to standard output."""
     if sys.stdout is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from rbank_es.cli.agents import (
     guide_text,
     learning_model_options,
     opened_source,
+    resumable,
     server_options,
     source_options,
 )
@@ -28,7 +28,7 @@ from rbank_es.cli.app import command
 from rbank_es.cli.banks import open_or_create, outside, whole_bank, writable
 from rbank_es.cli.context import parse_budget
 from rbank_es.cli.live import VERDICTS, Live, watched
-from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
+from rbank_es.cli.output import Cell, complain, fields, heading, say, say_json, styled, table
 from rbank_es.cli.run_options import MODELS, OF_A_LOOP, refuse_beside_test, refuse_idle, refuse_idle_budgets
 from rbank_es.cli.texts import count, line
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
@@ -131,14 +131,11 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         check_settings(settings)
         results: list[TaskResult] = []
         try:
-            facts = _run(place, tasks, settings, source, given, results)
-        except (RBankError, KeyboardInterrupt) as error:
+            with resumable(given["again"]):
+                facts = _run(place, tasks, settings, source, given, results)
+        except (RBankError, KeyboardInterrupt):
             if results and not as_json:
                 _report_stopped(results, len(tasks))
-            if isinstance(error, KeyboardInterrupt):
-                from rbank_es.loop.closed_loop import advice
-
-                complain(f"interrupted. {advice(given['again'])}")
             raise
     if as_json:
         say_json(facts | {"results": results})
@@ -422,9 +419,3 @@ def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
         "tokens": sum(result.tokens_in + result.tokens_out for result in results),
         "cost": f"${sum(costs):.4f}" if costs else None,
     }
-
-
-def complain(words: str) -> None:
-    """Tell the person something on standard error."""
-    if sys.stderr is not None:
-        print(f"rbank-es: {line(words)}", file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.errors import LoopStopped, message_of
+from rbank_es.errors import message_of
 from rbank_es.log import ANY, Appended, Expected, FileLog
 from rbank_es.loop.settings import Perturbation
 
@@ -168,11 +168,6 @@ class StoppableLog:
         return getattr(self._log, name)
 
 
-def _told(error: BaseException) -> str:
-    """What an error says, whichever of several runs it stopped."""
-    return f"{error.code} {error.message}" if isinstance(error, LoopStopped) else message_of(error)
-
-
 def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
     """Do several works at once, each in a thread with the caller's context variables and a bank to record in.
 
@@ -207,7 +202,7 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
             log.stop()
         raise
     failed = [error for error in errors if error is not None]
-    for words in {_told(other): message_of(other) for other in failed[1:] if _told(other) != _told(failed[0])}.values():
-        failed[0].add_note(words)
+    for other in failed[1:]:
+        failed[0].add_note(message_of(other))
     if failed:
         raise failed[0]

@@ -13,7 +13,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
-from rbank_es.events import Event, RunFinished
+from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunFinished, ToolCalled
 from rbank_es.loop.equipment import origin
 from rbank_es.loop.history import task_key
 from rbank_es.loop.one_run import NewRun, begin_runs, execute
@@ -113,10 +113,6 @@ def rerun(
     )
 
 
-READS = frozenset({"memories_retrieved", "memories_read", "context_built", "tool_called"})
-"""Events that tell what was read of the bank."""
-
-
 def _explained(difference: Difference | None, recording: Recording, live_sandbox: bool) -> Difference | None:
     """With a likelier cause than that of its event alone, where there is one.
 
@@ -125,11 +121,19 @@ def _explained(difference: Difference | None, recording: Recording, live_sandbox
     """
     if difference is None:
         return None
-    if recording.erased_since and difference.type in READS:
+    differs = next((event for event in recording.whole if event.seq == difference.position), None)
+    if recording.erased_since and _reads_the_bank(differs):
         reason = f"texts were erased since, and what it read of the bank is not the same without them ({difference})"
         raise CannotRerun(recording.run, reason)
     hint = live_hint(difference.type) if live_sandbox else ""
     return msgspec.structs.replace(difference, hint=hint or difference.hint)
+
+
+def _reads_the_bank(event: Event | None) -> bool:
+    """Whether an event tells what was found in the bank; other tools read the ontology, which nobody erases."""
+    if isinstance(event, ToolCalled):
+        return event.tool.startswith("mem_")
+    return isinstance(event, (MemoriesRetrieved, MemoriesRead))
 
 
 class _Part(NamedTuple):

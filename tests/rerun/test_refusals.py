@@ -92,6 +92,15 @@ def test_texts_that_were_erased_elsewhere_are_a_note(one: Bank, tmp_path: Path) 
     assert any("erased" in note for note in came.notes)
 
 
+def test_an_erasure_elsewhere_hides_no_difference_of_what_the_ontology_says(one: Bank, tmp_path: Path) -> None:
+    """Only what was read of the bank can be missing texts; a query that is answered otherwise is a difference."""
+    with retold(one, tmp_path / "retold", changing(ToolCalled, chars=1)) as bank:
+        bank.append(RunStarted(run="other", task="Where is the harbour master?"))
+        bank.erase(run="other")
+        came = rerun(bank, runs_of(bank)[0], ontologies=shipped())
+    assert came.difference is not None and came.difference.type == "tool_called"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
