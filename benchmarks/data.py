@@ -38,11 +38,11 @@ def suites() -> Iterator[Suite]:
 
 
 def _shipped() -> Suite:
-    from rbank_es.data import shipped
+    from rbank_es.data import lights
+    from rbank_es.loop import load_tasks
 
-    tasks = json.loads(shipped("lights_tasks.json").read_text())
-    pairs = tuple((task["question"], task["gold_sparql"]) for task in tasks)
-    return Suite("lights (shipped)", (shipped("lights.ttl"),), pairs)
+    pairs = tuple((task.question, task.gold_sparql) for task in load_tasks(lights().tasks) if task.gold_sparql)
+    return Suite("lights (shipped)", (lights().ontology,), pairs)
 
 
 def largest_ontology() -> Path:
