@@ -41,8 +41,8 @@ from rbank_es.events import (
     RunStarted,
     ToolCalled,
 )
+from rbank_es.events.items import Polarity
 from rbank_es.events.memory import Action
-from rbank_es.items import Polarity
 
 SEED = 20260131
 TOOLS = ("sparql_select", "describe_class", "memory_search", "list_properties", "graph_sample")

@@ -11,12 +11,12 @@ from pathlib import Path
 from benchmarks.data import Suite, largest_ontology, suites
 from benchmarks.measure import Goal, Row, duration, interleave, timed, timed_each
 from benchmarks.sizes import Sizes
-from rbank_es.context.sense import sense_card
-from rbank_es.ontology.loading import load_ontology
-from rbank_es.sparql.engine import Caps
-from rbank_es.sparql.guard import Surroundings, check
-from rbank_es.sparql.local import LocalEngine
-from rbank_es.sparql.second_opinion import RdflibEngine
+from rbank_es.context.ontology_card import sense_card
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.engines.local import LocalEngine
+from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
+from rbank_es.sparql.guard.guard import Surroundings, check
 
 ROWS = 10_000
 COLD_S, CACHED_MS = 1.0, 50.0

@@ -20,10 +20,10 @@ from rbank_es import Bank
 from rbank_es.data import shipped
 from rbank_es.events import RunStarted
 from rbank_es.importers import import_paths
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import open_source
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.toolbox import Toolbox, build_tools
+from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 
 PAGE = 20
 Payloads = Literal["handles", "naive"]

@@ -20,20 +20,20 @@ from benchmarks.sandboxes import kept
 from benchmarks.scripted import ANSWER, CONTEXT, LATENCY_S, QUESTION, STEPS, Scripted, count_words
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.context.base import base
-from rbank_es.context.build import Context
+from rbank_es.context.assembly import Context
+from rbank_es.context.base_instructions import base
 from rbank_es.events import RunStarted
-from rbank_es.executors.recorder import Recorder
+from rbank_es.executors.agent_prompt import Task
+from rbank_es.executors.executor import RunLimits
 from rbank_es.executors.rlm import Rlm
-from rbank_es.executors.terms import RunLimits
-from rbank_es.executors.wording import Task
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms
-from rbank_es.tools.desk import Desk
-from rbank_es.tools.extracting import QueryPattern
-from rbank_es.tools.reply import Reply
-from rbank_es.tools.store import Store
-from rbank_es.tools.toolbox import Toolbox
+from rbank_es.executors.run_recorder import Recorder
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
+from rbank_es.tools.memory.query_extractor import QueryPattern
+from rbank_es.tools.runtime.reply import Reply
+from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.toolbox import Toolbox
 
 GOAL_PERCENT = 5
 

@@ -13,11 +13,11 @@ from benchmarks.measure import Goal, Row, duration, interleave, timed
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.data import lights
-from rbank_es.lms.choices import LmChoice
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
-from rbank_es.ontology.loading import load_ontology
-from rbank_es.rerun.ontologies import Ontologies
-from rbank_es.rerun.rerunning import rerun
+from rbank_es.models.choice import LmChoice
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.rerun.execution import rerun
+from rbank_es.rerun.ontology_lookup import Ontologies
 from rbank_es.sparql.source import open_source
 
 GOAL_MS = 100
@@ -83,7 +83,7 @@ def _recorded(place: Path) -> Bank:
     """A bank with one run, by a script; its code ran here, for it is the benchmark's own."""
     import dspy
 
-    from rbank_es.executors.settings import EXECUTION_INSTRUCTIONS
+    from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS
 
     def interpreter() -> Any:
         return dspy.LocalInterpreter()

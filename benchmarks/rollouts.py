@@ -13,9 +13,9 @@ from benchmarks.sandboxes import kept
 from benchmarks.scripted import ANSWER, LATENCY_S, QUESTION, STEPS, Scripted
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.executors.pool import SandboxPool
-from rbank_es.lms.choices import LmChoice
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
+from rbank_es.models.choice import LmChoice
+from rbank_es.sandbox.pool import SandboxPool
 
 K = 3
 GOAL = 1.5

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from rbank_es.lms.scripting import rendered
+from rbank_es.models.scripted_model import rendered
 
 QUESTION = "How many words are in each of these texts?"
 CONTEXT = "Answer the question with the tool, step by step. " * 40

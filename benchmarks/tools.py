@@ -11,11 +11,11 @@ from typing import Any
 from benchmarks.measure import Goal, Row, duration, interleave, timed_each
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
-from rbank_es.tools.desk import Desk
-from rbank_es.tools.extracting import QueryPattern
-from rbank_es.tools.reply import Reply
-from rbank_es.tools.store import Store
-from rbank_es.tools.toolbox import Toolbox
+from rbank_es.tools.memory.query_extractor import QueryPattern
+from rbank_es.tools.runtime.reply import Reply
+from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.toolbox import Toolbox
 
 CALLS = 200
 GOAL_US = 100

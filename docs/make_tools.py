@@ -19,11 +19,11 @@ from rbank_es.bank import Bank
 from rbank_es.cli.tools import laid_out
 from rbank_es.data import lights
 from rbank_es.events import RunStarted
+from rbank_es.events.items import make_id
 from rbank_es.importers import import_paths
-from rbank_es.items import make_id
-from rbank_es.ontology.loading import load_ontology
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.toolbox import Manual, Toolbox, build_tools
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.toolbox import Manual, Toolbox, build_tools
 
 DOCUMENT = Path(__file__).resolve().parent / "tools.md"
 BEGIN = "<!-- manual: made by docs/make_tools.py -->\n"

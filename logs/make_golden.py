@@ -23,7 +23,6 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from rbank_es.digests import state_digests
 from rbank_es.events import (
     ArtifactMaterialised,
     BankCreated,
@@ -58,9 +57,10 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.log import Erasing, FileLog
 from rbank_es.state import RESOLVED, fold
+from rbank_es.state.digests import state_digests
 
 VERSION = 1
 """The golden log that this script makes. A release that changes the vocabulary raises it, and adds what is new."""

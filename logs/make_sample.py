@@ -37,16 +37,16 @@ from rbank_es.events import (  # noqa: E402
     PolicySet,
     RunJudged,
 )
-from rbank_es.executors.pool import SandboxPool  # noqa: E402
-from rbank_es.extraction.consolidating import consolidate  # noqa: E402
-from rbank_es.items import Item  # noqa: E402
-from rbank_es.lms.choices import LmChoice  # noqa: E402
+from rbank_es.events.items import Item  # noqa: E402
+from rbank_es.extraction.consolidation_step import consolidate  # noqa: E402
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel  # noqa: E402
 from rbank_es.loop.guide import write_guide  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks  # noqa: E402
-from rbank_es.ontology.loading import load_ontology  # noqa: E402
+from rbank_es.models.choice import LmChoice  # noqa: E402
+from rbank_es.ontology.loader import load_ontology  # noqa: E402
 from rbank_es.policies import Bounded, Never, policy_of, to_forget  # noqa: E402
+from rbank_es.sandbox.pool import SandboxPool  # noqa: E402
 from rbank_es.sparql.source import Source, open_source  # noqa: E402
 
 STORY, TASKS, SCRIPT = HERE / "sample_story.toml", HERE / "sample_tasks.json", HERE / "sample_script.toml"

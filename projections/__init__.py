@@ -9,7 +9,7 @@ from rbank_es.projections.health import HEALTH
 from rbank_es.projections.leakage import LEAKAGE
 from rbank_es.projections.lineage import LINEAGE
 from rbank_es.projections.memory_index import MEMORY_INDEX
-from rbank_es.projections.policies import POLICIES
+from rbank_es.projections.policies_in_force import POLICIES
 from rbank_es.projections.runs import RUNS
 from rbank_es.projections.usage import USAGE
 

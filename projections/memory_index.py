@@ -20,7 +20,7 @@ from rbank_es.events import (
     MemoriesRestored,
     MemoriesRetracted,
 )
-from rbank_es.items import ItemText
+from rbank_es.events.items import ItemText
 from rbank_es.projections.engine import Insert, Projection, Table, json_of
 
 FTS_COLUMNS = ("title", "desc", "content", "tags")

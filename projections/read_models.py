@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rbank_es.errors import BadInput, BadPoint, ProjectionError
-from rbank_es.projections import ALL, building, checkpoints, files, named
+from rbank_es.projections import ALL, builder, checkpoints, database_file, named
 from rbank_es.projections.checkpoints import Checkpoint
 from rbank_es.projections.engine import LogReader, OnBatch, Projection
 from rbank_es.projections.view import View
@@ -56,7 +56,7 @@ class ReadModels:
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """The checkpoint of each projection in the file; none where there is no sound file."""
-        with suppress(sqlite3.Error), closing(files.connect(self.path, "ro")) as connection:
+        with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
             return checkpoints.read_all(connection)
         return {}
 
@@ -119,7 +119,7 @@ class ReadModels:
 
     def _view_of_file(self, seq: int, log: LogReader | None) -> View | None:
         try:
-            connection = files.connect(self.path, "ro")
+            connection = database_file.connect(self.path, "ro")
         except sqlite3.Error:
             return None
         try:
@@ -136,11 +136,11 @@ class ReadModels:
 
     def _as_it_is(self, log: LogReader, chosen: list[Projection], target: int) -> Applied | None:
         """The result if there is nothing to do; that is found out without the lock, and without writing."""
-        with suppress(sqlite3.Error), closing(files.connect(self.path, "ro")) as connection:
+        with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
             points = checkpoints.read_all(connection)
             doubts = checkpoints.doubts_of(connection, points, log)
             here = min(points[p.name].position for p in chosen) if not doubts else -1
-            if here >= target and building.views_in(connection) == building.declared_views():
+            if here >= target and builder.views_in(connection) == builder.declared_views():
                 return Applied(position=here)
         return None
 
@@ -154,7 +154,7 @@ class ReadModels:
     ) -> Applied:
         if self.read_only:
             raise ProjectionError(f"the read models in {self.path} were opened for reading only; nothing was written")
-        with _refusing(self.path), files.exclusive(self.path):
+        with _refusing(self.path), database_file.exclusive(self.path):
             return _Writer(self.path, log, chosen, _target(log, upto), on_batch).run(stale)
 
 
@@ -180,7 +180,7 @@ def _refusing(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise files.refused(path, "write", error) from error
+        raise database_file.refused(path, "write", error) from error
 
 
 class _Writer:
@@ -194,14 +194,14 @@ class _Writer:
         self.epoch = log.erasures()
 
     def run(self, stale: Mapping[str, str]) -> Applied:
-        files.discard(files.unfinished(self.path))
+        database_file.discard(database_file.unfinished(self.path))
         doubts = self._doubts_of_file()
         rebuilt = {p.name: stale.get(p.name) or doubts[p.name] for p in self.chosen if p.name in {**doubts, **stale}}
         events = self._rebuild(rebuilt, doubts) if rebuilt else 0
         try:
             more, moved = self._advance()
         except sqlite3.DatabaseError as error:
-            if not files.is_damage(error):
+            if not database_file.is_damage(error):
                 raise
             rebuilt = {projection.name: f"the file is damaged: {error}" for projection in self.chosen}
             more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in ALL}), []
@@ -217,15 +217,15 @@ class _Writer:
             return {projection.name: "not built before" for projection in ALL}
         try:
             # Opened for writing, so that SQLite plays back the journal of a writer that died.
-            with closing(files.connect(self.path, "rw")) as connection:
+            with closing(database_file.connect(self.path, "rw")) as connection:
                 return checkpoints.doubts_of(connection, checkpoints.read_all(connection), self.log)
         except sqlite3.DatabaseError as error:
-            if not files.is_damage(error) and "no such" not in str(error):
+            if not database_file.is_damage(error) and "no such" not in str(error):
                 raise
             return {projection.name: f"the file is damaged: {error}" for projection in ALL}
 
     def _position(self) -> int:
-        with closing(files.connect(self.path, "ro")) as connection:
+        with closing(database_file.connect(self.path, "ro")) as connection:
             points = checkpoints.read_all(connection)
         return min(points[projection.name].position for projection in self.chosen)
 
@@ -233,29 +233,29 @@ class _Writer:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
         kept = [p for p in ALL if p.name not in rebuilt and p.name not in doubts]
         fresh = [p for p in ALL if p not in kept]
-        new = files.unfinished(self.path)
+        new = database_file.unfinished(self.path)
         try:
-            with closing(files.connect(new, "rwc")) as connection:
-                files.tune_for_building(connection)
+            with closing(database_file.connect(new, "rwc")) as connection:
+                database_file.tune_for_building(connection)
                 if kept:
-                    with closing(files.connect(self.path, "ro")) as old:
+                    with closing(database_file.connect(self.path, "ro")) as old:
                         old.backup(connection)
                 filled = [p for p in fresh if p.name in rebuilt]
-                events = building.build(connection, self.log, fresh, filled, self.target, self.epoch, self.on_batch)
-            files.put_in_place(self.path)
+                events = builder.build(connection, self.log, fresh, filled, self.target, self.epoch, self.on_batch)
+            database_file.put_in_place(self.path)
         except BaseException:
             with suppress(OSError):
-                files.discard(new)
+                database_file.discard(new)
             raise
         return events
 
     def _advance(self) -> tuple[int, list[str]]:
-        with closing(files.connect(self.path, "rw")) as connection:
-            if building.views_in(connection) != building.declared_views():
-                with building.transaction(connection):
-                    building.remake_views(connection)
+        with closing(database_file.connect(self.path, "rw")) as connection:
+            if builder.views_in(connection) != builder.declared_views():
+                with builder.transaction(connection):
+                    builder.remake_views(connection)
             before = checkpoints.read_all(connection)
-            events = building.advance(connection, self.log, self.chosen, self.target, self.epoch, self.on_batch)
+            events = builder.advance(connection, self.log, self.chosen, self.target, self.epoch, self.on_batch)
             after = checkpoints.read_all(connection)
         return events, [name for name, point in after.items() if point != before[name]]
 
@@ -274,11 +274,11 @@ def _target(log: LogReader, upto: int | None) -> int:
 
 
 def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: LogReader, seq: int) -> View:
-    copy = files.in_memory()
+    copy = database_file.in_memory()
     try:
         with closing(connection):
             connection.backup(copy)
-        building.advance(copy, log, ALL, seq, log.erasures(), lasting=False)
+        builder.advance(copy, log, ALL, seq, log.erasures(), lasting=False)
         return View(copy, seq)
     except BaseException:
         copy.close()
@@ -286,9 +286,9 @@ def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoin
 
 
 def _view_in_memory(log: LogReader, seq: int) -> View:
-    connection = files.in_memory()
+    connection = database_file.in_memory()
     try:
-        building.build(connection, log, ALL, ALL, seq, log.erasures(), lasting=False)
+        builder.build(connection, log, ALL, ALL, seq, log.erasures(), lasting=False)
         return View(connection, seq)
     except BaseException:
         connection.close()

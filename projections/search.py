@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadSearch
-from rbank_es.items import JUDGE_SOURCES, Polarity
+from rbank_es.events.items import JUDGE_SOURCES, Polarity
 from rbank_es.projections.memory_index import FTS_COLUMNS, fts_ddl
 
 if TYPE_CHECKING:

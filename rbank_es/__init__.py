@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.context.build import build_context
+    from rbank_es.context.assembly import build_context
     from rbank_es.errors import (
         BadInput,
         BadPoint,
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
         RBankError,
     )
     from rbank_es.events import Ref
-    from rbank_es.items import Item
-    from rbank_es.ontology.loading import load_ontology
+    from rbank_es.events.items import Item
+    from rbank_es.ontology.loader import load_ontology
     from rbank_es.sparql.source import open_source
     from rbank_es.state import State, evolve, fold
-    from rbank_es.tools.store import Store
-    from rbank_es.tools.toolbox import build_tools
+    from rbank_es.tools.runtime.store import Store
+    from rbank_es.tools.runtime.toolbox import build_tools
 
 __version__ = "0.1.0"
 
@@ -57,18 +57,18 @@ _HOMES = {
     "Bank": "rbank_es.bank",
     "BankNotFound": "rbank_es.errors",
     "DuplicateEvent": "rbank_es.errors",
-    "Item": "rbank_es.items",
+    "Item": "rbank_es.events.items",
     "LogCorruption": "rbank_es.errors",
     "PositionConflict": "rbank_es.errors",
     "RBankError": "rbank_es.errors",
     "Ref": "rbank_es.events",
     "State": "rbank_es.state",
-    "Store": "rbank_es.tools.store",
-    "build_context": "rbank_es.context.build",
-    "build_tools": "rbank_es.tools.toolbox",
+    "Store": "rbank_es.tools.runtime.store",
+    "build_context": "rbank_es.context.assembly",
+    "build_tools": "rbank_es.tools.runtime.toolbox",
     "evolve": "rbank_es.state",
     "fold": "rbank_es.state",
-    "load_ontology": "rbank_es.ontology.loading",
+    "load_ontology": "rbank_es.ontology.loader",
     "open_source": "rbank_es.sparql.source",
 }
 

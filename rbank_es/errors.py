@@ -5,6 +5,7 @@ RBankError                       exit code of the command line
 │   ├── BadEvent                     an event is not one of the vocabulary (line, path)
 │   ├── BadItem                      an item breaks its limits
 │   ├── BadPolicy                    a policy is unknown or has wrong settings
+│   ├── BadPlugin                    a plugin of another package can't be loaded (plugin)
 │   ├── BadBankName                  a bank's name or place can't be one
 │   ├── BankNotFound                 there is no bank there
 │   ├── BankExists                   there is one already
@@ -85,6 +86,14 @@ class BadItem(BadInput):
 
 class BadPolicy(BadInput):
     """A policy is unknown, or its settings are wrong."""
+
+
+class BadPlugin(BadInput):
+    """A plugin of another package can't be loaded."""
+
+    def __init__(self, plugin: str, reason: str) -> None:
+        self.plugin, self.reason = plugin, reason
+        super().__init__(f"the plugin {plugin!r} can't be loaded: {reason}. Repair or uninstall the package it is in.")
 
 
 class BadBankName(BadInput):

@@ -38,10 +38,10 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.codec import TYPES, encode_body
-from rbank_es.importers.base import recorded_time
-from rbank_es.importers.memory_text import write_memories
+from rbank_es.events.items import Item, polarity_of
+from rbank_es.importers.memory_markdown import write_memories
 from rbank_es.importers.trajectories import error_code_of, seconds_before
-from rbank_es.importers.trajectory_form import (
+from rbank_es.importers.trajectory_fields import (
     ANSWERED,
     BROKEN,
     CALL,
@@ -57,7 +57,7 @@ from rbank_es.importers.trajectory_form import (
     data_of,
     in_order,
 )
-from rbank_es.items import Item, polarity_of
+from rbank_es.importers.units import recorded_time
 from rbank_es.state import State
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]

@@ -11,8 +11,8 @@ from zlib import crc32
 import msgspec
 
 from rbank_es.events import Event, Ref, type_of
-from rbank_es.events.base import Candidate, Text
-from rbank_es.items import ItemText
+from rbank_es.events.event import Candidate, Text
+from rbank_es.events.items import ItemText
 from rbank_es.projections import ALL, VIEWS
 from rbank_es.projections.view import View
 

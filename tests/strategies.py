@@ -48,7 +48,7 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.items import Item, ItemHead, ItemText, Polarity, Source, polarity_of
+from rbank_es.events.items import Item, ItemHead, ItemText, Polarity, Source, polarity_of
 
 RUNS = ("run-1", "run-2", "run-3", "run-4")
 ITEMS = ("item-a", "item-b", "item-c", "item-d", "item-e", "item-f")

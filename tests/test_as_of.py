@@ -14,7 +14,7 @@ import pytest
 
 from rbank_es.errors import BadPoint, ProjectionError
 from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, PolicySet, RunJudged, RunStarted
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.policies import RetrievalPolicy
 from rbank_es.projections.read_models import ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown

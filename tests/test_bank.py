@@ -45,7 +45,7 @@ from rbank_es.events import (
     RunFinished,
     RunStarted,
 )
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.log import EMPTY, FileLog, Head
 from rbank_es.state import fold
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note

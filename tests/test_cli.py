@@ -16,11 +16,11 @@ import pytest
 
 from rbank_es import __version__, errors
 from rbank_es.bank import Bank
-from rbank_es.cli import run as endings
-from rbank_es.cli.app import COMMANDS, Command, application
+from rbank_es.cli.shared import main as endings
+from rbank_es.cli.shared.application import COMMANDS, Command, application
 from rbank_es.events.codec import TYPES
-from rbank_es.items import make_id
-from rbank_es.rerun.recording import runs_of
+from rbank_es.events.items import make_id
+from rbank_es.rerun.recorded_run import runs_of
 from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, on_terminal, run, shell
 
 RUN = {"type": "run_started", "run": "r1", "task": "Which kilns are there?", "scripted": True}
@@ -516,7 +516,7 @@ def _resealed(data: bytes, cwd: Path) -> bytes:
     from zlib import crc32
 
     from rbank_es.bank import Bank
-    from rbank_es.log.lines import seed_of
+    from rbank_es.log.file.lines import seed_of
 
     with Bank.open(cwd / "logs" / "notes") as bank:
         seed = seed_of(bank.id)

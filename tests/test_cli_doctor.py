@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rbank_es.cli import main
-from rbank_es.executors import checkup, deno
+from rbank_es.sandbox import deno
+from rbank_es.sandbox import doctor as checkup
 from tests import cli_runner
 from tests.executors import sandboxes
 
@@ -141,7 +142,7 @@ def test_a_session_that_gives_wrong_results_is_told(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     sandboxes.require_dspy()
-    from rbank_es.executors.sandbox import Sandbox
+    from rbank_es.sandbox.interpreter import Sandbox
 
     monkeypatch.setattr(Sandbox, "start", lambda self: None)
     monkeypatch.setattr(Sandbox, "execute", lambda self, code: "3")

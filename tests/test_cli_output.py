@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from rbank_es import errors
 from rbank_es.bank import Bank
-from rbank_es.cli import output, progress, run, texts
-from rbank_es.cli.progress import Progress, bar
-from rbank_es.cli.summaries import summary
+from rbank_es.cli.shared import main as run
+from rbank_es.cli.shared import output, progress, terminal_text
+from rbank_es.cli.shared.event_sentences import summary
+from rbank_es.cli.shared.progress import Progress, bar
 from rbank_es.events import Erased, NoteLogged, Ref, type_of
 from rbank_es.events.codec import TYPES
 from tests.cli_runner import ROOT
@@ -26,24 +27,28 @@ any_text = st.text(st.characters(codec="utf-8"), max_size=60)
 @given(any_text)
 def test_a_line_is_one_line_that_steers_nothing(text: str) -> None:
     """No control character and no turn of direction gets through, and what is harmless stays."""
-    for shown in (texts.line(text), texts.block(text).replace("\n", "")):
+    for shown in (terminal_text.line(text), terminal_text.block(text).replace("\n", "")):
         assert not any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in shown)
         assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-    assert texts.line("a  b\n\tc") == "a b c" and texts.block("a\n b\r\n\tc") == "a\n b\n    c"
+    assert terminal_text.line("a  b\n\tc") == "a b c" and terminal_text.block("a\n b\r\n\tc") == "a\n b\n    c"
 
 
 @given(any_text, st.integers(1, 40))
 def test_a_cut_text_fits(text: str, columns: int) -> None:
     """A text that is too wide ends in an ellipsis and fits, wide and combining characters counted; others stay."""
-    shown = texts.cut(text, columns)
-    assert shown == text if texts.width(text) <= columns else shown.endswith("…")
-    assert texts.width(shown) <= columns
+    shown = terminal_text.cut(text, columns)
+    assert shown == text if terminal_text.width(text) <= columns else shown.endswith("…")
+    assert terminal_text.width(shown) <= columns
 
 
 def test_widths_of_letters() -> None:
     """Ideographs and emoji take two columns, combining marks none."""
-    assert [texts.width(text) for text in ("abc", "日本", "😀", "e\u0301", "")] == [3, 4, 2, 1, 0]
-    assert (texts.padded("日", 4), texts.padded("日", 4, right=True), texts.padded("long", 2)) == (
+    assert [terminal_text.width(text) for text in ("abc", "日本", "😀", "e\u0301", "")] == [3, 4, 2, 1, 0]
+    assert (
+        terminal_text.padded("日", 4),
+        terminal_text.padded("日", 4, right=True),
+        terminal_text.padded("long", 2),
+    ) == (
         "日  ",
         "  日",
         "long",
@@ -52,14 +57,17 @@ def test_widths_of_letters() -> None:
 
 def test_numbers_and_sizes() -> None:
     """Counts agree with their nouns; sizes are in the unit that suits them."""
-    assert [texts.count(number, "entry", "entries") for number in (0, 1, 1234)] == [
+    assert [terminal_text.count(number, "entry", "entries") for number in (0, 1, 1234)] == [
         "0 entries",
         "1 entry",
         "1,234 entries",
     ]
-    assert [texts.size_text(size) for size in (1, 900, 1536, 5 << 20, 3 << 30)] == [
+    assert [terminal_text.size_text(size) for size in (1, 900, 1536, 5 << 20, 3 << 30)] == [
         "1 byte", "900 bytes", "1.5 KiB", "5.0 MiB", "3.0 GiB"]  # fmt: skip
-    assert texts.moment("2026-01-31T12:00:00.000000Z") == "2026-01-31 12:00:00" and texts.moment(None) == ""
+    assert (
+        terminal_text.moment("2026-01-31T12:00:00.000000Z") == "2026-01-31 12:00:00"
+        and terminal_text.moment(None) == ""
+    )
     assert [output.shown_cell(value) for value in (None, True, 1234, 0.5, 12.0, "x")] == [
         "",
         "yes",

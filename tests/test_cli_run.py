@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli.live import Live
+from rbank_es.cli.shared.loop_progress import Live
 from rbank_es.events import ContextBuilt, LmCalled, PolicySet, RunJudged, RunStarted, ToolCalled
-from rbank_es.lms.scripting import rendered
+from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
 from tests.executors.sandboxes import require_dspy, runtime
 from tests.lms.openai_server import openai_server

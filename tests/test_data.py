@@ -15,13 +15,13 @@ from rdflib import OWL, RDF, RDFS, URIRef
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.curated import load_curated
+from rbank_es.context.curated_constraints import load_curated
 from rbank_es.context.guide import guide_summary
 from rbank_es.data import LIGHTS, lights, shipped
 from rbank_es.errors import BadInput
 from rbank_es.importers import import_paths
-from rbank_es.ontology.loading import load_ontology
-from rbank_es.tools.toolbox import Toolbox, build_tools
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMESPACE = "https://lights.example/ns#"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from msgspec.structs import asdict, replace
 
-from rbank_es.digests import UNSTABLE, StateDigests, state_digests
 from rbank_es.events import ContextBuilt, Event, PolicyChoice, PolicySet, RunJudged, RunStarted
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.state import ItemState, State, fold, usage
+from rbank_es.state.digests import UNSTABLE, StateDigests, state_digests
 from tests.strategies import histories, restamped, stamped
 
 OWL = Item.make("Owls see", 'Look "at" night: naïve 🦉', desc="On owls.", tags=("birds", "night"), id="owl")

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.digests import state_digests
 from rbank_es.errors import BadInput, BadPoint, NotInBank
 from rbank_es.events import (
     ContextBuilt,
@@ -26,10 +25,11 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
+from rbank_es.events.items import Item
 from rbank_es.exporters import FORMS, SUFFIXES, export, export_files, file_name, without_run
 from rbank_es.importers import import_paths
-from rbank_es.items import Item
 from rbank_es.state import active
+from rbank_es.state.digests import state_digests
 
 LEARNT = Item.make(
     "Sound the horn twice", "In fog, twice a minute.", "success", desc="In fog.", tags=("fog",), domain="sea"

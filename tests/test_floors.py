@@ -19,41 +19,31 @@ FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es.projections", "tools
 FLOORS = {
     "rbank_es.errors": (0, "vocabulary"),
     "rbank_es.events": (0, "vocabulary"),
-    "rbank_es.files": (0.5, "files"),  # they are refused in words of the vocabulary
-    "rbank_es.items": (0, "vocabulary"),
-    "rbank_es.keys": (0.5, "keys"),  # no event holds one
-    "rbank_es.lazy": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
+    "rbank_es.registry": (0, "vocabulary"),
     "rbank_es.data": (1, "data"),
-    "rbank_es.digests": (1, "state"),
-    "rbank_es.diff": (1, "state"),
     "rbank_es.log": (1, "log"),
     "rbank_es.state": (1, "state"),
     "rbank_es.ontology": (1, "ontology"),
-    "rbank_es.sparql": (2, "sparql"),  # what a query may name is known from the ontology
     "rbank_es.policies": (2, "policies"),
-    "rbank_es.projections": (2.5, "projections"),  # a search ranks by a pure policy
-    "rbank_es.bank": (3, "bank"),
-    "rbank_es.consolidating": (3, "bank"),
-    "rbank_es.places": (3, "bank"),
-    "rbank_es.points": (3, "bank"),
-    "rbank_es.retrievals": (3, "bank"),
-    "rbank_es.exporters": (3.5, "transfer"),  # they take a bank and give it back
-    "rbank_es.importers": (3.5, "transfer"),
-    "rbank_es.testing": (3.5, "testing"),
-    "rbank_es.tools": (4, "tools"),
-    "rbank_es.lms": (4.5, "lms"),
-    "rbank_es.context": (5, "context"),
-    "rbank_es.executors": (5, "executors"),
-    "rbank_es.extraction": (5, "extraction"),
-    "rbank_es.judging": (5, "judging"),
-    "rbank_es.experiments": (6, "experiments"),
-    "rbank_es.loop": (6, "loop"),
-    "rbank_es.rerun": (6.5, "rerun"),  # a run again is a run of the loop, in another bank
-    "rbank_es.dashboard": (7, "dashboard"),
-    "rbank_es.mcp": (7, "mcp"),
-    "rbank_es.cli": (7.5, "cli"),  # it starts what the others show
-    "rbank_es.__main__": (7.5, "cli"),
+    "rbank_es.sparql": (2, "sparql"),
+    "rbank_es.projections": (3, "projections"),
+    "rbank_es.bank": (4, "bank"),
+    "rbank_es.exporters": (5, "exporters"),
+    "rbank_es.importers": (5, "importers"),
+    "rbank_es.testing": (5, "testing"),
+    "rbank_es.tools": (5, "tools"),
+    "rbank_es.models": (6, "models"),
+    "rbank_es.sandbox": (6, "sandbox"),
+    "rbank_es.context": (7, "context"),
+    "rbank_es.executors": (7, "executors"),
+    "rbank_es.extraction": (7, "extraction"),
+    "rbank_es.judging": (7, "judging"),
+    "rbank_es.loop": (8, "loop"),
+    "rbank_es.rerun": (9, "rerun"),
+    "rbank_es.dashboard": (10, "dashboard"),
+    "rbank_es.cli": (11, "cli"),
+    "rbank_es.__main__": (11, "cli"),
 }
 FACADE = "rbank_es"  # its lazy export table may name every floor; nothing inside may lean on it
 HEAVY = ("dspy", "httpx", "numpy", "plotly", "pyoxigraph", "rdflib", "sqlite_utils")
@@ -74,7 +64,7 @@ def source_modules() -> dict[str, Path]:
 MODULES = source_modules()
 
 
-def place(module: str) -> tuple[float, str] | None:
+def place(module: str) -> tuple[int, str] | None:
     """Floor and noun of a module, by the longest name in the table that fits."""
     fits = [name for name in FLOORS if module == name or module.startswith(name + ".")]
     return FLOORS[max(fits, key=len)] if fits else None

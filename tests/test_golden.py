@@ -18,12 +18,12 @@ import pytest
 from msgspec.structs import asdict
 
 from rbank_es.bank import Bank
-from rbank_es.digests import state_digests
 from rbank_es.events import Event, type_of
-from rbank_es.events.base import Erased, Ref
 from rbank_es.events.codec import CLASSES, ENVELOPE, decode_event, version_of
+from rbank_es.events.event import Erased, Ref
 from rbank_es.log import Head
-from rbank_es.log.lines import ERASED
+from rbank_es.log.file.lines import ERASED
+from rbank_es.state.digests import state_digests
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = sorted((ROOT / "logs" / "golden").glob("v*"))

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.digests import state_digests
 from rbank_es.errors import BadImport, BadInput, DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import (
     ContextBuilt,
@@ -33,14 +32,15 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
+from rbank_es.events.items import make_id
 from rbank_es.exporters import export
 from rbank_es.importers import Unit, import_paths, parse, plan
-from rbank_es.importers.base import utc_time
-from rbank_es.importers.memory_text import parse_memories
-from rbank_es.items import make_id
-from rbank_es.log.names import derived_id
+from rbank_es.importers.memory_markdown import parse_memories
+from rbank_es.importers.units import utc_time
+from rbank_es.log.identifiers import derived_id
 from rbank_es.policies import Append, Dedup
 from rbank_es.state import State, active
+from rbank_es.state.digests import state_digests
 
 START = "2026-05-04T09:00:00.000250"
 

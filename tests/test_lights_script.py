@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli import lesson
+from rbank_es.cli.shared import live_demo
 from rbank_es.data import SCRIPTED_TASKS, lights
 from rbank_es.errors import LmFailed, LoopStopped, SandboxUnavailable
 from rbank_es.events import Event, type_of
-from rbank_es.executors.settings import EXECUTION_INSTRUCTIONS
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.scripting import Script
 from rbank_es.loop import closed_loop
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.scripted_model import Script
+from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS
 from tests.cli_runner import COMMAND, environment, run
 from tests.executors.sandboxes import require_dspy, runtime
 from tests.loop.loops import local, source
@@ -77,9 +77,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with Bank.create(place / "lesson", unsafe_no_sync=True) as bank, pytest.MonkeyPatch.context() as patch:
         patch.setattr("rbank_es.loop.sandboxes.Sandboxes", Pool)
         with redirect_stdout(said):
-            learnt = lesson.learn(bank, aloud=True)
-            lesson.tell(bank, learnt, "lesson")
-        results = run_closed_loop(lesson.scripted_tasks(), bank, settings, source())
+            learnt = live_demo.learn(bank, aloud=True)
+            live_demo.tell(bank, learnt, "lesson")
+        results = run_closed_loop(live_demo.scripted_tasks(), bank, settings, source())
         assert {result.how for result in results} == {"known"}
         yield Demo(bank, {result.task: result for result in results}, said.buffer.getvalue().decode())
 
@@ -215,9 +215,9 @@ def test_a_sandbox_that_is_lost_amid_the_tasks_is_told_apart_from_other_ends(
         broken = SandboxUnavailable("broken", "it does not start (gone; twice)", "see: rbank-es doctor")
         monkeypatch.setattr(closed_loop, "run_closed_loop", stopping(broken))
         with pytest.raises(SandboxUnavailable) as caught:
-            lesson.learn(bank, aloud=False)
+            live_demo.learn(bank, aloud=False)
         assert caught.value is broken
         monkeypatch.setattr(closed_loop, "run_closed_loop", stopping(LmFailed("script_mismatch", "no turn", "mend it")))
         with pytest.raises(LoopStopped) as other:
-            lesson.learn(bank, aloud=False)
+            live_demo.learn(bank, aloud=False)
         assert "goes on" not in str(other.value), "the next demo has another bank"

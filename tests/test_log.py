@@ -9,7 +9,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.log import EventLog, FileLog
-from rbank_es.log import lines as line_format
+from rbank_es.log.file import lines as line_format
 from rbank_es.testing import Clock, EventLogContract
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
+from rbank_es.bank.locator import directory_of, split_point
+from rbank_es.bank.points_in_time import resolve_point
 from rbank_es.errors import BadBankName, BadPoint
 from rbank_es.events import RunFinished, RunStarted
 from rbank_es.log import FileLog
-from rbank_es.places import directory_of, split_point
-from rbank_es.points import resolve_point
 from rbank_es.testing import event_id, note
 from tests.effort import examples
 from tests.faults.disk import Quick

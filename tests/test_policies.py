@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
-from rbank_es.items import Item, Source
+from rbank_es.events.items import Item, Source
 from rbank_es.policies import (
     Append,
     Bounded,

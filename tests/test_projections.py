@@ -34,7 +34,7 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.log import FileLog
 from rbank_es.projections import ALL, VIEWS, named
 from rbank_es.projections.engine import Batch, Close, Insert, Put, Table

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.lms.scripting import rendered
+from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import CACHE
 from tests.executors.sandboxes import require_dspy, runtime
 from tests.lms.openai_server import openai_server

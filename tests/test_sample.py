@@ -19,7 +19,6 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
-from rbank_es.digests import state_digests
 from rbank_es.events import (
     BankCreated,
     ContextBuilt,
@@ -40,11 +39,12 @@ from rbank_es.events import (
 from rbank_es.events.codec import TYPES
 from rbank_es.exporters import export
 from rbank_es.importers import import_paths
-from rbank_es.lms.scripting import Script
-from rbank_es.lms.serialising import answer_text
 from rbank_es.loop.tasks import load_tasks
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.models.scripted_model import Script
+from rbank_es.models.serialization import answer_text
+from rbank_es.ontology.loader import load_ontology
 from rbank_es.state import State
+from rbank_es.state.digests import state_digests
 from tests.executors.sandboxes import require_dspy, runtime
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"

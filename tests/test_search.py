@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadPolicy, BadSearch
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.policies.retrieval import RetrievalPolicy, match_expression
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View

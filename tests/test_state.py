@@ -34,7 +34,7 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.state import RELEVANT, RESOLVED, State, active, evolve, fold, usage, wins
 from tests.strategies import extraction_id, stamped
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import rbank_es.events as vocabulary
 from rbank_es.errors import UnknownEvent
 from rbank_es.events import Candidate, Event, Text, type_of
-from rbank_es.events.base import Ref, Salt
 from rbank_es.events.codec import (
     CLASSES,
     ENVELOPE,
@@ -30,9 +29,10 @@ from rbank_es.events.codec import (
     texts_of,
     version_of,
 )
-from rbank_es.events.upcast import UPCASTERS, Chains, Upcaster
-from rbank_es.log import lines as line_format
-from rbank_es.log.compose import as_read, prepare
+from rbank_es.events.event import Ref, Salt
+from rbank_es.events.upcasts import UPCASTERS, Chains, Upcaster
+from rbank_es.log.file import lines as line_format
+from rbank_es.log.file.groups import as_read, prepare
 from tests.effort import examples
 
 each_type = pytest.mark.parametrize("cls", CLASSES, ids=type_of)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.tools.desk import Desk
-from rbank_es.tools.encoding import size
-from rbank_es.tools.reply import Reply, ToolError
+from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.tool_session import Desk
 
 _FRAME_CHARS = 240
 """What the keys, numbers and hints around a text need of a result."""

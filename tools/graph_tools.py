@@ -6,14 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.tools.desk import Desk
-from rbank_es.tools.looking import VALUE_CHARS, Looking
-from rbank_es.tools.peeking import add_instances, describe_class, describe_property, peek_individual, peek_property
-from rbank_es.tools.querying import Asked, Querying
-from rbank_es.tools.reply import Reply, ToolError
-from rbank_es.tools.room import UNBOUNDED, Room, Thing, from_zero, within
-from rbank_es.tools.schema_answers import Tables, tables_of
-from rbank_es.tools.searching import search
+from rbank_es.tools.lookup.query_run import Asked, Querying
+from rbank_es.tools.lookup.resource_queries import VALUE_CHARS, Looking
+from rbank_es.tools.lookup.resource_summary import (
+    add_instances,
+    describe_class,
+    describe_property,
+    peek_individual,
+    peek_property,
+)
+from rbank_es.tools.lookup.schema_tables import Tables, tables_of
+from rbank_es.tools.lookup.term_search import search
+from rbank_es.tools.runtime.answer_budget import UNBOUNDED, Room, Thing, from_zero, within
+from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.tool_session import Desk
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source

@@ -13,18 +13,18 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events import MemoriesConsolidated, MemoriesRead, NoteLogged, Ref
-from rbank_es.items import JUDGE_SOURCES, Item, Polarity
-from rbank_es.tools.desk import Desk
-from rbank_es.tools.encoding import CUT, encode, size, text_of
-from rbank_es.tools.memory_fitting import fit_hits, fit_items, quoted
-from rbank_es.tools.memory_search import found, looking
-from rbank_es.tools.proposing import Proposing
-from rbank_es.tools.reply import Reply, ToolError
-from rbank_es.tools.room import UNBOUNDED, within
-from rbank_es.tools.slicing import OK_CHARS
+from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
+from rbank_es.tools.memory.item_fit import fit_hits, fit_items, quoted
+from rbank_es.tools.memory.item_search import found, looking
+from rbank_es.tools.memory.proposal import Proposing
+from rbank_es.tools.runtime.answer_budget import UNBOUNDED, within
+from rbank_es.tools.runtime.encoder import CUT, encode, size, text_of
+from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.row_pages import OK_CHARS
+from rbank_es.tools.runtime.tool_session import Desk
 
 if TYPE_CHECKING:
-    from rbank_es.tools.extracting import Evidence
+    from rbank_es.tools.memory.query_extractor import Evidence
 
 NEXT_HITS = "ask with more telling words, or with polarity, domain or role, to see others"
 NEXT_ITEMS = "what is cut: mem_get one id at a time"
@@ -296,7 +296,7 @@ def _item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def _shown(words: dict[str, str]) -> dict[str, str]:
     """What names an item, as it is shown: no sign in it that a terminal would obey. Contents stay as they are."""
-    from rbank_es.ontology.wording import without_controls
+    from rbank_es.ontology.labels import without_controls
 
     return {name: without_controls(text) for name, text in words.items()}
 

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from rbank_es import limits
 from rbank_es.events import Event
 from rbank_es.sparql.answers import Answer
-from rbank_es.tools.desk import Desk
-from rbank_es.tools.looking import Kind, Looking
-from rbank_es.tools.memory_search import found
-from rbank_es.tools.naming import Names, words_of
-from rbank_es.tools.peeking import describe_class, describe_property, peek_class, peek_individual, peek_property
-from rbank_es.tools.querying import Asked, Querying
-from rbank_es.tools.reply import Reply, ToolError
-from rbank_es.tools.room import UNBOUNDED, Room, from_zero, within
-from rbank_es.tools.schema_answers import DIGEST_CHARS, Tables, tables_of
-from rbank_es.tools.slicing import clip, slice_answer
+from rbank_es.tools.lookup.query_run import Asked, Querying
+from rbank_es.tools.lookup.resource_queries import Kind, Looking
+from rbank_es.tools.lookup.resource_summary import (
+    describe_class,
+    describe_property,
+    peek_class,
+    peek_individual,
+    peek_property,
+)
+from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, Tables, tables_of
+from rbank_es.tools.lookup.term_names import Names, words_of
+from rbank_es.tools.memory.item_search import found
+from rbank_es.tools.runtime.answer_budget import UNBOUNDED, Room, from_zero, within
+from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.row_pages import clip, slice_answer
+from rbank_es.tools.runtime.tool_session import Desk
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
@@ -242,8 +248,8 @@ class SparqlTools:
         """Name the procedures of the bank that are about this thing; with the event that tells of the search."""
         if self._desk.policy.mode == "auto":  # memory reaches the agent by its context alone
             return (), None
+        from rbank_es.ontology.labels import without_controls
         from rbank_es.ontology.prefixes import local_name
-        from rbank_es.ontology.wording import without_controls
 
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rbank_es.cli.run import main
+from rbank_es.cli.shared.main import main
 
 __all__ = ["main"]

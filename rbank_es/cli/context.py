@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es.bank import Bank
-from rbank_es.cli.app import command
-from rbank_es.cli.banks import open_at
-from rbank_es.cli.ontologies import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
-from rbank_es.cli.output import Cell, heading, on_terminal, say, say_json, styled, table
-from rbank_es.cli.texts import block, line
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import open_at
+from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
+from rbank_es.cli.shared.output import Cell, heading, on_terminal, say, say_json, styled, table
+from rbank_es.cli.shared.terminal_text import block, line
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
-    from rbank_es.context.build import Context
-    from rbank_es.ontology.loading import Ontology
+    from rbank_es.context.assembly import Context
+    from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
 
 
@@ -76,7 +76,7 @@ def context(
     left out: L0 and L1 need an ontology or an endpoint, L2 a BANK, L3 a guide. With --ont lights, the guide and the
     constraints that come with it are used.
     """
-    from rbank_es.context.build import LAYERS, build_context
+    from rbank_es.context.assembly import LAYERS, build_context
 
     refuse_mixtures(paths, endpoint, void)
     layers = [layer for layer in LAYERS if choices.pop(layer.lower())]
@@ -126,7 +126,7 @@ def _about(paths: Sequence[str], endpoint: str | None, void: str | None, id: str
 
 
 def _constraints_beside(paths: Sequence[str]) -> Path | None:
-    from rbank_es.context.curated import curated_beside
+    from rbank_es.context.curated_constraints import curated_beside
 
     return next(filter(None, map(curated_beside, places(paths))), None)
 

@@ -12,19 +12,19 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.cli.app import command
-from rbank_es.cli.banks import writable
+from rbank_es.bank.locator import directory_of
+from rbank_es.cli.dashboard import purpose_of, write_dashboard
 from rbank_es.cli.diff import print_diff
-from rbank_es.cli.output import flush, heading, paragraph, program, say, say_json, styled
-from rbank_es.cli.page import purpose_of, write_dashboard
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
-from rbank_es.cli.texts import count, line, moment, size_text
-from rbank_es.diff import diff_states
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import writable
+from rbank_es.cli.shared.output import flush, heading, paragraph, program, say, say_json, styled
+from rbank_es.cli.shared.terminal_text import count, line, moment, size_text
 from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
-from rbank_es.places import directory_of
 from rbank_es.state import usage
+from rbank_es.state.diff import diff_states
 
 if TYPE_CHECKING:
     from rbank_es.bank import Replayed
@@ -67,23 +67,23 @@ def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_jso
 
 
 def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
-    from rbank_es.cli import lesson
+    from rbank_es.cli.shared import live_demo
 
-    problem = lesson.unavailable()
+    problem = live_demo.unavailable()
     if problem is not None:
         raise problem
     if not as_json:
-        lesson.introduce()
-    with lesson.place_for(into) as bank:
-        learnt = lesson.learn(bank, aloud=not as_json)
+        live_demo.introduce()
+    with live_demo.place_for(into) as bank:
+        learnt = live_demo.learn(bank, aloud=not as_json)
         if as_json:
             facts = msgspec.to_builtins(learnt) | {"page": write_dashboard(bank, None, page).path}
             say_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
-            lesson.tell(bank, learnt, name)
-            lesson.tell_page(bank, name, page)
-            lesson.tell_more(into)
+            live_demo.tell(bank, learnt, name)
+            live_demo.tell_page(bank, name, page)
+            live_demo.tell_more(into)
 
 
 def _say_unavailable(error: SandboxUnavailable) -> None:

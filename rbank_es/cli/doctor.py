@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rbank_es.cli.app import command
-from rbank_es.cli.output import fields, heading, say, say_json, styled
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.output import fields, heading, say, say_json, styled
 
 if TYPE_CHECKING:
-    from rbank_es.executors.checkup import Check, Checkup
+    from rbank_es.sandbox.doctor import Check, Checkup
 
 TIMES = {
     "fill_cache": "filling the cache",
@@ -29,7 +29,7 @@ def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
     It is tried for real: a session is started from the cache, without a network, and runs code that calls a tool.
     Agents never fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.
     """
-    from rbank_es.executors.checkup import examine
+    from rbank_es.sandbox.doctor import examine
 
     seen = examine(fill_cache=warm)
     if as_json:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from rbank_es.cli.app import Command, command, debug_option
-from rbank_es.cli.banks import open_at, open_whole
-from rbank_es.cli.ontologies import ONTOLOGY_HELP, loaded
-from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
-from rbank_es.cli.texts import block, count, line
+from rbank_es.cli.shared.application import Command, command, debug_option
+from rbank_es.cli.shared.banks import open_at, open_whole
+from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, loaded
+from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, styled, table
+from rbank_es.cli.shared.terminal_text import block, count, line
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.judging.calibration import Calibration, Case
-    from rbank_es.judging.deciding import JudgingPolicy
+    from rbank_es.judging.judges import JudgingPolicy
     from rbank_es.judging.verdict import Verdict
-    from rbank_es.lms.choices import LmChoice
-    from rbank_es.lms.lms import Lms
+    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.router import Lms
     from rbank_es.sparql.source import Source
 
 Options = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -42,7 +42,7 @@ class Means(NamedTuple):
 
     def choice(self) -> LmChoice | None:
         """The model that is named; None where none is."""
-        from rbank_es.lms.choices import LmChoice
+        from rbank_es.models.choice import LmChoice
 
         if self.lm is None:
             return None
@@ -59,7 +59,7 @@ class Means(NamedTuple):
         elif self.endpoint is not None:
             found = open_source(endpoint=self.endpoint, void=self.void)
         elif self.void is not None:
-            from rbank_es.judging.described import described
+            from rbank_es.judging.void_source import described
 
             found = described(self.void)
         else:
@@ -146,8 +146,8 @@ def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **op
 def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
     from rbank_es.errors import JudgeFailed, LmFailed
     from rbank_es.judging.checks import judge_by_checks
-    from rbank_es.judging.deciding import decide
-    from rbank_es.lms.failures import FATAL, STOPPING
+    from rbank_es.judging.judges import decide
+    from rbank_es.models.call_errors import FATAL, STOPPING
     from rbank_es.policies import LmJudging
 
     source, choice = given.source(stack), given.choice()
@@ -190,7 +190,7 @@ def _scratch() -> Iterator[Bank]:
 
 
 def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
-    from rbank_es.lms.lms import Lms
+    from rbank_es.models.router import Lms
 
     return Lms(bank, run, {"judge": choice}, task=task)
 
@@ -221,7 +221,7 @@ def _tell(name: str, found: Calibration) -> None:
 
 
 def _tell_scripted(choice: LmChoice | None) -> None:
-    from rbank_es.cli.agents import SCRIPTED
+    from rbank_es.cli.shared.agent_options import SCRIPTED
 
     if choice is not None and choice.scripted:
         say(styled(f"\n{SCRIPTED}", "yellow"))
@@ -262,9 +262,9 @@ def run(
     **options: Any,
 ) -> None:
     """Judge a run of a bank from its own events, and record the verdict; the latest of a purpose holds."""
-    from rbank_es.judging.deciding import decide
     from rbank_es.judging.gold import gold_of
-    from rbank_es.judging.outcome import outcome_of
+    from rbank_es.judging.judges import decide
+    from rbank_es.judging.run_outcome import outcome_of
 
     given = Means(**options)
     with ExitStack() as stack:
@@ -306,7 +306,7 @@ def _check_use(policy: JudgingPolicy, choice: LmChoice | None, gold: str | None,
 
 
 def _policy(bank: Bank, name: str | None) -> JudgingPolicy:
-    from rbank_es.judging.deciding import judging_policy
+    from rbank_es.judging.judges import judging_policy
     from rbank_es.policies import CheckJudging, LmJudging
 
     with bank.as_of() as view:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es import limits
-from rbank_es.cli.app import command
-from rbank_es.cli.ontologies import loaded, places
-from rbank_es.cli.output import Cell, fields, heading, say, say_json, styled, table
-from rbank_es.cli.texts import block, count, line, size_text
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.ontology_sources import loaded, places
+from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, styled, table
+from rbank_es.cli.shared.terminal_text import block, count, line, size_text
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
-    from rbank_es.context.packing import Packed
-    from rbank_es.ontology.loading import Ontology
-    from rbank_es.ontology.schema import Schema
+    from rbank_es.context.budget import Packed
+    from rbank_es.ontology.loader import Ontology
+    from rbank_es.ontology.schema_model import Schema
 
 SOURCES = {
     "rdfs": "rdfs:domain, rdfs:range",
@@ -61,7 +61,7 @@ def ontology(paths: tuple[str, ...], id: str | None, is_void: bool, budget_chars
 
 
 def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
-    from rbank_es.context.sense import sense_card
+    from rbank_es.context.ontology_card import sense_card
 
     found = loaded(paths, id)
     card = sense_card(found.schema, found.prefixes, budget_chars, name=found.id)
@@ -69,7 +69,7 @@ def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
 
 
 def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
-    from rbank_es.context.sense import sense_card
+    from rbank_es.context.ontology_card import sense_card
     from rbank_es.ontology.prefixes import Prefixes
     from rbank_es.ontology.void import load_void
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import msgspec
 
-from rbank_es.cli.app import command
-from rbank_es.cli.banks import open_at, outside, writable
-from rbank_es.cli.output import fields, heading, say, say_json, table
-from rbank_es.cli.progress import Progress
-from rbank_es.cli.texts import moment, size_text
-from rbank_es.items import Source
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import open_at, outside, writable
+from rbank_es.cli.shared.output import fields, heading, say, say_json, table
+from rbank_es.cli.shared.progress import Progress
+from rbank_es.cli.shared.terminal_text import moment, size_text
+from rbank_es.events.items import Source
 from rbank_es.state import Standing, usage
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
-from rbank_es.cli.app import command
-from rbank_es.cli.banks import open_at, outside
-from rbank_es.cli.ontologies import ONTOLOGY_HELP, places
-from rbank_es.cli.output import fields, paragraph, say, say_json, styled, table
-from rbank_es.cli.progress import Progress
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import open_at, outside
+from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, places
+from rbank_es.cli.shared.output import fields, paragraph, say, say_json, styled, table
+from rbank_es.cli.shared.progress import Progress
 from rbank_es.errors import BadInput, CannotRerun, CheckFailed
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.rerun.rerunning import Rerun
+    from rbank_es.rerun.execution import Rerun
 
 
 WHY = "first difference, or why not"
@@ -113,9 +113,9 @@ class Chosen(NamedTuple):
 
 def _all_done(bank: Bank, named: tuple[str, ...], chosen: Chosen, progress: Progress) -> Iterator[Done]:
     from rbank_es.loop.tasks import load_tasks
-    from rbank_es.rerun.ontologies import Ontologies
-    from rbank_es.rerun.recording import runs_of
-    from rbank_es.rerun.rerunning import rerun as run_again
+    from rbank_es.rerun.execution import rerun as run_again
+    from rbank_es.rerun.ontology_lookup import Ontologies
+    from rbank_es.rerun.recorded_run import runs_of
 
     kept = outside(bank, Path(chosen.into)) if chosen.into else None
     shared: dict[str, Any] = {

@@ -1,160 +1,421 @@
-"""From a command line to an exit code: whatever goes wrong ends as one message, never as a traceback.
-
-With `--json`, such an error is also a JSON document on standard output: `{"ok": false, "error": {…}}`.
-
-0    done
-1    a check failed
-2    usage, or bad input
-3    corruption
-4    conflict
-70   a defect of rbank-es itself
-130  interrupted (Ctrl-C)
-141  whoever read standard output went away
-"""
+"""`run`: an agent set to tasks, one after the other, and what it learns kept for the next ones."""
 
 from __future__ import annotations
 
-import gc
-import os
-import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-USAGE = 2
-DEFECT = 70
-INTERRUPTED = 130
-READER_GONE = 141
-GARBAGE_THRESHOLD = 50_000
+import click
 
+from rbank_es.bank import Bank
+from rbank_es.cli.context import parse_budget
+from rbank_es.cli.shared.agent_options import (
+    SCRIPTED,
+    agent_model_options,
+    check_settings,
+    chosen_models,
+    constraints_text,
+    executor_options,
+    guide_text,
+    learning_model_options,
+    opened_source,
+    resumable,
+    server_options,
+    source_options,
+)
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import open_or_create, outside, whole_bank, writable
+from rbank_es.cli.shared.loop_progress import VERDICTS, Live, watched
+from rbank_es.cli.shared.output import Cell, complain, fields, heading, say, say_json, styled, table
+from rbank_es.cli.shared.run_options import MODELS, OF_A_LOOP, refuse_beside_test, refuse_idle, refuse_idle_budgets
+from rbank_es.cli.shared.terminal_text import count, line
+from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
+from rbank_es.models.choice import SCRIPT
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command (default: the process's arguments) and return its exit code. Never raises."""
-    # What is made while importing lives until the end: looking for garbage there costs a tenth of the start-up.
-    gc.set_threshold(GARBAGE_THRESHOLD)
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        _refuse_undecodable(given)
-        code = _invoke([*given])
-        if sys.stdout is not None:
-            # Here a full disk or a closed pipe can still be told; when the interpreter ends they can't.
-            sys.stdout.flush()
-        gc.freeze()
-        return code
-    except BaseException as error:
-        if "--json" in given and given[:1] != ["log"]:  # `log` prints events, and nothing else
-            _tell_program(error)
-        return _end(error, debug="--debug" in given or os.environ.get("RBANK_DEBUG", "0") not in ("", "0"))
+if TYPE_CHECKING:
+    from rbank_es.loop.closed_loop import TaskResult
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.tasks import Task
+    from rbank_es.sparql.source import Source
 
+UNNAMED = "unnamed/model"
+"""What stands for the model where none needs to be named: in a dry run."""
 
-def _refuse_undecodable(arguments: list[str]) -> None:
-    for argument in arguments:
-        if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
-            from rbank_es.errors import BadInput
+UNDONE = 2
+"""Exit code where tasks were left undone, as of a loop that stops at one."""
 
-            raise BadInput(f"the argument {argument!r} is not UTF-8; nothing was done")
-
-
-def _invoke(arguments: list[str]) -> int:
-    from click.exceptions import Exit
-
-    from rbank_es.cli.app import application
-
-    try:
-        with application.make_context("rbank-es", arguments) as context:
-            application.invoke(context)
-    except Exit as stop:
-        return stop.exit_code
-    return 0
-
-
-def _end(error: BaseException, *, debug: bool) -> int:
-    """Say what went wrong, as far as anybody listens, and return the exit code."""
-    _discard_output()
-    code, message = _verdict(error)
-    if debug and message:
-        import traceback
-
-        traceback.print_exception(error, file=sys.stderr)
-    if message and sys.stderr is not None:
-        _complain(message)
-    return code
+MATTS_K = 3
+"""Rollouts of `--matts` (source: the ReasoningBank paper's parallel scaling, as its command line had it)."""
 
 
-def _notes(error: BaseException) -> list[str]:
-    return [str(note) for note in getattr(error, "__notes__", ())]
+@command(
+    "run",
+    'rbank-es run notes --ont model.ttl --task "Which are the classes?" --lm openai/gpt-4.1-mini --l0 --extract',
+    "rbank-es run notes --ont lights --tasks tasks.json --lm openai/any --api-base http://localhost:8000/v1 --extract",
+    "rbank-es run notes --ont lights --tasks tasks.json --lm script:turns.toml --matts --matts-k 5",
+    'rbank-es run notes --endpoint uniprot --task "How many taxa?" --lm openai/gpt-4.1-mini --l0 --dry-run',
+)
+@click.argument("bank")
+@source_options
+@click.option("--task", "question", metavar="TEXT", help="One question.")
+@click.option("--tasks", "tasks_file", metavar="FILE", help="Questions, as JSON or JSON Lines: id, question, and more.")
+@executor_options
+@agent_model_options
+@learning_model_options
+@server_options
+@click.option("--l0/--no-l0", default=None, help="The sense card of the ontology; on with --extract and --matts.")
+@click.option("--l1/--no-l1", default=False, help="Constraints: what holds, and what to avoid.")
+@click.option("--l2/--no-l2", default=True, show_default=True, help="Procedures: what earlier runs taught.")
+@click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
+@click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="The budgets.")
+@click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'.")
+@click.option(
+    "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
+    help="How memory reaches the agent: put in its context, by its tools (no L2), or both.",
+)  # fmt: skip
+@click.option(
+    "--guide", "guide_file", metavar="FILE", help="A guide in Markdown; the latest in the bank, unless given."
+)
+@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; those beside PATH, unless given.")
+@click.option(
+    "--judge", type=click.Choice(["none", "checks", "lm"]), default="lm", show_default=True,
+    help="Who says whether a run succeeded: nobody, checks alone, or a model where no check decides.",
+)  # fmt: skip
+@click.option("--supervised", is_flag=True, help="Right answers of tasks judge for learning too, not only for scoring.")
+@click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
+@click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
+@click.option(
+    "--matts-k", metavar="N", type=click.IntRange(1), help=f"How many; {MATTS_K}, unless given. Implies --matts."
+)
+@click.option(
+    "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
+    help="Put the question to each rollout in other words, so that they differ.",
+)  # fmt: skip
+@click.option("--temperature", metavar="T", type=click.FloatRange(0, 2), help="Of the agent, where rollouts are alike.")
+@click.option("--no-dedup", is_flag=True, help="From now on, the bank takes near duplicates too (a policy_set event).")
+@click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
+@click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last.")
+@click.option("--again", is_flag=True, help="Also run what the bank has under these very settings.")
+@click.option("--test", "canned", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
+@click.option("--dry-run", is_flag=True, help="Print the context and the calls that would be made; write nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
+def run(bank: str, as_json: bool, **given: Any) -> None:
+    """Set an agent to tasks: retrieve, run, judge, extract, consolidate; each may use what the ones before taught.
 
-
-def _tell_program(error: BaseException) -> None:
-    """One JSON document on standard output also where a command ends in an error of this project."""
-    from rbank_es.errors import RBankError
-
-    if isinstance(error, RBankError) and sys.stdout is not None:
-        import msgspec
-
-        message = "\n".join([str(error), *_notes(error)])
-        told = {"type": type(error).__name__, "message": message, "exit_code": error.exit_code}
-        try:
-            print(msgspec.json.encode({"ok": False, "error": told}).decode())
-        except (OSError, ValueError):
+    BANK is made if there is none. Everything is recorded as it happens, so an interrupted loop goes on where it
+    stopped when the same command is given again, and finished tasks aren't repeated (--again repeats them). Keys are
+    taken from the environment alone, such as OPENAI_API_KEY, and are never recorded.
+    """
+    place = whole_bank(bank)
+    given["matts"] = given["matts"] or given["matts_k"] is not None
+    with ExitStack() as stack:
+        if given["canned"]:
+            refuse_beside_test(click.get_current_context())
+            _try_canned(given, as_json=as_json)
             return
+        _refuse_nonsense(given)
+        refuse_idle(click.get_current_context(), given, OF_A_LOOP)
+        source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
+        tasks = _tasks(given["question"], given["tasks_file"], source, supervised=given["supervised"])
+        known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
+        settings = settings_of(given, source, known)
+        refuse_idle_budgets(given, settings.layers)
+        _warn(given, settings, source, known)
+        if given["dry_run"]:
+            from rbank_es.cli.shared.dry_run import rehearse
+
+            rehearse(tasks, settings, source, known, again=given["again"], as_json=as_json)
+            return
+        check_settings(settings)
+        results: list[TaskResult] = []
+        try:
+            with resumable(given["again"]):
+                facts = _run(place, tasks, settings, source, given, results)
+        except (RBankError, KeyboardInterrupt):
+            if results and not as_json:
+                _report_stopped(results, len(tasks))
+            raise
+    if as_json:
+        say_json(facts | {"results": results})
+    else:
+        _report(facts, results)
+    undone = sum(result.undone for result in results)
+    if undone:
+        complain(
+            f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs what is left"
+        )
+        click.get_current_context().exit(UNDONE)
 
 
-def _complain(message: str) -> None:
-    from rbank_es.cli.texts import block
-
-    try:
-        print(f"rbank-es: {block(message)}", file=sys.stderr, flush=True)
-    except OSError:
-        return
+# ---------------------------------------------------------------- what is asked for
 
 
-def _discard_output() -> None:
-    """Write out what is buffered; if nobody takes it, throw it away, or the interpreter would complain at its end."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
+def _refuse_nonsense(given: dict[str, Any]) -> None:
+    if (given["question"] is None) == (given["tasks_file"] is None):
+        raise BadInput("what should the agent do? Give one question with --task, or a file of them with --tasks")
+    if given["lm"] is None and not given["dry_run"]:
+        raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
+    if given["judge"] == "none" and (given["extract"] or given["matts"]):
+        raise BadInput("nothing is learnt of runs that nobody judged: leave out --judge none, or --extract and --matts")
+    if given["load_mem"] is not None:
+        from rbank_es.importers.file_import import read_file
+
+        read_file(Path(given["load_mem"]))
+    if given["save_mem"] is not None:
+        _refuse_losing(writable(Path(given["save_mem"])), given)
 
 
-def _verdict(error: BaseException) -> tuple[int, str]:
-    """Exit code and message of whatever ended a command; no message where there is nothing to say."""
-    if isinstance(error, BrokenPipeError):
-        return READER_GONE, ""
-    if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, ""
-    if isinstance(error, SystemExit):
-        return (error.code if isinstance(error.code, int) else USAGE), ""
-    if isinstance(error, BaseExceptionGroup):
-        verdicts = [_verdict(each) for each in error.exceptions]
-        messages = dict.fromkeys(message for _, message in verdicts if message)
-        return max(code for code, _ in verdicts), "\n".join(messages)
-    code, message = _explained(error) or (
-        DEFECT,
-        f"unexpected {type(error).__name__}: {error}. This is a defect; --debug shows where it happened.",
-    )
-    return code, "\n".join([message, *_notes(error)]) if message else ""
+def _refuse_losing(path: Path, given: dict[str, Any]) -> None:
+    """Raise `BadInput` where items would be written over something that the run reads; what it loads may be renewed."""
+    models = [str(given[name] or "") for name in MODELS]
+    scripts = [model.removeprefix(SCRIPT) for model in models if model.startswith(SCRIPT)]
+    files = [given[name] for name in ("tasks_file", "guide_file", "constraints", "void") if given[name] is not None]
+    read, target = {Path(each).resolve() for each in (*scripts, *files, *given["paths"])}, path.resolve()
+    if target in read or (target.exists() and read & {*target.parents}):
+        raise BadInput(f"--save-mem would write over {path}, which the run reads: choose another file")
 
 
-def _explained(error: BaseException) -> tuple[int, str] | None:
-    import click
+def _tasks(question: str | None, file: str | None, source: Source, *, supervised: bool) -> tuple[Task, ...]:
+    """The tasks that are about this source; says how many are about others."""
+    from rbank_es.loop.tasks import Task, about, load_tasks
 
-    from rbank_es.errors import RBankError
+    if question is not None:
+        return (Task.asking(question),)
+    tasks = load_tasks(str(file))
+    ours = about(tasks, source.id)
+    if not ours:
+        named = ", ".join(sorted({str(task.ontology) for task in tasks}))
+        raise BadInput(
+            f"all tasks of {file} are about {named}, and what is asked is called {source.id}; name it with --id"
+        )
+    if supervised and not any(task.gold_sparql or task.answer for task in ours):
+        raise BadInput(f"no task of {file} has a right answer to judge by: leave out --supervised")
+    if len(ours) < len(tasks):
+        complain(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
+    return ours
 
-    if isinstance(error, RBankError):
-        return error.exit_code, str(error)
-    if isinstance(error, click.Abort):
-        return INTERRUPTED, ""
-    if isinstance(error, click.UsageError):
-        return USAGE, _usage(error.format_message(), error.ctx)
-    if isinstance(error, click.ClickException):
-        return USAGE, error.format_message()
-    if isinstance(error, OSError):
-        return USAGE, f"{error.filename or 'the system refused'}: {error.strerror or error}"
+
+def _existing(place: str) -> Bank | None:
+    with suppress(BankNotFound):
+        return Bank.open(place)
     return None
 
 
-def _usage(message: str, context: object) -> str:
-    command = getattr(context, "command_path", "rbank-es")
-    return f"{message}{'' if message.endswith(('.', '?', '!')) else '.'} See: {command} --help"
+def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> LoopSettings:
+    """The settings that the options mean. Raises `BadInput`."""
+    from rbank_es.loop.settings import LoopSettings
+
+    learns = given["extract"] or given["matts"]
+    sense = given["l0"] if given["l0"] is not None else learns
+    layers = [name for name, on in (("L0", sense), ("L1", given["l1"]), ("L2", given["l2"]), ("L3", given["l3"])) if on]
+    chosen = {name: given[name] for name in ("executor", "preset", "mode", "judge", "supervised", "unsafe_local")}
+    if given["iterations"] is not None:
+        chosen["iterations"] = given["iterations"]
+    names = ("lm", "sub_lm", "judge_lm", "extractor_lm")
+    models = {name: given[name] for name in names} | ({} if given["lm"] is not None else {"lm": UNNAMED})
+    return LoopSettings(
+        **chosen_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
+        **chosen,
+        layers=tuple(layers),
+        budgets=dict(map(parse_budget, given["budgets"])),
+        constraints=constraints_text(given["constraints"], given["paths"]) if given["l1"] else None,
+        guide=guide_text(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
+        extract=learns,
+        extract_from="contrastive" if given["matts"] else None,
+        rollouts=(given["matts_k"] or MATTS_K) if given["matts"] else 1,
+        perturbation=given["perturb"],
+        temperature=given["temperature"],
+    )
+
+
+def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: Bank | None) -> None:
+    """Say what the person may not have meant."""
+    if "L0" not in settings.layers and settings.extract:
+        complain("without L0 an agent may take the ontology for another one, and learn from that")
+    if "L3" in settings.layers and settings.guide is None:
+        from rbank_es.context.guide import latest_guide
+
+        if bank is None or latest_guide(bank, source.id) is None:
+            complain(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
+    if given["dry_run"]:
+        _warn_of_dry_run(given)
+    if settings.scripted:
+        complain(SCRIPTED)
+
+
+def _warn_of_dry_run(given: dict[str, Any]) -> None:
+    if given["load_mem"] is not None:
+        complain("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
+    idle = [flag for flag, on in (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"])) if on]
+    if idle:
+        complain(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
+
+
+# ---------------------------------------------------------------- running
+
+
+def _run(
+    place: str,
+    tasks: Sequence[Task],
+    settings: LoopSettings,
+    source: Source,
+    given: dict[str, Any],
+    results: list[TaskResult],
+) -> dict[str, Any]:
+    """Run the loop, adding each result as it comes; facts about the bank."""
+    from rbank_es.loop.closed_loop import run_closed_loop
+
+    opened, made = open_or_create(place)
+    with opened, Live(verbose=given["verbose"]) as live:
+        saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
+        _prepare(opened, given)
+
+        def ended(result: TaskResult) -> None:
+            results.append(result)
+            live.result(result)
+
+        options = {"again": given["again"], "on_task": live.task, "on_result": ended}
+        try:
+            run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
+        finally:
+            if saved is not None:
+                _save(opened, saved)
+        return {
+            "bank": opened.name,
+            "created": made,
+            "scripted": settings.scripted,
+            "model": settings.lm.name,
+            "config_digest": settings.digest,
+            "head": str(opened.head()),
+        }
+
+
+def _prepare(bank: Bank, given: dict[str, Any]) -> None:
+    if given["load_mem"] is not None:
+        from rbank_es.importers import import_paths
+
+        import_paths(bank, [given["load_mem"]])
+    if given["no_dedup"]:
+        _without_dedup(bank)
+
+
+def _without_dedup(bank: Bank) -> None:
+    """Record that from here on candidates are appended, near duplicates or not; unless that is so already."""
+    from rbank_es.events import PolicySet
+    from rbank_es.policies import Append
+
+    policies = dict(bank.state().policies)
+    if policies.get("consolidation") != Append().choice:
+        policies["consolidation"] = Append().choice
+        bank.append(PolicySet(policies=tuple(policies.values()), by="rbank-es run", why="--no-dedup"))
+
+
+def _save(bank: Bank, path: Path) -> None:
+    from rbank_es.cli.export import save
+    from rbank_es.exporters import export
+
+    try:
+        save(path, export(bank, None, "items"))
+    except OSError as error:
+        refused = CannotWrite(str(path), error)
+        refused.add_note("Nothing is lost, all is in the bank: rbank-es export writes it too")
+        raise refused from None
+
+
+def _try_canned(given: dict[str, Any], *, as_json: bool) -> None:
+    from rbank_es.cli.shared.self_test import try_judge_and_extract
+
+    if given["lm"] is None:
+        raise BadInput("which model judges and extracts? Name it with --lm, or give script:FILE")
+    models = chosen_models(
+        {name: given[name] for name in ("lm", "judge_lm", "extractor_lm")}, given["api_base"], given["lm_args"]
+    )
+    try_judge_and_extract(models, verbose=given["verbose"], as_json=as_json)
+
+
+# ---------------------------------------------------------------- reporting
+
+
+def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
+    _report_tasks(results)
+    say()
+    fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
+    if facts["scripted"]:
+        say(styled(f"\n{SCRIPTED}", "yellow"))
+
+
+def _report_stopped(results: Sequence[TaskResult], tasks: int) -> None:
+    """What was done before the loop stopped; why it did is told on standard error."""
+    _report_tasks(results)
+    if len(results) < tasks:
+        say(styled(f"\nstopped after {len(results)} of {count(tasks, 'task')}", "yellow"))
+
+
+def _report_tasks(results: Sequence[TaskResult]) -> None:
+    print_results(results)
+    print_spreads(results)
+    for result in results:
+        for note in (*result.notes, *([result.error] if result.error else [])):
+            say(styled(f"{line(result.task)}: {line(note)}", "yellow"))
+
+
+def print_results(results: Sequence[TaskResult]) -> None:
+    """The summary table: a row for each task."""
+    headers = ["task", "outcome", "verdict", "score", "steps", "calls", "tokens", "cost", "new", "known", "reason"]
+    rows: list[list[Cell]] = [
+        [
+            result.task,
+            f"{result.outcome} ({result.error_code})" if result.error_code else result.outcome,
+            VERDICTS[result.success],
+            {True: "right", False: "wrong", None: None}[result.scored],
+            result.iterations,
+            result.lm_calls,
+            result.tokens_in + result.tokens_out,
+            f"${result.cost_usd:.4f}" if result.cost_usd is not None else None,
+            len(result.added),
+            "done before" if result.how == "known" else None,
+            result.reason,
+        ]
+        for result in results
+    ]
+    shown = [
+        at for at in range(len(headers)) if headers[at] not in ("cost", "score", "known") or any(r[at] for r in rows)
+    ]
+    table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], flexible=["reason", "task"])
+
+
+def print_spreads(results: Sequence[TaskResult]) -> None:
+    """What several rollouts of each task came to; nothing where there was one."""
+    rows: list[list[Cell]] = []
+    for result in results:
+        spread = result.spread
+        if spread is not None:
+            varied = f"{spread.diversity:.2f} ({spread.diversity_of})" if spread.diversity is not None else None
+            judged = [spread.pass_at_1, spread.pass_at_k, spread.best_of_n]
+            scored = [spread.scored_pass_at_1, spread.scored_pass_at_k, spread.scored_best_of_n]
+            for by, figures in (("verdict", judged), ("score", scored)):
+                if figures[0] is not None or by == "verdict":
+                    share = f"{figures[0]:.2f}" if figures[0] is not None else None
+                    rows.append([result.task, by, spread.rollouts, share, *figures[1:], varied, spread.best])
+    if rows:
+        heading("rollouts")
+        headers = ["task", "by", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
+        table(headers, rows, flexible=["best", "task"])
+
+
+def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
+    """What all tasks came to, by name."""
+    judged = [result for result in results if result.success is not None]
+    scored = [result for result in results if result.scored is not None]
+    costs = [result.cost_usd for result in results if result.cost_usd is not None]
+    return {
+        "tasks": len(results),
+        "successes": f"{sum(bool(each.success) for each in judged)} of {len(judged)} judged" if judged else None,
+        "right": f"{sum(bool(each.scored) for each in scored)} of {len(scored)} scored" if scored else None,
+        "new items": len({item for result in results for item in result.added}),
+        "calls": sum(result.lm_calls for result in results),
+        "tokens": sum(result.tokens_in + result.tokens_out for result in results),
+        "cost": f"${sum(costs):.4f}" if costs else None,
+    }

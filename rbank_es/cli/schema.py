@@ -6,9 +6,9 @@ import inspect
 
 import click
 
-from rbank_es.cli.app import command
 from rbank_es.cli.log import check_type
-from rbank_es.cli.output import on_terminal, say, say_json, table
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.output import on_terminal, say, say_json, table
 
 
 @command("schema", "rbank-es schema run_started", "rbank-es schema --json > events.schema.json")

@@ -13,19 +13,19 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.cli.app import command
-from rbank_es.cli.banks import whole_bank
-from rbank_es.cli.ontologies import ONTOLOGY_HELP, loaded, refuse_mixtures
-from rbank_es.cli.output import flush, heading, paragraph, say, say_json, styled
-from rbank_es.cli.summaries import summary
-from rbank_es.cli.texts import block, count, line
+from rbank_es.bank.locator import directory_of
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import whole_bank
+from rbank_es.cli.shared.event_sentences import summary
+from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, loaded, refuse_mixtures
+from rbank_es.cli.shared.output import flush, heading, paragraph, say, say_json, styled
+from rbank_es.cli.shared.terminal_text import block, count, line
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
-from rbank_es.places import directory_of
 
 if TYPE_CHECKING:
-    from rbank_es.tools.toolbox import Toolbox
+    from rbank_es.tools.runtime.toolbox import Toolbox
 
 RUN = "tried"
 """The run that all calls of one command belong to."""
@@ -150,8 +150,8 @@ def _copy(name: str, place: Path) -> None:
 
 
 def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str | None, *, naive: bool) -> Toolbox:
-    from rbank_es.tools.desk import ToolPolicy
-    from rbank_es.tools.toolbox import build_tools
+    from rbank_es.tools.runtime.tool_session import ToolPolicy
+    from rbank_es.tools.runtime.toolbox import build_tools
 
     policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
     if endpoint is not None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from rbank_es.cli.app import command
-from rbank_es.cli.banks import open_whole
-from rbank_es.cli.output import fields, heading, say, say_json
-from rbank_es.cli.progress import Progress
-from rbank_es.cli.texts import count
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import open_whole
+from rbank_es.cli.shared.output import fields, heading, say, say_json
+from rbank_es.cli.shared.progress import Progress
+from rbank_es.cli.shared.terminal_text import count
 from rbank_es.log import Head
 
 if TYPE_CHECKING:

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.context.curated import CuratedLine, in_order
-from rbank_es.context.hierarchy import hidden_instances
-from rbank_es.context.matching import Task
-from rbank_es.context.packing import (
+from rbank_es.context.budget import (
     CUT_CHARS,
     ENTRY_CHARS,
     Packed,
@@ -28,11 +25,14 @@ from rbank_es.context.packing import (
     short_count,
     whole_words,
 )
-from rbank_es.context.ranking import Ranked
-from rbank_es.ontology.schema import Cardinality, ClassInfo, PropertyInfo, Schema
+from rbank_es.context.curated_constraints import CuratedLine, in_order
+from rbank_es.context.hierarchy import hidden_instances
+from rbank_es.context.task_terms import Task
+from rbank_es.context.term_ranking import Ranked
+from rbank_es.ontology.schema_model import Cardinality, ClassInfo, PropertyInfo, Schema
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.profiles import Profile
+    from rbank_es.sparql.guard.profiles import Profile
 
 CURATED_SHARE = (1, 2)
 """The part of the budget that curated lines may take where there are derived ones too."""

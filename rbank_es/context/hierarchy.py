@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rbank_es.ontology.schema import ClassInfo, Schema
+from rbank_es.ontology.schema_model import ClassInfo, Schema
 
 EVERYTHING = (9, 10)
 """The part of all instances beyond which a class counts as one of everything."""

@@ -13,10 +13,10 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import cut
-from rbank_es.context.packing import Packed, checked_budget, fair_shares, plain
+from rbank_es.context.budget import Packed, checked_budget, fair_shares, plain
 from rbank_es.errors import BadInput
 from rbank_es.events import Hit, MemoriesRetrieved
-from rbank_es.items import Item, Polarity
+from rbank_es.events.items import Item, Polarity
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from rbank_es.dashboard.model import PageFacts, Rows
 from rbank_es.dashboard.page import render
+from rbank_es.dashboard.page_facts import PageFacts, Rows
 from rbank_es.errors import CannotWrite
 
 __all__ = ["PageFacts", "Rows", "Written", "render", "write_page"]

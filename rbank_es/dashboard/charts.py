@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import model, plots, words
-from rbank_es.dashboard.markup import clean, shorten
-from rbank_es.dashboard.model import Measure, Picture, Row
+from rbank_es.dashboard import figures, page_facts, readable
+from rbank_es.dashboard.figures import Figure, label, tick
+from rbank_es.dashboard.html import clean, shorten
+from rbank_es.dashboard.page_facts import Measure, Picture, Row
 from rbank_es.dashboard.palette import light
-from rbank_es.dashboard.plots import Figure, label, tick
 from rbank_es.projections.health import WINDOW
 
 _STATE_COLOURS = {"active": "accent", "superseded": "pale", "merged": "plum", "forgotten": "sand", "retracted": "flag"}
@@ -39,28 +39,28 @@ class Line(msgspec.Struct, frozen=True):
 
 def all_charts(picture: Picture) -> list[Chart]:
     """Every chart of the page, in its order."""
-    charts = [_run_chart(measure, picture.runs) for measure in model.MEASURES] if picture.runs else []
-    rows = [picture.health[i] for i in model.latest(len(picture.health))]
+    charts = [_run_chart(measure, picture.runs) for measure in page_facts.MEASURES] if picture.runs else []
+    rows = [picture.health[i] for i in page_facts.latest(len(picture.health))]
     course = [_size_chart(rows), _novelty_chart(rows), _drift_chart(rows)] if rows else []
     return [*charts, _tool_chart(picture), *course, _item_chart(picture), _stock_chart(picture)]
 
 
 def _run_chart(measure: Measure, runs: Sequence[Row]) -> Chart:
-    series = model.values(runs, measure.column)
+    series = page_facts.values(runs, measure.column)
     recorded = [value for value in series if value is not None]
     return Chart(
         key=f"run-{measure.column.replace('_', '-')}",
         title=measure.title,
         about=measure.about,
-        reading=model.reading(measure, runs),
+        reading=page_facts.reading(measure, runs),
         figure=_run_figure(measure, runs, series, max(recorded)) if recorded else None,
     )
 
 
 def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | None], largest: float) -> Figure:
-    shown = model.peaks(series)
+    shown = page_facts.peaks(series)
     over = [measure.threshold is not None and (series[i] or 0) > measure.threshold for i in shown]
-    line = plots.scatter(
+    line = figures.scatter(
         [i + 1 for i in shown],
         [series[i] for i in shown],
         [_run_hover(runs[i], series[i], measure) for i in shown],
@@ -69,23 +69,29 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
         marker={
             "color": [light("flag" if flagged else "accent") for flagged in over],
             "symbol": ["diamond" if flagged else "circle" for flagged in over],
-            "size": plots.marker_px(len(shown)),
+            "size": figures.marker_px(len(shown)),
         },
         cliponaxis=False,
     )
     top = 1.12 * max(largest, measure.threshold or 0, 1)
-    yaxis = plots.side_axis(range=[0, top], tickformat="~s" if top > 10 else ",d", **({"dtick": 1} if top < 6 else {}))
-    layout = plots.layout(
-        xaxis=plots.axis(title="runs, in the order they began", **plots.ordinal(len(runs))), yaxis=yaxis
+    yaxis = figures.side_axis(
+        range=[0, top], tickformat="~s" if top > 10 else ",d", **({"dtick": 1} if top < 6 else {})
     )
-    limit = plots.threshold(measure.threshold) if measure.threshold is not None else {}
-    return plots.figure([line], layout | limit)
+    layout = figures.layout(
+        xaxis=figures.axis(title="runs, in the order they began", **figures.ordinal(len(runs))),
+        yaxis=yaxis,
+    )
+    limit = figures.threshold(measure.threshold) if measure.threshold is not None else {}
+    return figures.figure([line], layout | limit)
 
 
 def _run_hover(row: Row, value: float | None, measure: Measure) -> str:
-    parts = [f"{words.count(value)} {measure.unit}" if value is not None else words.NOT_RECORDED, label(row["run"], 60)]
+    parts = [
+        f"{readable.count(value)} {measure.unit}" if value is not None else readable.NOT_RECORDED,
+        label(row["run"], 60),
+    ]
     parts += [label(row["task"], 100, 50)] if row.get("task") else []
-    parts += [words.moment(row["started_at"])] if row.get("started_at") else []
+    parts += [readable.moment(row["started_at"])] if row.get("started_at") else []
     return "<br>".join(parts)
 
 
@@ -97,16 +103,16 @@ def _tool_chart(picture: Picture) -> Chart:
         return Chart(key="tools", title=title, about="", reading=why)
     total, top = sum(row["total_chars_returned"] for row in tools), tools[0]
     most = top["total_chars_returned"] or 0
-    share = f", {words.percent(top['total_chars_returned'] / total)} of all" if total else ""
+    share = f", {readable.percent(top['total_chars_returned'] / total)} of all" if total else ""
     shown = tools[: limits.DASHBOARD_BARS]
-    hover = [f"{label(row['tool'], 60)}<br>{words.count(row['total_chars_returned'])} characters" for row in shown]
-    bars = plots.bar(model.values(shown, "total_chars_returned"), hover, "accent")
+    hover = [f"{label(row['tool'], 60)}<br>{readable.count(row['total_chars_returned'])} characters" for row in shown]
+    bars = figures.bar(page_facts.values(shown, "total_chars_returned"), hover, "accent")
     return Chart(
         key="tools",
         title=title,
         about=about + _cut(len(shown), len(tools), "tools that returned most"),
-        reading=f"Most by {shorten(top['tool'], 40)}: {words.count(top['total_chars_returned'])} characters{share}.",
-        figure=plots.figure([bars], plots.bars_layout([tick(row["tool"]) for row in shown], "characters", most)),
+        reading=f"Most by {shorten(top['tool'], 40)}: {readable.count(top['total_chars_returned'])} characters{share}.",
+        figure=figures.figure([bars], figures.bars_layout([tick(row["tool"]) for row in shown], "characters", most)),
     )
 
 
@@ -115,13 +121,13 @@ def _cut(shown: int, n: int, what: str) -> str:
 
 
 def _size_chart(rows: Sequence[Row]) -> Chart:
-    size = [value for value in model.values(rows, "size") if value is not None]
+    size = [value for value in page_facts.values(rows, "size") if value is not None]
     at_most = f"; at most {max(size):,}" if size and max(size) > size[-1] else ""
     return Chart(
         key="bank-size",
         title="Size of the bank",
         about="Active items, by position in the log.",
-        reading=f"{words.plural(size[-1], 'active item')} at the end{at_most}." if size else "Not recorded.",
+        reading=f"{readable.plural(size[-1], 'active item')} at the end{at_most}." if size else "Not recorded.",
         figure=_course(
             rows, [Line("size", "active items")], shape="hv", tickformat="~s" if max(size or [0]) > 10 else ",d"
         ),
@@ -129,7 +135,7 @@ def _size_chart(rows: Sequence[Row]) -> Chart:
 
 
 def _novelty_chart(rows: Sequence[Row]) -> Chart:
-    new, known = (words.percent(rows[-1][name]) for name in ("novelty_rate", "duplicate_rate"))
+    new, known = (readable.percent(rows[-1][name]) for name in ("novelty_rate", "duplicate_rate"))
     lines = [Line("novelty_rate", "new"), Line("duplicate_rate", "duplicate", "sand", "dash")]
     return Chart(
         key="bank-novelty",
@@ -158,11 +164,11 @@ def _drift_chart(rows: Sequence[Row]) -> Chart:
 def _drift_reading(last: Row) -> str:
     if last["win_rate_last"] is None:
         return "No item has been used yet."
-    now = f"At the end: {words.percent(last['win_rate_last'])} (solid line)"
+    now = f"At the end: {readable.percent(last['win_rate_last'])} (solid line)"
     if last["win_rate_drift"] is None:
         return f"{now}. The drift shows once there are {2 * WINDOW} uses."
-    before = f"{words.percent(last['win_rate_before'])} before (dashed line)"
-    return f"{now}, {before}, drift {words.points(last['win_rate_drift'])} (dotted line)."
+    before = f"{readable.percent(last['win_rate_before'])} before (dashed line)"
+    return f"{now}, {before}, drift {readable.points(last['win_rate_drift'])} (dotted line)."
 
 
 def _course(rows: Sequence[Row], lines: Sequence[Line], *, tickformat: str, shape: str = "linear") -> Figure | None:
@@ -173,19 +179,19 @@ def _course(rows: Sequence[Row], lines: Sequence[Line], *, tickformat: str, shap
     traces = [_course_line(rows, line, shape, share=tickformat.endswith("%")) for line in recorded]
     legend = len(lines) > 1
     look = {"showlegend": legend, "margin": {"l": 44, "r": 14, "t": 34 if legend else 10, "b": 8}}
-    xaxis = plots.axis(title="position in the log", tickformat="~s" if rows[-1]["seq"] > 9999 else "d")
-    yaxis = plots.side_axis(tickformat=tickformat)
-    return plots.figure(traces, plots.layout(xaxis=xaxis, yaxis=yaxis, height=plots.HEIGHT_PX + 20, **look))
+    xaxis = figures.axis(title="position in the log", tickformat="~s" if rows[-1]["seq"] > 9999 else "d")
+    yaxis = figures.side_axis(tickformat=tickformat)
+    return figures.figure(traces, figures.layout(xaxis=xaxis, yaxis=yaxis, height=figures.HEIGHT_PX + 20, **look))
 
 
 def _course_line(rows: Sequence[Row], line: Line, shape: str, *, share: bool) -> Any:
-    series = model.values(rows, line.column)
-    shown = words.percent if share else words.count
+    series = page_facts.values(rows, line.column)
+    shown = readable.percent if share else readable.count
     hover = [f"{shown(value)} {line.name}<br>{_place(row)}" for value, row in zip(series, rows, strict=True)]
     # A line needs two neighbours; where there are few values, dots show those that stand alone.
     few = sum(value is not None for value in series) < 8
-    return plots.scatter(
-        model.values(rows, "seq"),
+    return figures.scatter(
+        page_facts.values(rows, "seq"),
         series,
         hover,
         name=line.name,
@@ -196,7 +202,7 @@ def _course_line(rows: Sequence[Row], line: Line, shape: str, *, share: bool) ->
 
 
 def _place(row: Row) -> str:
-    return f"position {row['seq']:,}" + (f"<br>{words.moment(row['at'])}" if row.get("at") else "")
+    return f"position {row['seq']:,}" + (f"<br>{readable.moment(row['at'])}" if row.get("at") else "")
 
 
 def _item_chart(picture: Picture) -> Chart:
@@ -206,44 +212,44 @@ def _item_chart(picture: Picture) -> Chart:
     if not used:
         return Chart(key="items-used", title=title, about=about, reading="No item has been used yet.")
     hover = [f"{label(row['title'], wrap=50)}<br>{_score(row)}" for row in used]
-    uses = plots.bar(model.values(used, "uses"), hover, "pale", name="uses")
-    wins = plots.bar([row["wins"] or 0 for row in used], hover, "accent", name="wins")
+    uses = figures.bar(page_facts.values(used, "uses"), hover, "pale", name="uses")
+    wins = figures.bar([row["wins"] or 0 for row in used], hover, "accent", name="wins")
     most = max(row["uses"] for row in used)
-    layout = plots.bars_layout([tick(row["title"]) for row in used], "runs", most, row_px=36, legend_px=26)
+    layout = figures.bars_layout([tick(row["title"]) for row in used], "runs", most, row_px=36, legend_px=26)
     return Chart(
         key="items-used",
         title=title,
         about=about + _cut(len(used), len(picture.used), "items used most"),
         reading=f"Used most: {shorten(used[0]['title'], 60)} ({_score(used[0])}).",
-        figure=plots.figure([uses, wins], layout | {"barmode": "overlay"}),
+        figure=figures.figure([uses, wins], layout | {"barmode": "overlay"}),
     )
 
 
 def _score(row: Row) -> str:
-    return f"{words.plural(row['uses'], 'use')}, {words.plural(row['wins'] or 0, 'win')}"
+    return f"{readable.plural(row['uses'], 'use')}, {readable.plural(row['wins'] or 0, 'win')}"
 
 
 def _stock_chart(picture: Picture) -> Chart:
     title, about = "Items by source and state", "Every item that the bank ever held, by where it came from."
     if not picture.items:
         return Chart(key="items-stock", title=title, about=about, reading="There are no items yet.")
-    sources = model.sources(picture.items)
-    bars = [_stock_bar(picture, state, sources) for state in model.states(picture.items)]
+    sources = page_facts.sources(picture.items)
+    bars = [_stock_bar(picture, state, sources) for state in page_facts.states(picture.items)]
     total, active = picture.items.total(), picture.active
     total_of = {source: sum(n for (of, _), n in picture.items.items() if of == source) for source in sources}
-    layout = plots.bars_layout([tick(source) for source in sources], "items", max(total_of.values()), legend_px=46)
+    layout = figures.bars_layout([tick(source) for source in sources], "items", max(total_of.values()), legend_px=46)
     return Chart(
         key="items-stock",
         title=title,
         about=about,
-        reading=f"{words.plural(total, 'item')} from {words.plural(len(sources), 'source')}; {active:,} active.",
-        figure=plots.figure(bars, layout | {"barmode": "stack"}),
+        reading=f"{readable.plural(total, 'item')} from {readable.plural(len(sources), 'source')}; {active:,} active.",
+        figure=figures.figure(bars, layout | {"barmode": "stack"}),
     )
 
 
 def _stock_bar(picture: Picture, state: str, sources: Sequence[str]) -> Any:
     n = [picture.items[source, state] for source in sources]
     hover = [
-        f"{words.plural(k, 'item')} {clean(state)}<br>{label(name, 30)}" for k, name in zip(n, sources, strict=True)
+        f"{readable.plural(k, 'item')} {clean(state)}<br>{label(name, 30)}" for k, name in zip(n, sources, strict=True)
     ]
-    return plots.bar(n, hover, _STATE_COLOURS.get(state, "second"), name=label(state, 30))
+    return figures.bar(n, hover, _STATE_COLOURS.get(state, "second"), name=label(state, 30))

@@ -11,10 +11,10 @@ from importlib.resources import files
 from string import Template
 
 from rbank_es import __version__, limits
-from rbank_es.dashboard import model, palette, plots, tables, words
+from rbank_es.dashboard import figures, page_facts, palette, readable, tables
 from rbank_es.dashboard.charts import Chart, all_charts
-from rbank_es.dashboard.markup import Html, element, join, shorten
-from rbank_es.dashboard.model import PageFacts, Picture, Rows
+from rbank_es.dashboard.html import Html, element, join, shorten
+from rbank_es.dashboard.page_facts import PageFacts, Picture, Rows
 
 
 def render(view: Rows, facts: PageFacts) -> str:
@@ -22,7 +22,7 @@ def render(view: Rows, facts: PageFacts) -> str:
 
     Raises MissingExtra where there are charts to draw and plotly is not installed.
     """
-    picture = model.read(view, facts)
+    picture = page_facts.read(view, facts)
     charts = all_charts(picture)
     drawn = {_id(chart): chart.figure for chart in charts if chart.figure is not None}
     scripts, policy = _scripts(drawn) if drawn else (Html(""), _policy([]))
@@ -49,9 +49,9 @@ def _asset(name: str) -> str:
     return files("rbank_es.dashboard").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
 
 
-def _scripts(drawn: dict[str, plots.Figure]) -> tuple[Html, str]:
+def _scripts(drawn: dict[str, figures.Figure]) -> tuple[Html, str]:
     """The scripts, and the policy that lets these run and no others."""
-    programs = [plots.library(), _asset("script.js")]
+    programs = [figures.library(), _asset("script.js")]
     data = json.dumps({"figures": drawn, "dark": palette.repaint()}, separators=(",", ":"), allow_nan=False)
     blocks = [f'<script type="application/json" id="figures">{_inert(data)}</script>']
     blocks += [f"<script>{program}</script>" for program in programs]
@@ -75,7 +75,7 @@ def _policy(programs: Sequence[str]) -> str:
 
 def _header(picture: Picture) -> Html:
     facts = picture.facts
-    place = [("Position", f"{facts.position:,}"), ("Recorded", words.moment(facts.at))]
+    place = [("Position", f"{facts.position:,}"), ("Recorded", readable.moment(facts.at))]
     point = f"as of {shorten(facts.point)}" if facts.point else "the newest position when this page was written"
     place += [("Point in time", point)]
     entries = [element("div", element("dt", name), element("dd", value)) for name, value in place]
@@ -99,7 +99,9 @@ def _scripted(picture: Picture) -> Html:
         which = "The only run" if n == 1 else f"All {n:,} runs"
         said = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
     else:
-        said = f"{n:,} of {words.plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
+        said = (
+            f"{n:,} of {readable.plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
+        )
     return element("p", said, class_="note")
 
 
@@ -149,7 +151,7 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
         ("Runs", f"{len(picture.runs):,}", _outcomes(picture), False),
         ("Success rate", *_success(picture), False),
         ("Active items", f"{picture.active:,}", f"of {picture.items.total():,} ever stored", False),
-        ("Uses", f"{uses:,}", f"of {words.plural(len(picture.used), 'item')}", False),
+        ("Uses", f"{uses:,}", f"of {readable.plural(len(picture.used), 'item')}", False),
         ("Wins", *_wins(picture, uses), False),
         ("Red flags", *_raised(picture), bool(picture.flags)),
     ]
@@ -158,22 +160,24 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
 def _success(picture: Picture) -> tuple[str, str]:
     judged = [bool(row["success"]) for row in picture.runs if row.get("success") is not None]
     if not judged:
-        return words.NOT_RECORDED, "no run was judged"
-    return words.percent(sum(judged) / len(judged)), f"{sum(judged):,} of {words.plural(len(judged), 'judged run')}"
+        return readable.NOT_RECORDED, "no run was judged"
+    return readable.percent(
+        sum(judged) / len(judged)
+    ), f"{sum(judged):,} of {readable.plural(len(judged), 'judged run')}"
 
 
 def _wins(picture: Picture, uses: int) -> tuple[str, str]:
     wins = sum(row["wins"] or 0 for row in picture.used)
     if uses and not wins and all(row.get("success") is None for row in picture.runs):
-        return words.NOT_RECORDED, "no run was judged"
-    return f"{wins:,}", f"{words.percent(wins / uses)} of uses" if uses else "no item was used"
+        return readable.NOT_RECORDED, "no run was judged"
+    return f"{wins:,}", f"{readable.percent(wins / uses)} of uses" if uses else "no item was used"
 
 
 def _raised(picture: Picture) -> tuple[str, str]:
     if not picture.watched:
-        return words.NOT_RECORDED, "nothing that is watched"
+        return readable.NOT_RECORDED, "nothing that is watched"
     runs = len({row["run"] for row in picture.flags})
-    return f"{len(picture.flags):,}", f"in {runs:,} of {words.plural(len(picture.runs), 'run')}"
+    return f"{len(picture.flags):,}", f"in {runs:,} of {readable.plural(len(picture.runs), 'run')}"
 
 
 def _outcomes(picture: Picture) -> str:
@@ -221,10 +225,10 @@ def _tools(picture: Picture, charts: dict[str, Chart]) -> Html:
 
 
 def _flags(picture: Picture) -> Html:
-    counted = {kind: picture.flagged(kind) for kind in model.FLAGS}
+    counted = {kind: picture.flagged(kind) for kind in page_facts.FLAGS}
     kinds = (
-        element("div", element("dt", f"{flag.name}: {words.count(counted[kind])}"), element("dd", flag.about))
-        for kind, flag in model.FLAGS.items()
+        element("div", element("dt", f"{flag.name}: {readable.count(counted[kind])}"), element("dd", flag.about))
+        for kind, flag in page_facts.FLAGS.items()
     )
     none = (
         "No run went over a threshold."
@@ -294,7 +298,7 @@ def _figure(chart: Chart, class_: str | None = None) -> Html:
 
 
 def _footer(size_bytes: int, charts: bool) -> Html:
-    size = words.size(size_bytes)
+    size = readable.size(size_bytes)
     rest = f"about {size}, nearly all of it plotly.js" if charts else f"about {size}"
     return element(
         "footer",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import model, words
-from rbank_es.dashboard.markup import Html, element, join, shorten
-from rbank_es.dashboard.model import Picture, Row
+from rbank_es.dashboard import page_facts, readable
+from rbank_es.dashboard.html import Html, element, join, shorten
+from rbank_es.dashboard.page_facts import Picture, Row
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -41,14 +41,14 @@ def _kind(column: Column) -> str | None:
 
 def _cell(column: Column, row: Row, *, first: bool) -> Html:
     shown = column.cell(row)
-    if shown == words.NOT_RECORDED:
+    if shown == readable.NOT_RECORDED:
         shown = element("span", shown, class_="missing")
     return element("th", shown, scope="row") if first else element("td", shown, class_=_kind(column))
 
 
 def text(name: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> Callable[[Row], str]:
     """Show a column of text."""
-    return lambda row: shorten(row[name], max_chars) if row.get(name) else words.NOT_RECORDED
+    return lambda row: shorten(row[name], max_chars) if row.get(name) else readable.NOT_RECORDED
 
 
 def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
@@ -58,9 +58,9 @@ def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
         value = row.get(name)
         over = threshold is not None and value is not None and value > threshold
         return (
-            element("span", words.count(value), class_="over", title=f"over {threshold:,}")
+            element("span", readable.count(value), class_="over", title=f"over {threshold:,}")
             if over
-            else words.count(value)
+            else readable.count(value)
         )
 
     return cell
@@ -96,8 +96,8 @@ def _run(row: Row) -> str:
 
 
 def _began(row: Row) -> str:
-    began = words.minute(row.get("started_at"))
-    return began if began == words.NOT_RECORDED else element("span", began, class_="line")
+    began = readable.minute(row.get("started_at"))
+    return began if began == readable.NOT_RECORDED else element("span", began, class_="line")
 
 
 def _outcome(row: Row) -> str:
@@ -144,7 +144,7 @@ def flags(picture: Picture) -> Html:
 
 def flag_name(row: Row) -> str:
     """A flag's name in plain words; one that this page doesn't know is named as it is."""
-    known = model.FLAGS.get(row["flag"])
+    known = page_facts.FLAGS.get(row["flag"])
     return known.name if known else shorten(row["flag"], 60)
 
 
@@ -162,7 +162,7 @@ def used(picture: Picture) -> Html:
         Column("Source", text("src"), number=False),
         Column("Uses", number("uses")),
         Column("Wins", number("wins")),
-        Column("Win rate", lambda row: words.percent(row["win_rate"])),
+        Column("Win rate", lambda row: readable.percent(row["win_rate"])),
         Column("First used at", number("first_used_seq")),
         Column("Last used at", number("last_used_seq")),
     ]
@@ -176,8 +176,8 @@ def _item(row: Row) -> str:
 
 def stock(picture: Picture) -> Html:
     """Items by source and state, with sums."""
-    sources = model.sources(picture.items)
-    states = model.states(picture.items)
+    sources = page_facts.sources(picture.items)
+    states = page_facts.states(picture.items)
     rows: list[Row] = [
         {"source": source, **{state: picture.items[source, state] for state in states}} for source in sources
     ]
@@ -192,16 +192,16 @@ def health(picture: Picture) -> Html:
     """The course of the bank, latest first."""
     columns = [
         Column("Position", number("seq"), number=False),
-        Column("Time", lambda row: words.moment(row["at"]), number=False),
+        Column("Time", lambda row: readable.moment(row["at"]), number=False),
         Column("Active items", number("size")),
         Column("Candidates", number("candidates")),
         Column("Added", number("added")),
         Column("Skipped", number("skipped")),
-        Column("New", lambda row: words.percent(row["novelty_rate"])),
-        Column("Duplicate", lambda row: words.percent(row["duplicate_rate"])),
-        Column("Win rate, last uses", lambda row: words.percent(row["win_rate_last"])),
-        Column("Win rate before", lambda row: words.percent(row["win_rate_before"])),
-        Column("Drift", lambda row: words.points(row["win_rate_drift"])),
+        Column("New", lambda row: readable.percent(row["novelty_rate"])),
+        Column("Duplicate", lambda row: readable.percent(row["duplicate_rate"])),
+        Column("Win rate, last uses", lambda row: readable.percent(row["win_rate_last"])),
+        Column("Win rate before", lambda row: readable.percent(row["win_rate_before"])),
+        Column("Drift", lambda row: readable.points(row["win_rate_drift"])),
         Column("Uses", number("uses")),
     ]
     return table("The bank after each change, the latest first.", columns, picture.health[::-1], cut="the latest")

@@ -20,7 +20,7 @@ from rbank_es.events.bank import (
     PolicyChoice,
     PolicySet,
 )
-from rbank_es.events.base import Candidate, Erased, Event, Ref, Text, type_of
+from rbank_es.events.event import Candidate, Erased, Event, Ref, Text, type_of
 from rbank_es.events.judgment import JudgmentOverruled, RunJudged
 from rbank_es.events.memory import (
     ArtifactMaterialised,

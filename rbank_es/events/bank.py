@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from rbank_es.events.base import Count, Event, Names, Salt, Settings, Text
-from rbank_es.items import Name
+from rbank_es.events.event import Count, Event, Names, Salt, Settings, Text
+from rbank_es.events.items import Name
 
 PolicyKind = Literal["retrieval", "judging", "extraction", "consolidation", "forgetting", "selection"]
 

@@ -14,8 +14,8 @@ import msgspec
 
 from rbank_es.errors import UnknownEvent
 from rbank_es.events import bank, judgment, memory, run
-from rbank_es.events.base import Event, type_of
-from rbank_es.events.upcast import UPCASTERS, Chains
+from rbank_es.events.event import Event, type_of
+from rbank_es.events.upcasts import UPCASTERS, Chains
 
 CLASSES: tuple[type[Event], ...] = (
     bank.BankCreated,

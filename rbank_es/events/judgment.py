@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from rbank_es.events.base import Event, Salt, Text
+from rbank_es.events.event import Event, Salt, Text
+from rbank_es.events.items import Name
 from rbank_es.events.run import Extra, Run
-from rbank_es.items import Name
 
 Purpose = Literal["learning", "scoring"]
 JudgeKind = Literal["check", "lm", "human"]

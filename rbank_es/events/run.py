@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from rbank_es.events.base import Count, Event, Names, Salt, Seconds, Settings, Text
-from rbank_es.items import Name
+from rbank_es.events.event import Count, Event, Names, Salt, Seconds, Settings, Text
+from rbank_es.events.items import Name
 
 Run = Annotated[Name, Meta(min_length=1, description="Id of the run.")]
 Extra = Annotated[Text | None, Meta(description="JSON of what an import brought that has no field here.")]

@@ -1,1 +1,1 @@
-"""Where an agent's code runs. Nothing here loads dspy or starts a process until a sandbox is asked for."""
+"""Executors: the agent loops that turn a task and its context into a run. Importing this loads no dspy."""

@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
-from rbank_es.executors.asking import Unreadable, ask, ask_shortened
-from rbank_es.executors.coding import Coder, Ran, own_sandboxes, run_code, step_of
-from rbank_es.executors.recorder import Recorder
-from rbank_es.executors.running import Ending, conducted, forced
-from rbank_es.executors.steps import ERROR
-from rbank_es.executors.subcalls import SubCalls
-from rbank_es.executors.terms import Interpreters, RunLimits, RunResult
-from rbank_es.executors.wording import Task, manual_of
-from rbank_es.tools.encoding import text_of
+from rbank_es.executors.agent_prompt import Task, manual_of
+from rbank_es.executors.code_step import Coder, Ran, own_sandboxes, run_code, step_of
+from rbank_es.executors.executor import Interpreters, RunLimits, RunResult
+from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
+from rbank_es.executors.lifecycle import Ending, conducted, forced
+from rbank_es.executors.run_recorder import Recorder
+from rbank_es.executors.sub_calls import SubCalls
+from rbank_es.sandbox.step_outcome import ERROR
+from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
-    from rbank_es.lms.lms import Lms
-    from rbank_es.tools.toolbox import Toolbox
+    from rbank_es.models.router import Lms
+    from rbank_es.tools.runtime.toolbox import Toolbox
 
 SHOWN_CHARS = 20_000
 """What is shown of an input: contexts and questions, whole (the largest budgets give 4,000 characters)."""

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from rbank_es import limits as lim
-from rbank_es.executors.asking import Unreadable, ask, ask_shortened
-from rbank_es.executors.coding import Coder, Ran, opened, own_sandboxes, run_code, step_of
-from rbank_es.executors.recorder import Recorder
-from rbank_es.executors.running import Ending, conducted, forced
-from rbank_es.executors.steps import ERROR
-from rbank_es.executors.subcalls import SubCalls
-from rbank_es.executors.terms import RunLimits, RunResult, Step
-from rbank_es.executors.wording import Task, extract_signature, manual_of, shortened, signature_of
-from rbank_es.tools.encoding import text_of
+from rbank_es.executors.agent_prompt import Task, extract_signature, manual_of, shortened, signature_of
+from rbank_es.executors.code_step import Coder, Ran, opened, own_sandboxes, run_code, step_of
+from rbank_es.executors.executor import RunLimits, RunResult, Step
+from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
+from rbank_es.executors.lifecycle import Ending, conducted, forced
+from rbank_es.executors.run_recorder import Recorder
+from rbank_es.executors.sub_calls import SubCalls
+from rbank_es.sandbox.step_outcome import ERROR
+from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
-    from rbank_es.lms.lms import Lms
-    from rbank_es.tools.toolbox import Toolbox
+    from rbank_es.models.router import Lms
+    from rbank_es.tools.runtime.toolbox import Toolbox
 
 _INSTRUCTIONS = """{task}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.tools.encoding import text_of
+from rbank_es.tools.runtime.encoder import text_of
 
 FIELDS = ("answer", "sparql", "evidence")
 

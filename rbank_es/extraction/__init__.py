@@ -6,25 +6,20 @@ which the consolidation policy `dedup` decides.
 
 from typing import TYPE_CHECKING
 
-from rbank_es.lazy import exports
+from rbank_es.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.extraction.attempts import Attempt, Judgment, attempt_of
-    from rbank_es.extraction.consolidating import Consolidated, consolidate
-    from rbank_es.extraction.extracting import (
+    from rbank_es.extraction.consolidation_step import Consolidated, consolidate
+    from rbank_es.extraction.extractors import (
         Extraction,
         contrastive_extract,
         extract,
         extract_common_patterns,
         extract_from_rollouts,
     )
+    from rbank_es.extraction.judged_run import Attempt, Judgment, attempt_of
+    from rbank_es.extraction.prompts import ContrastiveExtractor, FailureExtractor, PatternExtractor, SuccessExtractor
     from rbank_es.extraction.proposals import from_proposals, proposals_of
-    from rbank_es.extraction.signatures import (
-        ContrastiveExtractor,
-        FailureExtractor,
-        PatternExtractor,
-        SuccessExtractor,
-    )
     from rbank_es.extraction.trajectory import Step, format_trajectory, trajectory_of
     from rbank_es.policies.consolidation import content_jaccard, find_similar, title_similarity
 
@@ -56,22 +51,22 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "Attempt": "rbank_es.extraction.attempts",
-        "Consolidated": "rbank_es.extraction.consolidating",
-        "ContrastiveExtractor": "rbank_es.extraction.signatures",
-        "Extraction": "rbank_es.extraction.extracting",
-        "FailureExtractor": "rbank_es.extraction.signatures",
-        "Judgment": "rbank_es.extraction.attempts",
-        "PatternExtractor": "rbank_es.extraction.signatures",
+        "Attempt": "rbank_es.extraction.judged_run",
+        "Consolidated": "rbank_es.extraction.consolidation_step",
+        "ContrastiveExtractor": "rbank_es.extraction.prompts",
+        "Extraction": "rbank_es.extraction.extractors",
+        "FailureExtractor": "rbank_es.extraction.prompts",
+        "Judgment": "rbank_es.extraction.judged_run",
+        "PatternExtractor": "rbank_es.extraction.prompts",
         "Step": "rbank_es.extraction.trajectory",
-        "SuccessExtractor": "rbank_es.extraction.signatures",
-        "attempt_of": "rbank_es.extraction.attempts",
-        "consolidate": "rbank_es.extraction.consolidating",
+        "SuccessExtractor": "rbank_es.extraction.prompts",
+        "attempt_of": "rbank_es.extraction.judged_run",
+        "consolidate": "rbank_es.extraction.consolidation_step",
         "content_jaccard": "rbank_es.policies.consolidation",
-        "contrastive_extract": "rbank_es.extraction.extracting",
-        "extract": "rbank_es.extraction.extracting",
-        "extract_common_patterns": "rbank_es.extraction.extracting",
-        "extract_from_rollouts": "rbank_es.extraction.extracting",
+        "contrastive_extract": "rbank_es.extraction.extractors",
+        "extract": "rbank_es.extraction.extractors",
+        "extract_common_patterns": "rbank_es.extraction.extractors",
+        "extract_from_rollouts": "rbank_es.extraction.extractors",
         "find_similar": "rbank_es.policies.consolidation",
         "format_trajectory": "rbank_es.extraction.trajectory",
         "from_proposals": "rbank_es.extraction.proposals",

@@ -12,12 +12,12 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
+from rbank_es.events.items import JUDGE_SOURCES, Item, ItemText
 from rbank_es.events.memory import ExtractionKind
-from rbank_es.extraction.attempts import Judgment
-from rbank_es.extraction.extracting import Extraction
-from rbank_es.extraction.items import clean_tags, says_something
-from rbank_es.items import JUDGE_SOURCES, Item, ItemText
-from rbank_es.ontology.wording import without_controls
+from rbank_es.extraction.candidates import clean_tags, says_something
+from rbank_es.extraction.extractors import Extraction
+from rbank_es.extraction.judged_run import Judgment
+from rbank_es.ontology.labels import without_controls
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:

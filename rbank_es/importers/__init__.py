@@ -9,9 +9,9 @@
 about candidates in a given state. `import_paths` reads, checks, plans and appends.
 """
 
-from rbank_es.importers.base import Form, Parsed, Unit
-from rbank_es.importers.parsing import parse
+from rbank_es.importers.detection import parse
+from rbank_es.importers.file_import import FileImport, ImportReport, files_in, import_paths
 from rbank_es.importers.planning import plan
-from rbank_es.importers.running import FileImport, ImportReport, files_in, import_paths
+from rbank_es.importers.units import Form, Parsed, Unit
 
 __all__ = ["FileImport", "Form", "ImportReport", "Parsed", "Unit", "files_in", "import_paths", "parse", "plan"]

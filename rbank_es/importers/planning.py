@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rbank_es.consolidating import Decider
-from rbank_es.importers.base import Unit
+from rbank_es.bank.decisions import Decider
+from rbank_es.importers.units import Unit
 from rbank_es.state import State
 
 

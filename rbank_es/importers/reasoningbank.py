@@ -22,10 +22,10 @@ import msgspec
 
 from rbank_es.errors import BadImport
 from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunJudged, RunStarted, StepTaken
-from rbank_es.importers.base import Line, Parsed, Unit, json_lines, name_of, text_field
-from rbank_es.importers.memory_text import parse_memories
-from rbank_es.items import Item
-from rbank_es.log.names import derived_id
+from rbank_es.events.items import Item
+from rbank_es.importers.memory_markdown import parse_memories
+from rbank_es.importers.units import Line, Parsed, Unit, json_lines, name_of, text_field
+from rbank_es.log.identifiers import derived_id
 
 JUDGE = "reasoningbank"
 EXTRACTOR = "reasoningbank"

@@ -26,19 +26,8 @@ import msgspec
 
 from rbank_es.errors import BadImport
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.events.base import Count
-from rbank_es.importers.base import (
-    Line,
-    Parsed,
-    Unit,
-    canonical,
-    json_lines,
-    name_of,
-    recorded_time,
-    utc_text,
-    utc_time,
-)
-from rbank_es.importers.trajectory_form import (
+from rbank_es.events.event import Count
+from rbank_es.importers.trajectory_fields import (
     ANSWERED,
     BROKEN,
     CALL,
@@ -56,7 +45,18 @@ from rbank_es.importers.trajectory_form import (
     fields_of,
     previews_of,
 )
-from rbank_es.log.names import derived_id
+from rbank_es.importers.units import (
+    Line,
+    Parsed,
+    Unit,
+    canonical,
+    json_lines,
+    name_of,
+    recorded_time,
+    utc_text,
+    utc_time,
+)
+from rbank_es.log.identifiers import derived_id
 
 KEYS = frozenset({"timestamp", "event_type", "data"})
 KINDS = ("run_start", "tool_call", "tool_result", "iteration", "run_complete", "run_error")

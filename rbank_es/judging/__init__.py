@@ -6,15 +6,15 @@ right answer is, and `calibrate` measures any judge on cases that an expert has 
 
 from typing import TYPE_CHECKING
 
-from rbank_es.lazy import exports
+from rbank_es.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
     from rbank_es.judging.checks import judge_by_checks
-    from rbank_es.judging.deciding import decide, judge
     from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
+    from rbank_es.judging.judges import decide, judge
     from rbank_es.judging.lm_judge import TrajectoryJudge, judge_by_lm
-    from rbank_es.judging.outcome import RunOutcome, outcome_of
+    from rbank_es.judging.run_outcome import RunOutcome, outcome_of
     from rbank_es.judging.verdict import Finding, Verdict
 
 __all__ = [
@@ -43,17 +43,17 @@ __getattr__, __dir__ = exports(
         "Case": "rbank_es.judging.calibration",
         "Finding": "rbank_es.judging.verdict",
         "Gold": "rbank_es.judging.gold",
-        "RunOutcome": "rbank_es.judging.outcome",
+        "RunOutcome": "rbank_es.judging.run_outcome",
         "TrajectoryJudge": "rbank_es.judging.lm_judge",
         "Verdict": "rbank_es.judging.verdict",
         "calibrate": "rbank_es.judging.calibration",
-        "decide": "rbank_es.judging.deciding",
+        "decide": "rbank_es.judging.judges",
         "gold_of": "rbank_es.judging.gold",
-        "judge": "rbank_es.judging.deciding",
+        "judge": "rbank_es.judging.judges",
         "judge_by_checks": "rbank_es.judging.checks",
         "judge_by_gold": "rbank_es.judging.gold",
         "judge_by_lm": "rbank_es.judging.lm_judge",
         "load_cases": "rbank_es.judging.calibration",
-        "outcome_of": "rbank_es.judging.outcome",
+        "outcome_of": "rbank_es.judging.run_outcome",
     },
 )

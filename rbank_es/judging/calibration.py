@@ -11,12 +11,12 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
-from rbank_es.events.given import RepeatedKey, decode_given
+from rbank_es.events.file_input import read_at_most
 from rbank_es.events.run import Outcome
-from rbank_es.files import read_at_most
+from rbank_es.events.strict_json import RepeatedKey, decode_given
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.metrics import Metrics
-from rbank_es.judging.outcome import RunOutcome
+from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
 
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rbank_es.errors import JudgeFailed
-from rbank_es.judging import patterns
-from rbank_es.judging.evidence import Evidence, gather
-from rbank_es.judging.grounding import Grounding, ground
-from rbank_es.judging.outcome import RunOutcome
-from rbank_es.judging.values import shown
+from rbank_es.judging import query_flaws
+from rbank_es.judging.cell_values import shown
+from rbank_es.judging.grounded_terms import Grounding, ground
+from rbank_es.judging.query_evidence import Evidence, gather
+from rbank_es.judging.run_outcome import RunOutcome
+from rbank_es.judging.task_wording import asks_for_all, asks_for_count, plain
 from rbank_es.judging.verdict import Finding, Verdict
-from rbank_es.judging.wording import asks_for_all, asks_for_count, plain
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.sparql.walking import is_grouped
+from rbank_es.sparql.parser.traversal import is_grouped
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose
@@ -186,11 +186,11 @@ def _of_query(outcome: RunOutcome, evidence: Evidence, source: Source | None) ->
     query = evidence.query
     if query is None:
         return
-    yield from patterns.limited(query, outcome.task, evidence.rows)
-    yield from patterns.made_up(query)
-    yield from patterns.named_only(query, outcome.task)
+    yield from query_flaws.limited(query, outcome.task, evidence.rows)
+    yield from query_flaws.made_up(query)
+    yield from query_flaws.named_only(query, outcome.task)
     if source is not None and source.schema is not None:
-        yield from patterns.untyped(query, source.schema)
+        yield from query_flaws.untyped(query, source.schema)
 
 
 def _ungrounded(terms: Grounding | None) -> Iterator[Finding]:

@@ -12,17 +12,17 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed, QueryFailed, QueryRefused
 from rbank_es.judging.checks import check
-from rbank_es.judging.comparing import XSD_BOOLEAN, Comparison, compare_results
-from rbank_es.judging.evidence import ask
-from rbank_es.judging.outcome import RunOutcome
-from rbank_es.judging.queries import read_query
-from rbank_es.judging.structure import differences_of_queries
+from rbank_es.judging.query_comparison import differences_of_queries
+from rbank_es.judging.query_evidence import ask
+from rbank_es.judging.result_comparison import XSD_BOOLEAN, Comparison, compare_results
+from rbank_es.judging.run_outcome import RunOutcome
+from rbank_es.judging.submitted_query import read_query
+from rbank_es.judging.task_wording import plain
 from rbank_es.judging.verdict import Finding, Verdict
-from rbank_es.judging.wording import plain
-from rbank_es.ontology.names import XSD
+from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.sparql.tree import Variable
-from rbank_es.sparql.walking import projected
+from rbank_es.sparql.parser.traversal import projected
+from rbank_es.sparql.parser.tree import Variable
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose

@@ -9,12 +9,12 @@ from rbank_es import limits
 from rbank_es.errors import JudgeFailed
 from rbank_es.judging.precedents import NONE, Precedents
 from rbank_es.judging.verdict import Verdict, bounded
-from rbank_es.lms.reading import unmarked
+from rbank_es.models.adapter import unmarked
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose
-    from rbank_es.judging.outcome import RunOutcome
-    from rbank_es.lms.lms import Lms
+    from rbank_es.judging.run_outcome import RunOutcome
+    from rbank_es.models.router import Lms
 
     TrajectoryJudge: Any
 
@@ -27,7 +27,7 @@ PROBLEM_CHARS = 500
 @cache
 def trajectory_judge() -> Any:
     """The signature `TrajectoryJudge`. Raises `MissingExtra` without dspy, which is loaded here."""
-    from rbank_es.lms.serialising import load_dspy
+    from rbank_es.models.serialization import load_dspy
 
     dspy = load_dspy()
 
@@ -115,7 +115,7 @@ def _reply(lms: Lms, asked: dict[str, str]) -> _Reply:
 
 def _once(lms: Lms, asked: dict[str, str], problem: str) -> _Reply | str:
     """One question: the reply, or what is wrong with it."""
-    from rbank_es.lms.serialising import load_dspy
+    from rbank_es.models.serialization import load_dspy
 
     dspy, signature = load_dspy(), trajectory_judge()
     given = dict(asked)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es import limits
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.judging.outcome import RunOutcome
+    from rbank_es.judging.run_outcome import RunOutcome
 
 NONE = "none"
 """What stands where there is nothing: an empty field looks like a mistake."""

@@ -9,8 +9,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import RunJudged
 from rbank_es.events.judgment import JudgeKind, Purpose
-from rbank_es.judging.comparing import Difference
-from rbank_es.judging.grounding import Grounding
+from rbank_es.judging.grounded_terms import Grounding
+from rbank_es.judging.result_comparison import Difference
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The log: append-only, typed, the only truth. Everything else in a bank can be deleted and made again from it."""
 
-from rbank_es.log.filelog import FileLog
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.protocol import (
     ANY,
     EMPTY,

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from rbank_es.errors import BadInput
-from rbank_es.events.base import Event, Ref
+from rbank_es.events.event import Event, Ref
 
 
 class Expected(Enum):

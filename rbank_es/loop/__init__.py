@@ -16,15 +16,15 @@ The public names below are found on first use.
 
 from typing import TYPE_CHECKING
 
-from rbank_es.lazy import exports
+from rbank_es.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.lms.choices import LmChoice
     from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel
     from rbank_es.loop.guide import Guide, write_guide
     from rbank_es.loop.rollouts import Spread
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task, load_tasks
+    from rbank_es.models.choice import LmChoice
 
 __all__ = [
     "Guide",
@@ -43,7 +43,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "Guide": "rbank_es.loop.guide",
-        "LmChoice": "rbank_es.lms.choices",
+        "LmChoice": "rbank_es.models.choice",
         "LoopSettings": "rbank_es.loop.settings",
         "Spread": "rbank_es.loop.rollouts",
         "Task": "rbank_es.loop.tasks",

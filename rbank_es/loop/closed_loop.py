@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LoopStopped
-from rbank_es.loop.equipment import Equipment, check_source
 from rbank_es.loop.history import (
     INTERRUPTED,
     Extracted,
@@ -30,10 +29,11 @@ from rbank_es.loop.history import (
     rollout_of,
     task_key,
 )
-from rbank_es.loop.learning import Learning
-from rbank_es.loop.one_run import NewRun, begin_runs, close_run, execute, is_agents_own
+from rbank_es.loop.post_run import Learning
 from rbank_es.loop.rollouts import Spread, best_of, question_of, side_by_side, spread_of
+from rbank_es.loop.run_context import Equipment, check_source
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.loop.single_run import NewRun, begin_runs, close_run, execute, is_agents_own
 from rbank_es.loop.tasks import Task
 
 if TYPE_CHECKING:

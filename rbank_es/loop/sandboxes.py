@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.executors.pool import SandboxPool
+from rbank_es.sandbox.pool import SandboxPool
 
 if TYPE_CHECKING:
-    from rbank_es.executors.session import Session
-    from rbank_es.executors.settings import SandboxSettings
+    from rbank_es.sandbox.configuration import SandboxSettings
+    from rbank_es.sandbox.session import Session
 
 
 class Sandboxes(SandboxPool):

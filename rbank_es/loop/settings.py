@@ -10,11 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.base import Mode
-from rbank_es.context.build import LAYERS, Preset, sizes_of
+from rbank_es.context.assembly import LAYERS, Preset, sizes_of
+from rbank_es.context.base_instructions import Mode
 from rbank_es.errors import BadInput
 from rbank_es.events.run import Role
-from rbank_es.lms.choices import LmChoice
+from rbank_es.models.choice import LmChoice
 
 ExecutorName = Literal["rlm", "react", "scratchpad"]
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]

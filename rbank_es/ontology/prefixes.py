@@ -7,24 +7,24 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from rbank_es.ontology import names
+from rbank_es.ontology import rdf_names
 
 WELL_KNOWN: dict[str, str] = {
-    "rdf": names.RDF,
-    "rdfs": names.RDFS,
-    "owl": names.OWL,
-    "xsd": names.XSD,
-    "skos": names.SKOS,
+    "rdf": rdf_names.RDF,
+    "rdfs": rdf_names.RDFS,
+    "owl": rdf_names.OWL,
+    "xsd": rdf_names.XSD,
+    "skos": rdf_names.SKOS,
     "skosxl": "http://www.w3.org/2008/05/skos-xl#",
-    "sh": names.SH,
-    "dcterms": names.DCTERMS,
-    "dc": names.DC,
-    "dcam": names.DCAM,
-    "foaf": names.FOAF,
+    "sh": rdf_names.SH,
+    "dcterms": rdf_names.DCTERMS,
+    "dc": rdf_names.DC,
+    "dcam": rdf_names.DCAM,
+    "foaf": rdf_names.FOAF,
     "schema": "http://schema.org/",
-    "vann": names.VANN,
-    "void": names.VOID,
-    "sd": names.SD,
+    "vann": rdf_names.VANN,
+    "void": rdf_names.VOID,
+    "sd": rdf_names.SD,
     "prov": "http://www.w3.org/ns/prov#",
     "dcat": "http://www.w3.org/ns/dcat#",
     "adms": "http://www.w3.org/ns/adms#",

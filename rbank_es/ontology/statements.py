@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from rbank_es.ontology import names
-from rbank_es.ontology.terms import BLANK, Literal, Term, Triple, is_iri
+from rbank_es.ontology import rdf_names
+from rbank_es.ontology.rdf_terms import BLANK, Literal, Term, Triple, is_iri
 
 Pair = tuple[str, Term]
 
@@ -61,13 +61,13 @@ class Statements:
     def members(self, node: str) -> set[str]:
         """IRIs and blank nodes of an RDF list, also of one that runs in a circle or branches."""
         found: set[str] = set()
-        cells, waiting = {names.NIL}, [node]
+        cells, waiting = {rdf_names.NIL}, [node]
         while waiting:
             cell = waiting.pop()
             if cell not in cells:
                 cells.add(cell)
-                found.update(self.nodes(cell, names.FIRST))
-                waiting += self.nodes(cell, names.REST)
+                found.update(self.nodes(cell, rdf_names.FIRST))
+                waiting += self.nodes(cell, rdf_names.REST)
         return found
 
     def listed(self, subject: str, predicate: str) -> set[str]:

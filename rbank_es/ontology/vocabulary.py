@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal
 
-from rbank_es.ontology import names
+from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name, namespace_of
-from rbank_es.ontology.schema import ClassInfo, PropertyInfo, Schema
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
 Term = Literal["class", "property"]
 
@@ -44,12 +44,12 @@ class Vocabulary:
 
     def knows_class(self, iri: str) -> bool:
         """Whether a query may name this class."""
-        return iri in self.classes or self._is_common(iri, names.CLOSED_CLASSES)
+        return iri in self.classes or self._is_common(iri, rdf_names.CLOSED_CLASSES)
 
     def knows_property(self, iri: str) -> bool:
         """Whether a query may name this property. rdf:_1, rdf:_2 and so on are properties."""
-        member = iri.startswith(names.RDF + "_") and iri[len(names.RDF) + 1 :].isdigit()
-        return iri in self.properties or member or self._is_common(iri, names.CLOSED_PROPERTIES)
+        member = iri.startswith(rdf_names.RDF + "_") and iri[len(rdf_names.RDF) + 1 :].isdigit()
+        return iri in self.properties or member or self._is_common(iri, rdf_names.CLOSED_PROPERTIES)
 
     def nearest(self, iri: str, kind: Term, n: int = 3) -> tuple[str, ...]:
         """The known terms that come nearest to an IRI, the nearest first; at most `n`, perhaps none.
@@ -60,25 +60,27 @@ class Vocabulary:
         meant one of these, else only for the same local name.
         """
         own, every = self._indexes[kind]
-        index = every if iri.startswith(names.CLOSED) else own
+        index = every if iri.startswith(rdf_names.CLOSED) else own
         return tuple(dict.fromkeys((*every.same_name(iri), *index.nearest(iri, n))))[:n]
 
     def _is_common(self, iri: str, closed: frozenset[str]) -> bool:
         """Whether a term is of a vocabulary that any ontology may use, unless the ontology is that vocabulary."""
-        return iri in closed or (iri.startswith(names.OPEN) and not iri.startswith(self._own))
+        return iri in closed or (iri.startswith(rdf_names.OPEN) and not iri.startswith(self._own))
 
     @cached_property
     def _own(self) -> tuple[str, ...]:
         """The open vocabularies that the ontology itself defines: most of its classes and properties are theirs."""
         terms = self.classes | self.properties
-        return tuple(space for space in names.OPEN if 2 * sum(term.startswith(space) for term in terms) > len(terms))
+        return tuple(
+            space for space in rdf_names.OPEN if 2 * sum(term.startswith(space) for term in terms) > len(terms)
+        )
 
     @cached_property
     def _indexes(self) -> dict[Term, tuple[_Index, _Index]]:
         """For each kind its own terms, and these with those of the closed vocabularies."""
         terms: dict[Term, tuple[frozenset[str], frozenset[str]]] = {
-            "class": (self.classes, names.CLOSED_CLASSES),
-            "property": (self.properties, names.CLOSED_PROPERTIES),
+            "class": (self.classes, rdf_names.CLOSED_CLASSES),
+            "property": (self.properties, rdf_names.CLOSED_PROPERTIES),
         }
         return {
             kind: (_Index(own, self._labels), _Index(own | closed, self._labels))

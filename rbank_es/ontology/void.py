@@ -8,17 +8,17 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
-from rbank_es.ontology import names
-from rbank_es.ontology.constraints import Constraints
-from rbank_es.ontology.files import find_files
+from rbank_es.ontology import rdf_names
+from rbank_es.ontology.labels import best_text
 from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
-from rbank_es.ontology.reading import read_files
-from rbank_es.ontology.schema import ClassInfo, Link, PropertyInfo, Schema, TypedUse
+from rbank_es.ontology.property_bounds import Constraints
+from rbank_es.ontology.rdf_reader import read_files
+from rbank_es.ontology.rdf_terms import is_iri
+from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema, TypedUse
+from rbank_es.ontology.source_files import find_files
 from rbank_es.ontology.statements import Statements, integer_of
-from rbank_es.ontology.terms import is_iri
-from rbank_es.ontology.wording import best_text
 
-_VOID, _EXT, _SD = names.VOID, names.VOID_EXT, names.SD
+_VOID, _EXT, _SD = rdf_names.VOID, rdf_names.VOID_EXT, rdf_names.SD
 
 
 def load_void(path: str | Path) -> Schema:
@@ -69,7 +69,7 @@ class _Partitions:
             links=tuple(
                 Link(subject=key[0], property=key[1], object=key[2], uses=uses) for key, uses in _most(self._links)
             ),
-            individuals=sum(found.instances for found in classes if not names.is_formal(found.iri)),
+            individuals=sum(found.instances for found in classes if not rdf_names.is_formal(found.iri)),
             graphs=tuple(sorted({name for _, name in self._statements.links(_SD + "name") if is_iri(name)})),
         )
 
@@ -105,7 +105,9 @@ class _Partitions:
         entities: Counter[str] = Counter()
         for node, cls in self._classes.items():
             entities[cls] += self._number(node, "entities")
-        named = set(self._classes.values()) | {cls for cls in self._constraints.classes if not names.is_datatype(cls)}
+        named = set(self._classes.values()) | {
+            cls for cls in self._constraints.classes if not rdf_names.is_datatype(cls)
+        }
         degrees = self._degrees()
         return tuple(ClassInfo(iri=cls, instances=entities[cls], degree=degrees[cls]) for cls in sorted(named))
 
@@ -150,9 +152,11 @@ class _Partitions:
 
     def _title(self) -> str:
         """The title of the service, else of its dataset, else of any dataset; of several the first."""
-        titles = self._statements.by_subject(names.DCTERMS + "title")
+        titles = self._statements.by_subject(rdf_names.DCTERMS + "title")
         for kind in (_SD + "Service", _SD + "Dataset", _VOID + "Dataset"):
-            described = [node for node, type_ in self._statements.links(names.TYPE) if type_ == kind and node in titles]
+            described = [
+                node for node, type_ in self._statements.links(rdf_names.TYPE) if type_ == kind and node in titles
+            ]
             if texts := {best_text(titles[node], limits.ONTOLOGY_LABEL_CHARS) for node in described} - {""}:
                 return min(texts)
         return ""

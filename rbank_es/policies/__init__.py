@@ -16,7 +16,6 @@ import msgspec
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
-from rbank_es.policies.base import Policy
 from rbank_es.policies.consolidation import (
     Append,
     Dedup,
@@ -25,9 +24,10 @@ from rbank_es.policies.consolidation import (
     find_similar,
     title_similarity,
 )
-from rbank_es.policies.extraction import SuccessFailure
+from rbank_es.policies.extraction_policy import SuccessFailure
 from rbank_es.policies.forgetting import Bounded, Never, to_forget
-from rbank_es.policies.judging import CheckJudging, LmJudging
+from rbank_es.policies.judgment_policy import CheckJudging, LmJudging
+from rbank_es.policies.policy import Policy
 from rbank_es.policies.retrieval import RetrievalPolicy, match_expression, query_words
 
 __all__ = [

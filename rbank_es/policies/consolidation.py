@@ -23,8 +23,8 @@ from msgspec import Meta
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
-from rbank_es.items import Item
-from rbank_es.policies.base import Policy
+from rbank_es.events.items import Item
+from rbank_es.policies.policy import Policy
 from rbank_es.policies.words import words_of
 from rbank_es.state import State
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from rbank_es.errors import BadPolicy
-from rbank_es.items import JUDGE_SOURCES
-from rbank_es.policies.base import Policy
+from rbank_es.events.items import JUDGE_SOURCES
+from rbank_es.policies.policy import Policy
 from rbank_es.state import ItemState, State, usage
 
 Items = Annotated[int, Meta(ge=0, le=100_000_000)]

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from rbank_es import limits
-from rbank_es.policies.base import Policy
+from rbank_es.policies.policy import Policy
 from rbank_es.policies.words import stop_words, words_of
 
 Weight = Annotated[float, Meta(ge=0, le=1_000)]

@@ -9,13 +9,13 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.ontology.loading import Ontology
-from rbank_es.ontology.schema import Schema
+from rbank_es.ontology.loader import Ontology
+from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.answers import Answer
-from rbank_es.sparql.engine import Caps, Engine
-from rbank_es.sparql.guard import Checked, Surroundings, check
-from rbank_es.sparql.profiles import LOCAL, Profile, profile_named
+from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.guard.profiles import LOCAL, Profile, profile_named
 
 UNLIMITED = 10**9
 """More solutions than any local query comes to within its time limit."""
@@ -108,7 +108,7 @@ def open_source(
 
 
 def _local(ontology: Ontology) -> Source:
-    from rbank_es.sparql.local import LocalEngine
+    from rbank_es.sparql.engines.local import LocalEngine
 
     surroundings = Surroundings(
         prefixes=ontology.prefixes,
@@ -128,8 +128,8 @@ def _local(ontology: Ontology) -> Source:
 
 
 def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
-    from rbank_es.sparql.address import Address
-    from rbank_es.sparql.remote import RemoteEngine
+    from rbank_es.sparql.engines.endpoint_address import Address
+    from rbank_es.sparql.engines.remote import RemoteEngine
 
     if "://" in endpoint:
         Address(endpoint)  # what it says of a bad URL shows no credentials

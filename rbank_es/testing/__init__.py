@@ -13,11 +13,11 @@ The suite imports neither pytest nor hypothesis. Its tests are named after what 
 It knows nothing of files, crashes and power cuts: what survives those is for tests of the engine itself.
 """
 
-from rbank_es.testing.appending import AppendingContract
-from rbank_es.testing.basis import SECRET, Clock, at_once, event_id, extraction, forms_of, note, raises, run
-from rbank_es.testing.erasing import ErasingContract
-from rbank_es.testing.reading import ProvingContract, ReadingContract
-from rbank_es.testing.retrying import RetryingContract, TogetherContract
+from rbank_es.testing.append_contract import AppendingContract
+from rbank_es.testing.concurrency_contract import RetryingContract, TogetherContract
+from rbank_es.testing.contract_base import SECRET, Clock, at_once, event_id, extraction, forms_of, note, raises, run
+from rbank_es.testing.erasure_contract import ErasingContract
+from rbank_es.testing.read_contract import ProvingContract, ReadingContract
 
 __all__ = [
     "SECRET",

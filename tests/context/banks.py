@@ -15,7 +15,7 @@ from rbank_es.events import (
     RunJudged,
     RunStarted,
 )
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 
 
 def learn(bank: Bank, *items: Item) -> None:

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.base import VERSION, Mode, base
-from rbank_es.context.build import LAYERS, SEPARATOR
+from rbank_es.context.assembly import LAYERS, SEPARATOR
+from rbank_es.context.base_instructions import VERSION, Mode, base
 from rbank_es.errors import BadInput
 
 MODES: tuple[Mode, ...] = get_args(Mode)

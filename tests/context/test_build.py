@@ -11,13 +11,13 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.base import base
-from rbank_es.context.build import BUDGETS, LAYERS, Context, build_context
-from rbank_es.context.curated import load_curated
-from rbank_es.context.observed import observed_terms
+from rbank_es.context.assembly import BUDGETS, LAYERS, Context, build_context
+from rbank_es.context.base_instructions import base
+from rbank_es.context.curated_constraints import load_curated
+from rbank_es.context.term_usage import observed_terms
 from rbank_es.errors import BadContextFile, BadInput, BadPoint
-from rbank_es.items import Item
-from rbank_es.ontology.loading import Ontology, load_ontology
+from rbank_es.events.items import Item
+from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.source import open_source
 from tests.context.banks import finish, learn, materialise, overrule
 from tests.context.schemas import iri, line_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.context.matching import Task, stem
+from rbank_es.context.task_terms import Task, stem
 
 NS = "https://example.org/ns#"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.context.packing import (
+from rbank_es.context.budget import (
     CUT_CHARS,
     Section,
     fair_shares,

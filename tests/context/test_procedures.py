@@ -12,7 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.context.procedures import HEADING, pack_items, procedures
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesForgotten
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from tests.context.banks import learn
 
 TASK = "Which lights had an outage in winter?"

@@ -15,8 +15,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.dashboard import PageFacts, write_page
-from rbank_es.dashboard.markup import element, escape, join, shorten
-from rbank_es.dashboard.model import peaks
+from rbank_es.dashboard.html import element, escape, join, shorten
+from rbank_es.dashboard.page_facts import peaks
 from rbank_es.dashboard.palette import PALETTE
 from rbank_es.errors import CannotWrite, MissingExtra
 

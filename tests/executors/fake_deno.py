@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rbank_es.executors.deno import Deno
+from rbank_es.sandbox.deno import Deno
 
 calls = 0
 

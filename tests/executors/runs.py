@@ -11,20 +11,20 @@ import dspy
 from dspy.lm15 import Message, Request, Response, Usage
 
 from rbank_es.bank import Bank
-from rbank_es.context.base import base
-from rbank_es.context.build import Context
+from rbank_es.context.assembly import Context
+from rbank_es.context.base_instructions import base
 from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
 from rbank_es.events.run import Role
-from rbank_es.executors.protocol import Executor, executor_named
-from rbank_es.executors.recorder import Recorder
-from rbank_es.executors.terms import Interpreters, RunLimits, RunResult
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms
-from rbank_es.lms.scripting import rendered
-from rbank_es.tools.reply import Reply, ToolError
-from rbank_es.tools.store import Store
-from rbank_es.tools.toolbox import Toolbox
+from rbank_es.executors.executor import Interpreters, RunLimits, RunResult
+from rbank_es.executors.registry import Executor, executor_named
+from rbank_es.executors.run_recorder import Recorder
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
+from rbank_es.models.scripted_model import rendered
+from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.tools.desks import RUN, bank_at, desk_for, toolbox_for
 
 TASK = "Which lights can be seen from the Marigold?"

@@ -16,13 +16,13 @@ import msgspec
 import pytest
 
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.executors import deno
-from rbank_es.executors.pool import SandboxPool
-from rbank_es.executors.session import Lost, Session, warm
-from rbank_es.executors.settings import SandboxSettings
+from rbank_es.sandbox import deno
+from rbank_es.sandbox.configuration import SandboxSettings
+from rbank_es.sandbox.pool import SandboxPool
+from rbank_es.sandbox.session import Lost, Session, warm
 
 if TYPE_CHECKING:
-    from rbank_es.executors.sandbox import Sandbox
+    from rbank_es.sandbox.interpreter import Sandbox
 
 MANY = 1_000
 PATIENCE_S = 10
@@ -105,7 +105,7 @@ def lent(settings: SandboxSettings) -> Any:
 
 def sandbox(**given: Any) -> Sandbox:
     """A sandbox with the session that is lent. Settings by name beside its arguments; restarts without end."""
-    from rbank_es.executors.sandbox import Sandbox
+    from rbank_es.sandbox.interpreter import Sandbox
 
     names = {"step_time_s", "restarts", "sub_agents"} & given.keys()
     settings = SandboxSettings(**{"restarts": MANY} | {name: given.pop(name) for name in names})
@@ -114,7 +114,7 @@ def sandbox(**given: Any) -> Sandbox:
 
 def standing_in(place: Path, **given: Any) -> Sandbox:
     """A sandbox in which a stand-in for Deno runs, that starts at once: see `fake_deno`."""
-    from rbank_es.executors.sandbox import Sandbox
+    from rbank_es.sandbox.interpreter import Sandbox
     from tests.executors.fake_deno import fake
 
     place.mkdir(exist_ok=True)

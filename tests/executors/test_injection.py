@@ -17,11 +17,11 @@ from tests.executors.sandboxes import require_dspy
 require_dspy()
 from rbank_es.bank import Bank  # noqa: E402
 from rbank_es.events import MemoryProposed, NoteLogged, ToolCalled  # noqa: E402
-from rbank_es.executors.recorder import Recorder  # noqa: E402
-from rbank_es.items import Item  # noqa: E402
+from rbank_es.events.items import Item  # noqa: E402
+from rbank_es.executors.run_recorder import Recorder  # noqa: E402
 from rbank_es.state import active  # noqa: E402
-from rbank_es.tools.desk import ToolPolicy  # noqa: E402
-from rbank_es.tools.toolbox import build_tools  # noqa: E402
+from rbank_es.tools.runtime.tool_session import ToolPolicy  # noqa: E402
+from rbank_es.tools.runtime.toolbox import build_tools  # noqa: E402
 from tests.executors.runs import Setting, call  # noqa: E402
 from tests.tools.memories import remember  # noqa: E402
 

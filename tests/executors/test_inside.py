@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.executors import inside
+from rbank_es.sandbox import guest
 
 LIMITS = {
     "argument_chars": 1_000,
@@ -50,18 +50,18 @@ Pair = namedtuple("Pair", "left right")
 
 
 @pytest.fixture
-def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[inside.Workspace]:
+def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[guest.Workspace]:
     """A workspace in this process; what it changes is put back."""
-    for module, name in ((inside.os, "_exit"), (inside.os, "abort"), (inside.os, "kill"), (inside.os, "system")):
+    for module, name in ((guest.os, "_exit"), (guest.os, "abort"), (guest.os, "kill"), (guest.os, "system")):
         monkeypatch.setattr(module, name, getattr(module, name))
-    monkeypatch.setattr(inside.signal, "raise_signal", inside.signal.raise_signal)
+    monkeypatch.setattr(guest.signal, "raise_signal", guest.signal.raise_signal)
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    made = inside.Workspace(lambda name, arguments: "", LIMITS)
+    made = guest.Workspace(lambda name, arguments: "", LIMITS)
     made.register(json.dumps({"tools": [], "outputs": ["answer"]}))
     yield made
 
 
-def step(workspace: inside.Workspace, code: str, number: int = 1, **variables: str) -> dict[str, Any]:
+def step(workspace: guest.Workspace, code: str, number: int = 1, **variables: str) -> dict[str, Any]:
     request = json.dumps({"step": number, "code": code, "variables": variables})
     outcome = json.loads(asyncio.run(workspace.answer(request)))
     assert isinstance(outcome, dict)
@@ -70,15 +70,15 @@ def step(workspace: inside.Workspace, code: str, number: int = 1, **variables: s
 
 @given(values)
 def test_any_value_becomes_plain_json(value: Any) -> None:
-    text = json.dumps(inside.plain(value), allow_nan=False)
+    text = json.dumps(guest.plain(value), allow_nan=False)
     text.encode()
-    assert json.loads(text) == inside.plain(value)
+    assert json.loads(text) == guest.plain(value)
 
 
 @given(values)
 def test_plain_data_stays_as_it_is(value: Any) -> None:
-    once = inside.plain(value)
-    assert inside.plain(once) == once
+    once = guest.plain(value)
+    assert guest.plain(once) == once
 
 
 KNOWN: dict[str, tuple[Any, Any]] = {
@@ -99,13 +99,13 @@ KNOWN: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_what_json_does_not_know_becomes_text_or_the_nearest_plain_value(name: str) -> None:
     value, expected = KNOWN[name]
-    assert inside.plain(value) == expected
+    assert guest.plain(value) == expected
 
 
 def test_a_value_that_holds_itself_ends_somewhere() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    assert "nested too deep" in json.dumps(inside.plain(loop))
+    assert "nested too deep" in json.dumps(guest.plain(loop))
 
 
 class Endless(list[int]):
@@ -116,12 +116,12 @@ class Endless(list[int]):
 
 def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that know each other in both directions double with every level of nesting."""
-    monkeypatch.setattr(inside, "MOST_VALUES", 5_000)
+    monkeypatch.setattr(guest, "MOST_VALUES", 5_000)
     loop: list[Any] = []
     loop.extend([loop, loop])
     for value in (loop, Endless([1])):
         with pytest.raises(ValueError, match="holds more than 5,000 others, or itself"):
-            inside.plain(value)
+            guest.plain(value)
 
 
 ODD = """
@@ -144,7 +144,7 @@ class Ends:
 
 
 @pytest.mark.parametrize("odd", ["Items()", "Walk([1])", "Length('x')", "Kind()", "Fields()"])
-def test_values_that_can_not_be_looked_at_cost_a_step_at_most(workspace: inside.Workspace, odd: str) -> None:
+def test_values_that_can_not_be_looked_at_cost_a_step_at_most(workspace: guest.Workspace, odd: str) -> None:
     step(workspace, ODD)
     assert step(workspace, f"odd = {odd}\nprint('kept')")["stdout"] == "kept\n"
     submitted = step(workspace, f"SUBMIT(answer={odd})")
@@ -153,33 +153,33 @@ def test_values_that_can_not_be_looked_at_cost_a_step_at_most(workspace: inside.
     assert step(workspace, "1 + 1")["value"] == "2"
 
 
-def test_a_text_that_submits_submits_nothing(workspace: inside.Workspace) -> None:
+def test_a_text_that_submits_submits_nothing(workspace: guest.Workspace) -> None:
     step(workspace, ODD)
     assert step(workspace, "SUBMIT(answer=Ends())")["final"] == (
         '{"answer": "<Ends: its text can\'t be made (Submitted)>"}'
     )
 
 
-def test_names_that_are_no_text_disturb_nothing(workspace: inside.Workspace) -> None:
+def test_names_that_are_no_text_disturb_nothing(workspace: guest.Workspace) -> None:
     assert step(workspace, "globals()[1] = 2\nx = 3\nprint(x)")["variables_n"] == 1
 
 
 def test_code_that_is_nested_too_deep_is_a_syntax_error(
-    workspace: inside.Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: guest.Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python's parser then says that memory is used up, which it is not."""
 
     def parse(code: str, place: str) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(inside.ast, "parse", parse)
+    monkeypatch.setattr(guest.ast, "parse", parse)
     outcome = step(workspace, "-" * 9 + "1")
     assert outcome["kind"] == "syntax" and "nested too deep to be parsed" in outcome["message"]
 
 
 @given(st.lists(st.text(max_size=300), max_size=60))
 def test_output_keeps_its_head_and_its_tail_and_counts_all(pieces: list[str]) -> None:
-    printed = inside.Printed(kept_chars=100, most_chars=10**9)
+    printed = guest.Printed(kept_chars=100, most_chars=10**9)
     for piece in pieces:
         printed.write(piece)
     everything, kept = "".join(pieces), printed.kept()
@@ -188,24 +188,24 @@ def test_output_keeps_its_head_and_its_tail_and_counts_all(pieces: list[str]) ->
         assert kept == everything
     else:
         left_out = len(everything) - 100
-        assert kept == everything[:50] + (inside.gap(left_out) if left_out else "") + everything[-50:]
+        assert kept == everything[:50] + (guest.gap(left_out) if left_out else "") + everything[-50:]
 
 
 def test_printing_without_end_is_refused() -> None:
-    printed = inside.Printed(kept_chars=100, most_chars=1_000)
-    with pytest.raises(inside.PrintedTooMuch):
+    printed = guest.Printed(kept_chars=100, most_chars=1_000)
+    with pytest.raises(guest.PrintedTooMuch):
         for _ in range(100):
             print("x" * 100, file=printed)
     assert len(printed.kept()) < 200
 
 
-def test_a_long_value_is_cut_in_its_middle(workspace: inside.Workspace) -> None:
+def test_a_long_value_is_cut_in_its_middle(workspace: guest.Workspace) -> None:
     outcome = step(workspace, "'a' * 600 + 'b' * 600")
-    assert outcome["value"] == "a" * 500 + inside.gap(200) + "b" * 500
+    assert outcome["value"] == "a" * 500 + guest.gap(200) + "b" * 500
     assert outcome["value_chars"] == 1_200
 
 
-def test_an_error_names_the_places_in_the_agents_own_code(workspace: inside.Workspace) -> None:
+def test_an_error_names_the_places_in_the_agents_own_code(workspace: guest.Workspace) -> None:
     step(workspace, "def half(x):\n    return 1 / x", 1)
     outcome = step(workspace, "import json\nprint('so far')\nhalf(0)", 2)
     assert outcome["kind"] == "error" and outcome["stdout"] == "so far\n"
@@ -216,17 +216,17 @@ def test_an_error_names_the_places_in_the_agents_own_code(workspace: inside.Work
     ]
 
 
-def test_an_error_within_the_standard_library_is_told_by_the_line_that_led_there(workspace: inside.Workspace) -> None:
+def test_an_error_within_the_standard_library_is_told_by_the_line_that_led_there(workspace: guest.Workspace) -> None:
     outcome = step(workspace, "import json\njson.loads('{')")
     assert outcome["message"].splitlines()[1:] == ["  step 1, line 2: json.loads('{')"]
 
 
-def test_an_error_that_can_not_say_what_it_is_is_told_all_the_same(workspace: inside.Workspace) -> None:
+def test_an_error_that_can_not_say_what_it_is_is_told_all_the_same(workspace: guest.Workspace) -> None:
     code = "class Odd(Exception):\n    def __str__(self): raise ValueError\n    __repr__ = __str__\nraise Odd"
     assert step(workspace, code)["message"].startswith("Odd: <Odd: its text can't be made (ValueError)>")
 
 
-def test_code_that_can_not_be_parsed_is_told_with_its_line(workspace: inside.Workspace) -> None:
+def test_code_that_can_not_be_parsed_is_told_with_its_line(workspace: guest.Workspace) -> None:
     outcome = step(workspace, "x = 1\ny = (2")
     assert outcome["kind"] == "syntax"
     assert outcome["message"].splitlines() == ["SyntaxError: '(' was never closed", "  step 1, line 2: y = (2"]
@@ -235,11 +235,11 @@ def test_code_that_can_not_be_parsed_is_told_with_its_line(workspace: inside.Wor
 @pytest.mark.parametrize(
     "code", ["exit()", "import sys; sys.exit(1)", "import os; os._exit(1)", "import os; os.abort()"]
 )
-def test_a_step_can_not_end_python(workspace: inside.Workspace, code: str) -> None:
+def test_a_step_can_not_end_python(workspace: guest.Workspace, code: str) -> None:
     assert step(workspace, code)["message"].startswith("SystemExit: nothing ends this way; call SUBMIT")
 
 
-def test_variables_are_measured_without_functions_modules_and_private_names(workspace: inside.Workspace) -> None:
+def test_variables_are_measured_without_functions_modules_and_private_names(workspace: guest.Workspace) -> None:
     outcome = step(
         workspace, "import json\ndef f(): pass\nclass C: pass\n_hidden = 1\na = 'four'\nb = [1, 22]\nc = 'x'"
     )
@@ -248,29 +248,29 @@ def test_variables_are_measured_without_functions_modules_and_private_names(work
 
 
 def test_the_size_of_a_huge_variable_is_not_counted_to_the_end() -> None:
-    assert inside.size_chars([["x" * 10] * 1_000] * 100_000) <= 10 * inside.MOST_COUNTED
+    assert guest.size_chars([["x" * 10] * 1_000] * 100_000) <= 10 * guest.MOST_COUNTED
 
 
-def test_the_last_expression_is_the_value_also_after_a_future_import(workspace: inside.Workspace) -> None:
+def test_the_last_expression_is_the_value_also_after_a_future_import(workspace: guest.Workspace) -> None:
     outcome = step(workspace, "from __future__ import annotations\nimport asyncio\nawait asyncio.sleep(0)\n'done'")
     assert outcome["value"] == "done"
 
 
-def test_given_variables_are_set_before_the_code_runs(workspace: inside.Workspace) -> None:
+def test_given_variables_are_set_before_the_code_runs(workspace: guest.Workspace) -> None:
     assert step(workspace, "x, y", x="float('inf')", y="{'a': None}")["value"] == "(inf, {'a': None})"
 
 
-def test_a_submission_that_is_too_long_is_refused_and_told(workspace: inside.Workspace) -> None:
+def test_a_submission_that_is_too_long_is_refused_and_told(workspace: guest.Workspace) -> None:
     outcome = step(workspace, "SUBMIT('x' * 2000)")
     assert outcome["kind"] == "error" and "1,000 are taken" in outcome["message"]
 
 
-def test_only_a_bare_except_stops_a_submission(workspace: inside.Workspace) -> None:
+def test_only_a_bare_except_stops_a_submission(workspace: guest.Workspace) -> None:
     outcome = step(workspace, "try:\n    SUBMIT(answer=1)\nexcept Exception:\n    pass")
     assert outcome["kind"] == "final" and json.loads(outcome["final"]) == {"answer": 1}
 
 
-def test_tasks_do_not_outlive_their_step(workspace: inside.Workspace) -> None:
+def test_tasks_do_not_outlive_their_step(workspace: guest.Workspace) -> None:
     code = "import asyncio\nseen = []\nasync def go_on():\n    while True:\n        await asyncio.sleep(0)\n"
     outcome = step(
         workspace, code + "task = asyncio.ensure_future(go_on())\nawait asyncio.sleep(0)\nlen(asyncio.all_tasks())"

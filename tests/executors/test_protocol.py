@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import BadInput
-from rbank_es.executors.protocol import EXECUTORS, executor_named
+from rbank_es.executors.executor import RunLimits
+from rbank_es.executors.registry import EXECUTORS, executor_named
 from rbank_es.executors.submission import Refused, Submission, submitted_fields
-from rbank_es.executors.terms import RunLimits
 from tests.executors.sandboxes import require_dspy
 
 

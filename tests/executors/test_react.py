@@ -12,7 +12,7 @@ from tests.executors.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402
-from rbank_es.lms.scripting import rendered  # noqa: E402
+from rbank_es.models.scripted_model import rendered  # noqa: E402
 from tests.executors.contract import ExecutorContract, tool_calls  # noqa: E402
 from tests.executors.runs import call  # noqa: E402
 

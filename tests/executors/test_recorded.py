@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from rbank_es.errors import CheckFailed
-from rbank_es.executors.recorded import RecordedInterpreter, RecordingDiffers, difference
-from rbank_es.executors.settings import SUB_AGENT_TOOL
-from rbank_es.executors.steps import RecordedCall, RecordedStep
-from rbank_es.executors.unsafe_local import UnsafeLocal
+from rbank_es.sandbox.configuration import SUB_AGENT_TOOL
+from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter, RecordingDiffers, difference
+from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep
+from rbank_es.sandbox.unsafe_local import UnsafeLocal
 from tests.executors import sandboxes
 
 sandboxes.require_dspy()
 import dspy  # noqa: E402
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput  # noqa: E402
 
-from rbank_es.executors.sandbox import SandboxExhausted, SessionLost, StepFailed  # noqa: E402
+from rbank_es.sandbox.interpreter import SandboxExhausted, SessionLost, StepFailed  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 

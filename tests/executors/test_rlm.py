@@ -8,8 +8,8 @@ from tests.executors.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402
-from rbank_es.executors.protocol import executor_named  # noqa: E402
-from rbank_es.executors.terms import RunLimits  # noqa: E402
+from rbank_es.executors.executor import RunLimits  # noqa: E402
+from rbank_es.executors.registry import executor_named  # noqa: E402
 from tests.executors.contract import CodeContract  # noqa: E402
 from tests.executors.runs import TASK, Setting, code, local  # noqa: E402
 

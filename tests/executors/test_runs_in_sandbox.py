@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.executors.deno import Deno
-from rbank_es.executors.session import Session
-from rbank_es.executors.settings import SandboxSettings
+from rbank_es.sandbox.configuration import SandboxSettings
+from rbank_es.sandbox.deno import Deno
+from rbank_es.sandbox.session import Session
 from tests.executors.fake_deno import fake
 from tests.executors.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
 
 require_dspy()
-from rbank_es.executors.protocol import executor_named  # noqa: E402
-from rbank_es.executors.sandbox import CannotStart, Sandbox  # noqa: E402
+from rbank_es.executors.registry import executor_named  # noqa: E402
+from rbank_es.sandbox.interpreter import CannotStart, Sandbox  # noqa: E402
 from tests.executors.contract import comparable  # noqa: E402
 from tests.executors.runs import TASK, Setting, answer, code  # noqa: E402
 

@@ -20,11 +20,11 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
-from rbank_es.executors import deno
-from rbank_es.executors import pool as pool_module
-from rbank_es.executors.pool import SandboxPool
-from rbank_es.executors.session import Session
-from rbank_es.executors.steps import RecordedCall, StepReport
+from rbank_es.sandbox import deno
+from rbank_es.sandbox import pool as pool_module
+from rbank_es.sandbox.pool import SandboxPool
+from rbank_es.sandbox.session import Session
+from rbank_es.sandbox.step_outcome import RecordedCall, StepReport
 from tests.executors import sandboxes
 from tests.executors.fake_deno import fake
 
@@ -32,8 +32,8 @@ sandboxes.require_dspy()
 import dspy  # noqa: E402
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput  # noqa: E402
 
-from rbank_es.executors.sandbox import CannotStart, Sandbox, StepFailed, start_session  # noqa: E402
-from rbank_es.executors.settings import SUB_AGENT_TOOL  # noqa: E402
+from rbank_es.sandbox.configuration import SUB_AGENT_TOOL  # noqa: E402
+from rbank_es.sandbox.interpreter import CannotStart, Sandbox, StepFailed, start_session  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 

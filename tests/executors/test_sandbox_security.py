@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import pytest
 
-from rbank_es.executors import deno
+from rbank_es.sandbox import deno
 from tests.executors import sandboxes
 
 sandboxes.require_dspy()
-from rbank_es.executors.sandbox import Sandbox, SessionLost, StepFailed, start_session  # noqa: E402
+from rbank_es.sandbox.interpreter import Sandbox, SessionLost, StepFailed, start_session  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 

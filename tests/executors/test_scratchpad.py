@@ -8,9 +8,9 @@ from tests.executors.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402
-from rbank_es.executors.sandbox import SessionLost  # noqa: E402
+from rbank_es.executors.executor import RunLimits, Step  # noqa: E402
 from rbank_es.executors.scratchpad import history_of  # noqa: E402
-from rbank_es.executors.terms import RunLimits, Step  # noqa: E402
+from rbank_es.sandbox.interpreter import SessionLost  # noqa: E402
 from tests.executors.contract import CodeContract, Dying  # noqa: E402
 from tests.executors.runs import TASK, code  # noqa: E402
 

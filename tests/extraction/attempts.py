@@ -10,7 +10,7 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.extraction import Attempt, Step
-from rbank_es.lms.lms import Lms
+from rbank_es.models.router import Lms
 from tests.lms.runs import Saying, models
 
 TASK = "How many lights have three sectors?"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.consolidating import Decider, Latest, append_decided, consolidation_policy, optimistically, pause_s
+from rbank_es.bank.decisions import Decider, Latest, append_decided, consolidation_policy, optimistically, pause_s
 from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
 from rbank_es.events import (
     Erased,
@@ -24,8 +24,8 @@ from rbank_es.events import (
     PolicySet,
     RunJudged,
 )
+from rbank_es.events.items import Item, ItemText
 from rbank_es.extraction import Extraction, consolidate
-from rbank_es.items import Item, ItemText
 from rbank_es.policies import Append, Dedup, default_policies, load_policies
 from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, fold
@@ -218,7 +218,7 @@ def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
             states.append(State(items=state.items))
             super().__init__(state)
 
-    monkeypatch.setattr("rbank_es.consolidating.Decider", Counting)
+    monkeypatch.setattr("rbank_es.bank.decisions.Decider", Counting)
     return states
 
 

@@ -25,10 +25,10 @@ from rbank_es.extraction import (
     extract_common_patterns,
     extract_from_rollouts,
 )
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.failures import failed
-from rbank_es.lms.lms import Lms
-from rbank_es.lms.scripting import Script, ScriptedModel
+from rbank_es.models.call_errors import failed
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
+from rbank_es.models.scripted_model import Script, ScriptedModel
 from rbank_es.policies import SuccessFailure
 from tests.extraction.attempts import LOST, STEPS, TASK, WON, answer, attempt, entry, extractor, titles
 from tests.lms.openai_server import openai_server

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.extraction.items import many_lines, one_line, read_answer, shortened, usable
-from rbank_es.items import make_id
+from rbank_es.events.items import make_id
+from rbank_es.extraction.candidates import many_lines, one_line, read_answer, shortened, usable
 from tests.extraction.attempts import answer, entry
 
 

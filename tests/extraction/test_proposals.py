@@ -12,8 +12,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
+from rbank_es.events.items import Item
 from rbank_es.extraction import consolidate, from_proposals, proposals_of
-from rbank_es.items import Item
 from rbank_es.policies import SuccessFailure
 from rbank_es.tools.memory_tools import MemoryTools
 from tests.extraction.attempts import LOST, WON

@@ -24,7 +24,7 @@ from rbank_es.errors import (
 from rbank_es.events import NoteLogged, Ref
 from rbank_es.events.codec import TYPES
 from rbank_es.log import Erasing, FileLog
-from rbank_es.log import lines as line_format
+from rbank_es.log.file import lines as line_format
 from rbank_es.testing import event_id, note
 from tests.effort import THOROUGH
 from tests.faults.disk import Disk, Quick, broken, no_space
@@ -435,7 +435,7 @@ class TestDerived:
             for text in "abc":
                 log.append([note(text * 20)])
         flip(active(place), active(place).read_bytes().index(b"aaaa"))
-        monkeypatch.setattr("rbank_es.log.system.boot_id", lambda: "another boot")
+        monkeypatch.setattr("rbank_es.log.file.system_calls.boot_id", lambda: "another boot")
         with pytest.raises(LogCorruption):
             FileLog.open(place).append([note("d")])
 

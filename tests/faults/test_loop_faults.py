@@ -16,9 +16,9 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
-from rbank_es.executors import pool as pool_module
-from rbank_es.executors.pool import SandboxPool
-from rbank_es.executors.process import SandboxProcess
+from rbank_es.sandbox import pool as pool_module
+from rbank_es.sandbox.pool import SandboxPool
+from rbank_es.sandbox.process import SandboxProcess
 from tests.cli_runner import COMMAND, environment, run
 from tests.executors.fake_deno import fake
 from tests.executors.sandboxes import require_dspy

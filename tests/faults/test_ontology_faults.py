@@ -19,8 +19,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology, CannotWrite
-from rbank_es.ontology.cache import GraphCache, cache_directory, directory_of_process
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.ontology.graph_cache import GraphCache, cache_directory, directory_of_process
+from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.void import load_void
 
 ZOO = "http://example.org/zoo#"
@@ -284,7 +284,7 @@ LOAD = """
 import resource, sys
 from pathlib import Path
 from rbank_es.errors import BadOntology
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.ontology.loader import load_ontology
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 try:
     load_ontology(sys.argv[1], cache=Path(sys.argv[2]))
@@ -393,7 +393,7 @@ def test_a_full_disk_gives_way_and_leaves_nothing_half(
 def test_the_directory_of_the_process_goes_with_it(zoo: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     code = (
-        "import sys; from pathlib import Path; from rbank_es.ontology.loading import load_ontology; "
+        "import sys; from pathlib import Path; from rbank_es.ontology.loader import load_ontology; "
         f"print(load_ontology({str(zoo)!r}, cache=Path({str(tmp_path / 'taken')!r})).quads)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

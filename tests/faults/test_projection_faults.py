@@ -20,8 +20,8 @@ import pytest
 
 from rbank_es.errors import ProjectionError
 from rbank_es.events import Erased, Event, MemoriesExtracted, MemoriesForgotten, RunStarted, ToolCalled
-from rbank_es.items import Item
-from rbank_es.projections import ALL, building, checkpoints
+from rbank_es.events.items import Item
+from rbank_es.projections import ALL, builder, checkpoints
 from rbank_es.projections.read_models import Applied, ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown
 from tests.strategies import stamped
@@ -261,7 +261,7 @@ def interruptions(log: FakeLog) -> Iterator[tuple[str, Callable[[ReadModels], Ap
     yield from ((f"reading event {seq}", reading(seq)) for seq in (1, 2, END // 2, END))
     for target in (
         "rbank_es.projections.engine.Batch.write",
-        "rbank_es.projections.building.settle",
+        "rbank_es.projections.builder.settle",
         "tests.fakes.FakeLog.sync",
         "rbank_es.projections.checkpoints.check_in",
         "os.fsync",
@@ -292,7 +292,7 @@ def test_the_remains_of_a_build_that_was_killed_are_swept(models: ReadModels) ->
     assert not remains.exists()
 
 
-@pytest.mark.parametrize(("module", "name"), [(building, "settle"), (checkpoints, "check_in")])
+@pytest.mark.parametrize(("module", "name"), [(builder, "settle"), (checkpoints, "check_in")])
 def test_a_catch_up_that_is_broken_off_keeps_whole_batches(
     models: ReadModels, module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

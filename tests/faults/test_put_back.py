@@ -7,7 +7,8 @@ import pytest
 
 from rbank_es.errors import LogCorruption
 from rbank_es.events import NoteLogged
-from rbank_es.log import Erasing, FileLog, lines
+from rbank_es.log import Erasing, FileLog
+from rbank_es.log.file import lines
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
-from rbank_es.lms.scripting import rendered
+from rbank_es.models.scripted_model import rendered
 from tests.effort import examples
 from tests.executors.sandboxes import require_dspy
 

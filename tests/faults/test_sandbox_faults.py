@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.executors.settings import Restart, SandboxSettings
-from rbank_es.executors.steps import NOTHING, RecordedStep
+from rbank_es.sandbox.configuration import Restart, SandboxSettings
+from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep
 from tests.executors import sandboxes
 
 sandboxes.require_dspy()
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError  # noqa: E402
 
-from rbank_es.executors.sandbox import Sandbox, SandboxExhausted, SessionLost, StepFailed  # noqa: E402
+from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost, StepFailed  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("sandbox")
@@ -306,7 +306,7 @@ START = """
     import os, sys, threading, time
     from pathlib import Path
     from rbank_es.executors import deno, pool
-    from rbank_es.executors.session import Session
+    from rbank_es.sandbox.session import Session
     from tests.executors.fake_deno import fake
     runtime = deno.find() if {real} else fake(Path({place!r}))
 """

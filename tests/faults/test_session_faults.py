@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.executors.session import Lost, Session
+from rbank_es.sandbox.session import Lost, Session
 from tests.executors.fake_deno import fake
 from tests.executors.sandboxes import is_gone, soon_gone
 

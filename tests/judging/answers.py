@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rbank_es.judging.outcome import QueryRun, RunOutcome
-from rbank_es.ontology.names import XSD
+from rbank_es.judging.run_outcome import QueryRun, RunOutcome
+from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.answers import Answer, Cell
 
 

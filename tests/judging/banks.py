@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rbank_es.bank import Bank
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 
 
 def add(bank: Bank, *items: Item) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
-from rbank_es.judging.grounding import answer_terms, ground
-from rbank_es.judging.queries import read_query, terms_of
+from rbank_es.judging.grounded_terms import answer_terms, ground
+from rbank_es.judging.submitted_query import read_query, terms_of
 from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engine import Caps, Engine
+from rbank_es.sparql.engines.query_engine import Caps, Engine
 from rbank_es.sparql.source import Source
 
 PREFIXES = {"e": "http://e.org/", "lt": "https://lights.example/ns#"}

@@ -16,13 +16,13 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed, LmFailed
 from rbank_es.events import LmCalled
-from rbank_es.items import Item
-from rbank_es.judging.deciding import decide, judge, judging_policy
+from rbank_es.events.items import Item
 from rbank_es.judging.gold import Gold
+from rbank_es.judging.judges import decide, judge, judging_policy
 from rbank_es.judging.lm_judge import judge_by_lm
 from rbank_es.judging.precedents import NONE, Precedents, precedents_for
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
 from rbank_es.policies import CheckJudging, LmJudging, load_policies
 from tests.judging.answers import run_of
 from tests.judging.banks import add

@@ -14,10 +14,10 @@ from rbank_es.bank import Bank
 from rbank_es.errors import JudgeFailed, NotInBank
 from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.outcome import QueryRun, RunOutcome, outcome_of
+from rbank_es.judging.run_outcome import QueryRun, RunOutcome, outcome_of
 from rbank_es.sparql.results import to_json
 from rbank_es.sparql.source import Source
-from rbank_es.tools.toolbox import build_tools
+from rbank_es.tools.runtime.toolbox import build_tools
 from tests.judging.answers import iri, table
 
 QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"

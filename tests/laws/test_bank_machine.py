@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.consolidating import Latest, append_decided, consolidation_policy
-from rbank_es.digests import state_digests
+from rbank_es.bank.decisions import Latest, append_decided, consolidation_policy
 from rbank_es.errors import BadInput, BadPolicy, NotInBank, PositionConflict
 from rbank_es.events import (
     Erased,
@@ -30,13 +29,14 @@ from rbank_es.events import (
     MemoriesRetracted,
     PolicySet,
 )
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.log import Head
 from rbank_es.policies import Append, Dedup, consolidate
 from rbank_es.policies.consolidation import NEAR_DUPLICATE
 from rbank_es.policies.retrieval import RetrievalPolicy
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import RESOLVED, State, active, fold
+from rbank_es.state.digests import state_digests
 from rbank_es.testing import event_id
 from tests.effort import examples
 from tests.fakes import dump

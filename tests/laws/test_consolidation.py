@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.items import Item, ItemHead, ItemText
+from rbank_es.events.items import Item, ItemHead, ItemText
 from rbank_es.policies import Append, Dedup, consolidate
 from rbank_es.policies.words import words_of
 from rbank_es.state import State, active, evolve, fold

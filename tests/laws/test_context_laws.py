@@ -16,24 +16,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rbank_es.context.build import LAYERS, SEPARATOR, build_context
+from rbank_es.context.assembly import LAYERS, SEPARATOR, build_context
+from rbank_es.context.budget import Packed, fair_shares, sentences
 from rbank_es.context.constraints import constraints
-from rbank_es.context.curated import TEXT_CHARS, CuratedLine
+from rbank_es.context.curated_constraints import TEXT_CHARS, CuratedLine
 from rbank_es.context.guide import guide_summary
-from rbank_es.context.packing import Packed, fair_shares, sentences
+from rbank_es.context.ontology_card import sense_card
 from rbank_es.context.procedures import HEADING, SUBHEADINGS, pack_items
-from rbank_es.context.sense import sense_card
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.ontology.prefixes import Prefixes
-from rbank_es.ontology.schema import (
-    Bound,
-    Cardinality,
-    ClassInfo,
-    Link,
-    PropertyInfo,
-    Schema,
-    TypedUse,
-)
+from rbank_es.ontology.schema_model import Bound, Cardinality, ClassInfo, Link, PropertyInfo, Schema, TypedUse
 from tests.effort import examples
 
 NAMESPACES = ("https://example.org/ns#", "https://other.example/terms/", "urn:x:")

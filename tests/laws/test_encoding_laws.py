@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.events import Ref
-from rbank_es.items import Item
-from rbank_es.tools.encoding import EXACT, LEAST_CAP_CHARS, encode, size
+from rbank_es.events.items import Item
+from rbank_es.tools.runtime.encoder import EXACT, LEAST_CAP_CHARS, encode, size
 
 AWKWARD_KEYS = (
     "0",

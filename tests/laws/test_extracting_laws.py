@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.ontology.prefixes import WELL_KNOWN
-from rbank_es.ontology.schema import ClassInfo, PropertyInfo, Schema
-from rbank_es.tools.extracting import Evidence, QueryPattern
-from rbank_es.tools.generalising import Terms, generalise
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.tools.memory.query_extractor import Evidence, QueryPattern
+from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 SEA, ISLE = "https://sea.example/ns#", "https://sea.example/isle/"
 CLASSES, PROPERTIES = ("Ferry", "Boat", "Harbour"), ("callsAt", "hasName", "lengthM", "builtIn")

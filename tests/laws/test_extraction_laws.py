@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.consolidating import Decider, Latest
+from rbank_es.bank.decisions import Decider, Latest
 from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events.items import Item, ItemText, make_id
 from rbank_es.extraction import (
     Extraction,
     Step,
@@ -27,11 +28,10 @@ from rbank_es.extraction import (
     extract_common_patterns,
     format_trajectory,
 )
-from rbank_es.extraction.items import read_answer, usable
+from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.extraction.trajectory import LEAST_CHARS, clip
-from rbank_es.items import Item, ItemText, make_id
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
 from rbank_es.policies import Append, Dedup, find_similar
 from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, active, fold

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.items import Item
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.encoding import NEXT, encode, size
-from rbank_es.tools.memory_fitting import fit_hits, fit_items, quoted
-from rbank_es.tools.toolbox import CAPS_CHARS, Toolbox, build_tools
+from rbank_es.events.items import Item
+from rbank_es.tools.memory.item_fit import fit_hits, fit_items, quoted
+from rbank_es.tools.runtime.encoder import NEXT, encode, size
+from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.toolbox import CAPS_CHARS, Toolbox, build_tools
 from tests.tools.desks import bank_at
 from tests.tools.memories import LONG, lamps, remember
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadOntology
-from rbank_es.ontology import names
-from rbank_es.ontology.describing import describe
-from rbank_es.ontology.files import SUFFIXES
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.ontology import rdf_names
+from rbank_es.ontology.description import describe
+from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes, choose_prefixes, count_namespaces, namespace_of
-from rbank_es.ontology.terms import Literal, Term, Triple
+from rbank_es.ontology.rdf_terms import Literal, Term, Triple
+from rbank_es.ontology.source_files import SUFFIXES
 from rbank_es.ontology.vocabulary import Vocabulary
 from tests.effort import examples
 
@@ -25,28 +25,29 @@ ZOO = "http://example.org/zoo#"
 NAMES = [f"{space}{name}" for space in (ZOO, "http://example.org/farm/") for name in ("A", "B", "C", "p", "q", "r")]
 BLANKS = [f"_:b{number}" for number in range(8)]
 META = sorted(
-    names.CLASS_TYPES
-    | names.PROPERTY_TYPES
-    | names.SHAPE_TYPES
-    | names.DATATYPE_TYPES
-    | names.DATA_TYPES
-    | names.within(names.OWL, "Ontology Restriction AllDisjointClasses")
-    | {names.SKOS + "Concept"}
+    rdf_names.CLASS_TYPES
+    | rdf_names.PROPERTY_TYPES
+    | rdf_names.SHAPE_TYPES
+    | rdf_names.DATATYPE_TYPES
+    | rdf_names.DATA_TYPES
+    | rdf_names.within(rdf_names.OWL, "Ontology Restriction AllDisjointClasses")
+    | {rdf_names.SKOS + "Concept"}
 )
 PREDICATES = sorted(
-    {names.TYPE, names.FIRST, names.REST, names.VANN + "preferredNamespacePrefix"}
-    | names.within(names.RDFS, "subClassOf subPropertyOf domain range label comment isDefinedBy")
-    | names.within(
-        names.OWL,
+    {rdf_names.TYPE, rdf_names.FIRST, rdf_names.REST, rdf_names.VANN + "preferredNamespacePrefix"}
+    | rdf_names.within(rdf_names.RDFS, "subClassOf subPropertyOf domain range label comment isDefinedBy")
+    | rdf_names.within(
+        rdf_names.OWL,
         "unionOf intersectionOf equivalentClass onProperty someValuesFrom allValuesFrom onClass cardinality "
         "minCardinality maxCardinality maxQualifiedCardinality inverseOf disjointWith members disjointUnionOf "
         "deprecated",
     )
-    | names.within(
-        names.SH, "property path class datatype node or and minCount maxCount targetClass targetSubjectsOf deactivated"
+    | rdf_names.within(
+        rdf_names.SH,
+        "property path class datatype node or and minCount maxCount targetClass targetSubjectsOf deactivated",
     )
-    | names.within(names.SCHEMA[0], "domainIncludes rangeIncludes name")
-    | {names.SKOS + "prefLabel", names.SKOS + "definition", ZOO + "p", ZOO + "q"}
+    | rdf_names.within(rdf_names.SCHEMA[0], "domainIncludes rangeIncludes name")
+    | {rdf_names.SKOS + "prefLabel", rdf_names.SKOS + "definition", ZOO + "p", ZOO + "q"}
 )
 literals = st.builds(
     Literal,
@@ -55,7 +56,7 @@ literals = st.builds(
     st.just(""),
 )
 nodes = st.sampled_from([*NAMES, *BLANKS])
-objects: st.SearchStrategy[Term] = st.one_of(nodes, st.sampled_from([*META, names.NIL]), literals)
+objects: st.SearchStrategy[Term] = st.one_of(nodes, st.sampled_from([*META, rdf_names.NIL]), literals)
 triples = st.tuples(nodes, st.sampled_from(PREDICATES), objects)
 graphs = st.lists(triples, max_size=60)
 declarations = st.lists(

@@ -10,8 +10,8 @@ from typing import Any
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled
 from rbank_es.events.run import Role
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
 
 RUN = "run-1"
 STUB = LmChoice(model="openai/stub")

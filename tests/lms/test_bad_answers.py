@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
 from tests.lms.openai_server import OpenAiServer, completion
 from tests.lms.runs import Waits, ask, models
 from tests.sparql.fault_server import says

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
-from rbank_es.lms.choices import LmChoice
+from rbank_es.models.choice import LmChoice
 
 
 def test_arguments_have_the_types_that_they_look_like() -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.codec import encode_json
-from rbank_es.keys import SCRUBBED, names_a_key, scrub, secrets
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import check_choices
+from rbank_es.events.redaction import SCRUBBED, names_a_key, scrub, secrets
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import check_choices
 from tests.lms.runs import called, models
 
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.reading import adapter
+from rbank_es.models.adapter import adapter
+from rbank_es.models.choice import LmChoice
 from tests.lms.openai_server import openai_server
 from tests.lms.runs import models
 

@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
-from rbank_es.lms.choices import LmChoice
+from rbank_es.models.choice import LmChoice
 from tests.lms import openai_server as says
 from tests.lms.openai_server import OpenAiServer, openai_server
 from tests.lms.runs import Waits, ask, called, models

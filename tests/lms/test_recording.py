@@ -9,10 +9,10 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.ledger import Totals
-from rbank_es.lms.lms import Lms
-from rbank_es.lms.reading import adapter
+from rbank_es.models.adapter import adapter
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
+from rbank_es.models.run_calls import Totals
 from tests.faults.disk import Disk
 from tests.lms.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
 
@@ -111,8 +111,8 @@ def test_totals_and_the_size_of_the_last_prompt_of_the_agent(tmp_path: Path) -> 
 
 
 def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rbank_es.lms.live import LiveModel
-    from rbank_es.lms.model import Question
+    from rbank_es.models.live_model import LiveModel
+    from rbank_es.models.model import Question
 
     monkeypatch.setenv("OPENAI_API_KEY", "any-value-at-all")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

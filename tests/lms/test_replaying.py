@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled, NoteLogged
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms
-from rbank_es.lms.replaying import ReplayModel, departure
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.recorded_model import ReplayModel, departure
+from rbank_es.models.router import Lms
 from tests.lms import openai_server as says
 from tests.lms.openai_server import openai_server
 from tests.lms.runs import RUN, Waits, ask, called, models, saying
@@ -174,7 +174,7 @@ socket.socket.connect = socket.getaddrinfo = refused
 from pathlib import Path
 from tests.lms.runs import ask, models
 from rbank_es.bank import Bank
-from rbank_es.lms.replaying import ReplayModel
+from rbank_es.models.recorded_model import ReplayModel
 place = Path(sys.argv[1])
 with Bank.open(place / "bank") as told:
     replay = ReplayModel(told.events(resolve=True))

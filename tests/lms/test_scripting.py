@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, LmFailed
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.lms import Lms, check_choices
-from rbank_es.lms.scripting import Script, rendered
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms, check_choices
+from rbank_es.models.scripted_model import Script, rendered
 from tests.lms.runs import Waits, ask, called, models
 
 SCRIPT = """

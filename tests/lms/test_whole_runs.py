@@ -14,9 +14,9 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LoopStopped
 from rbank_es.events import LmCalled, RunFinished, ToolCalled
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.scripting import rendered
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.scripted_model import rendered
 from tests.executors.sandboxes import require_dspy
 from tests.lms import openai_server as says
 from tests.lms.openai_server import Reply, openai_server

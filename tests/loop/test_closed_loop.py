@@ -15,10 +15,10 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LoopStopped
 from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, OntologyRegistered, RunFinished, RunStarted
-from rbank_es.lms.choices import LmChoice
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.loop.closed_loop import ClosedLoop
-from rbank_es.loop.equipment import Equipment
+from rbank_es.loop.run_context import Equipment
+from rbank_es.models.choice import LmChoice
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import (
     HEIGHT,
@@ -356,12 +356,12 @@ def test_no_key_gets_into_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_agents_process_gets_no_commit_where_the_code_is_no_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rbank_es.loop import equipment
+    from rbank_es.loop import run_context
 
-    equipment._commit.cache_clear()
+    run_context._commit.cache_clear()
     monkeypatch.setenv("PATH", os.devnull)
-    assert equipment._commit() is None
-    equipment._commit.cache_clear()
+    assert run_context._commit() is None
+    run_context._commit.cache_clear()
 
 
 def test_a_loop_may_ask_nothing(tmp_path: Path) -> None:

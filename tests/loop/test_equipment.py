@@ -12,8 +12,8 @@ from rbank_es.bank import PROJECTIONS, Bank
 from rbank_es.errors import LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.loop import run_closed_loop
-from rbank_es.loop.equipment import Equipment
 from rbank_es.loop.rollouts import side_by_side
+from rbank_es.loop.run_context import Equipment
 from rbank_es.projections.read_models import ReadModels
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import TASKS, local, looped, quick, scripted, source
@@ -46,7 +46,7 @@ class Counted:
 def needed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """How many sandboxes each loop says that it needs."""
     monkeypatch.setattr("rbank_es.loop.sandboxes.Sandboxes", Counted)
-    monkeypatch.setattr("rbank_es.loop.equipment.check", lambda *_, **__: None)
+    monkeypatch.setattr("rbank_es.loop.run_context.check", lambda *_, **__: None)
     monkeypatch.setattr(Counted, "needed", [])
     return Counted.needed
 
@@ -80,8 +80,8 @@ def test_a_loop_that_gets_no_sandbox_stops_with_the_reason_and_what_to_do(
     def start(_: object) -> None:
         raise SandboxUnavailable("broken", reason, fix)
 
-    monkeypatch.setattr("rbank_es.executors.pool._start", start)
-    monkeypatch.setattr("rbank_es.loop.equipment.check", lambda *_, **__: None)
+    monkeypatch.setattr("rbank_es.sandbox.pool._start", start)
+    monkeypatch.setattr("rbank_es.loop.run_context.check", lambda *_, **__: None)
     with quick(tmp_path / "bank") as bank, pytest.raises(LoopStopped, match="goes on from here") as caught:
         run_closed_loop(TASKS, bank, scripted(tmp_path), source())
     cause = caught.value.cause

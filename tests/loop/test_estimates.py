@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.cli.rehearsal import (
+from rbank_es.cli.shared.dry_run import (
     ANSWER_TOKENS,
     FRAME_CHARS,
     LESSON_CHARS,
@@ -21,7 +21,7 @@ from rbank_es.cli.rehearsal import (
     estimated,
 )
 from rbank_es.events import ContextBuilt, LmCalled
-from rbank_es.lms.serialising import prompt_text
+from rbank_es.models.serialization import prompt_text
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted, source
 from tests.loop.test_closed_loop import REACT, of_type

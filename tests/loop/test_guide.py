@@ -9,9 +9,9 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import LoopStopped
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LmCalled, RunFinished
-from rbank_es.lms.model import Question, Try
-from rbank_es.lms.scripting import Script, ScriptedModel
 from rbank_es.loop import write_guide
+from rbank_es.models.model import Question, Try
+from rbank_es.models.scripted_model import Script, ScriptedModel
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT as TASKS_SCRIPT
 from tests.loop.loops import TASKS, CutOff, cut_off, local, looped, quick, scripted, source

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
-from rbank_es.lms.choices import LmChoice
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.models.choice import LmChoice
 
 LM = LmChoice(model="openai/gpt-4.1-mini")
 OTHERS: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
-from rbank_es.ontology.files import digest_of, find_files, recognise
+from rbank_es.ontology.source_files import digest_of, find_files, recognise
 
 TURTLE = "@prefix : <http://example.org/zoo#> .\n:tom a :Cat .\n"
 TRIG = "@prefix : <http://example.org/zoo#> .\n:g { :tom a :Cat . }\n"

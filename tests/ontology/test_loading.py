@@ -13,10 +13,10 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.ontology import cache as caching
-from rbank_es.ontology.cache import GraphCache, cache_directory
-from rbank_es.ontology.loading import Ontology, load_ontology
-from rbank_es.ontology.schema import Schema
+from rbank_es.ontology import graph_cache as caching
+from rbank_es.ontology.graph_cache import GraphCache, cache_directory
+from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.ontology.schema_model import Schema
 
 ZOO = "http://example.org/zoo#"
 TURTLE = f"""@prefix : <{ZOO}> .
@@ -189,7 +189,7 @@ def test_from_the_cache_no_parser_is_loaded(tmp_path: Path, place: Path) -> None
     [path] = write(tmp_path, zoo_ttl=TURTLE)
     load_ontology(path, cache=place)
     code = (
-        "import sys; from pathlib import Path; from rbank_es.ontology.loading import load_ontology; "
+        "import sys; from pathlib import Path; from rbank_es.ontology.loader import load_ontology; "
         f"found = load_ontology({str(path)!r}, cache=Path({str(place)!r})); "
         "print(found.cached, {'pyoxigraph', 'rdflib'} & sys.modules.keys())"
     )

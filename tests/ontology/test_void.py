@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.errors import BadOntology
-from rbank_es.ontology.schema import Link, Schema, TypedUse
+from rbank_es.ontology.schema_model import Link, Schema, TypedUse
 from rbank_es.ontology.void import load_void
 from tests.ontology.graphs import HEAD, ZOO, classes, domains, properties, ranges
 

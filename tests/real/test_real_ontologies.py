@@ -10,10 +10,10 @@ import pyoxigraph
 import pytest
 import rdflib
 
-from rbank_es.ontology.describing import describe
-from rbank_es.ontology.loading import Ontology, load_ontology
+from rbank_es.ontology.description import describe
+from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.ontology.prefixes import WELL_KNOWN
-from rbank_es.ontology.schema import ClassInfo, PropertyInfo
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.void import load_void
 from tests.ontology.graphs import triples_of_rdflib

@@ -13,8 +13,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.ontology.prefixes import WELL_KNOWN
-from rbank_es.tools.extracting import Evidence, QueryPattern
-from rbank_es.tools.generalising import Terms, generalise
+from rbank_es.tools.memory.query_extractor import Evidence, QueryPattern
+from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 pytestmark = pytest.mark.real
 

@@ -13,11 +13,11 @@ import pytest
 from rdflib.plugins.sparql.parser import parseQuery
 
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.explaining import explain
-from rbank_es.sparql.guard import Surroundings, check
-from rbank_es.sparql.profiles import profile_named
+from rbank_es.sparql.guard.explanation import explain
+from rbank_es.sparql.guard.guard import Surroundings, check
+from rbank_es.sparql.guard.profiles import profile_named
 
 pytestmark = pytest.mark.real
 

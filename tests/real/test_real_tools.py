@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es.bank import Bank
-from rbank_es.ontology.loading import load_ontology
-from rbank_es.sparql.second_opinion import RdflibEngine
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.source import Source, open_source
 from tests.tools.desks import bank_at
 from tests.tools.library import Desktop

@@ -12,11 +12,11 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.events import Event
-from rbank_es.executors.settings import EXECUTION_INSTRUCTIONS
 from rbank_es.log import FileLog
-from rbank_es.rerun.ontologies import Ontologies
-from rbank_es.rerun.recording import runs_of
-from rbank_es.rerun.rerunning import Rerun, rerun
+from rbank_es.rerun.execution import Rerun, rerun
+from rbank_es.rerun.ontology_lookup import Ontologies
+from rbank_es.rerun.recorded_run import runs_of
+from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS
 from tests.loop.loops import TASKS, looped, scripted
 
 Change = Callable[[Event], Event | None]

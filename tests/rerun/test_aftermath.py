@@ -23,9 +23,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.judgment import Purpose
 from rbank_es.extraction import consolidate
-from rbank_es.rerun.comparing import Difference
-from rbank_es.rerun.recording import recording_of, runs_of
-from rbank_es.rerun.rerunning import Rerun, rerun
+from rbank_es.rerun.event_comparison import Difference
+from rbank_es.rerun.execution import Rerun, rerun
+from rbank_es.rerun.recorded_run import recording_of, runs_of
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT, TASKS, TOWER, CutOff, cut_off, looped, quick, scripted
 from tests.loop.test_matts import SCRIPT as ROLLOUTS

@@ -14,7 +14,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.events import RunFinished, RunStarted
-from rbank_es.rerun.recording import runs_of
+from rbank_es.rerun.recorded_run import runs_of
 from tests import cli_runner as cli
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT, TASKS

@@ -13,13 +13,13 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import CannotRerun, NotInBank, RBankError, SandboxUnavailable
 from rbank_es.events import LmCalled, OntologyRegistered, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.executors import deno
 from rbank_es.exporters import export_files
 from rbank_es.importers import import_paths
-from rbank_es.log.system import System
-from rbank_es.loop.one_run import close_run
-from rbank_es.rerun.recording import runs_of
-from rbank_es.rerun.rerunning import rerun
+from rbank_es.log.file.system_calls import System
+from rbank_es.loop.single_run import close_run
+from rbank_es.rerun.execution import rerun
+from rbank_es.rerun.recorded_run import runs_of
+from rbank_es.sandbox import deno
 from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT, TASKS
 from tests.rerun.banks import Change, bytes_of, changing, leaving_out, retold, run_in, shipped

@@ -25,15 +25,15 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.lms.choices import LmChoice
-from rbank_es.lms.failures import TurnedAway, failed
 from rbank_es.loop.guide import write_guide
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.rerun.comparing import Difference
-from rbank_es.rerun.ontologies import Ontologies
-from rbank_es.rerun.recording import recording_of, runs_of
-from rbank_es.rerun.rerunning import Rerun, rerun
+from rbank_es.models.call_errors import TurnedAway, failed
+from rbank_es.models.choice import LmChoice
+from rbank_es.rerun.event_comparison import Difference
+from rbank_es.rerun.execution import Rerun, rerun
+from rbank_es.rerun.ontology_lookup import Ontologies
+from rbank_es.rerun.recorded_run import recording_of, runs_of
 from rbank_es.tools.graph_tools import GraphTools
 from tests.executors.runs import Turns, answer, call, code
 from tests.executors.sandboxes import pool, require_dspy

@@ -11,8 +11,8 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import CannotRerun
 from rbank_es.loop.tasks import Task, load_tasks
-from rbank_es.rerun.recording import runs_of
-from rbank_es.rerun.rerunning import rerun
+from rbank_es.rerun.execution import rerun
+from rbank_es.rerun.recorded_run import runs_of
 from tests.cli_runner import ROOT, SAMPLE, run
 from tests.executors.sandboxes import require_dspy
 from tests.rerun.banks import shipped

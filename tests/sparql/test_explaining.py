@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rbank_es.errors import QueryRefused
-from rbank_es.sparql.explaining import explain
-from rbank_es.sparql.findings import CODES
-from rbank_es.sparql.guard import Surroundings, check
-from rbank_es.sparql.profiles import Profile, profile_named
+from rbank_es.sparql.guard.explanation import explain
+from rbank_es.sparql.guard.guard import Surroundings, check
+from rbank_es.sparql.guard.lint import CODES
+from rbank_es.sparql.guard.profiles import Profile, profile_named
 
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"}, graphs=frozenset({"http://ex/g"}))
 

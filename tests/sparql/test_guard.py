@@ -10,9 +10,9 @@ import pyoxigraph
 import pytest
 
 from rbank_es.errors import QueryRefused
-from rbank_es.sparql.guard import Checked, Surroundings, check
-from rbank_es.sparql.judging import Judgement, judge
-from rbank_es.sparql.refusing import NESTING, TOKENS
+from rbank_es.sparql.guard.cross_check import Judgement, judge
+from rbank_es.sparql.guard.forbidden import NESTING, TOKENS
+from rbank_es.sparql.guard.guard import Checked, Surroundings, check
 
 GRAPHS = frozenset({"http://ex/g", "http://ex/dir/h", "file:///data.ttl"})
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"}, graphs=GRAPHS)
@@ -404,14 +404,14 @@ def test_form_and_variables(query: str, form: str, variables: tuple[str, ...]) -
 
 def test_what_a_second_parser_reads_otherwise_is_not_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
     for verdict in (Judgement("select", 12), Judgement("select", None), Judgement("ask", 11), Judgement(error="no")):
-        monkeypatch.setattr("rbank_es.sparql.guard.judge", lambda _, verdict=verdict: verdict)
+        monkeypatch.setattr("rbank_es.sparql.guard.guard.judge", lambda _, verdict=verdict: verdict)
         assert refusal("SELECT * { ?s ?p ?o }").code == "syntax"
 
 
 def test_the_place_where_a_second_parser_stops_is_told_in_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     query = "SELECT *\n{ ?s ex:p ?o }"
     at = len("PREFIX ex: <http://ex/>\n") + query.index("?o")
-    monkeypatch.setattr("rbank_es.sparql.guard.judge", lambda _: Judgement(error="no", offset=at))
+    monkeypatch.setattr("rbank_es.sparql.guard.guard.judge", lambda _: Judgement(error="no", offset=at))
     error = refusal(query)
     assert (error.line, error.column) == (2, 11)
 

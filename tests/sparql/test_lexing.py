@@ -6,7 +6,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
-from rbank_es.sparql.lexing import tokenise
+from rbank_es.sparql.parser.tokens import tokenise
 
 
 def read(text: str) -> list[tuple[str, str]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.ontology.loading import Ontology, load_ontology
-from rbank_es.sparql.engine import Caps, Engine
-from rbank_es.sparql.local import LocalEngine
-from rbank_es.sparql.second_opinion import RdflibEngine
+from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.sparql.engines.local import LocalEngine
+from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.source import Source, open_source
 from tests.tools.desks import bank_at
 from tests.tools.library import Desktop

@@ -6,8 +6,8 @@ import pytest
 
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.guard import Surroundings, check
-from rbank_es.sparql.terms import TOLD
+from rbank_es.sparql.guard.guard import Surroundings, check
+from rbank_es.sparql.guard.unknown_terms import TOLD
 
 EX = "http://ex/"
 VOCABULARY = Vocabulary(

@@ -8,12 +8,12 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.events import Event, ToolCalled
-from rbank_es.tools.calling import RawTool
 from rbank_es.tools.context_tools import ContextTools
-from rbank_es.tools.desk import Desk, ToolPolicy
-from rbank_es.tools.reply import Reply
-from rbank_es.tools.store import Store
-from rbank_es.tools.toolbox import Toolbox
+from rbank_es.tools.runtime.invocation import RawTool
+from rbank_es.tools.runtime.reply import Reply
+from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_session import Desk, ToolPolicy
+from rbank_es.tools.runtime.toolbox import Toolbox
 
 RUN = "run-1"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rbank_es.bank import Bank
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.encoding import encode, size
 from rbank_es.tools.graph_tools import GraphTools
+from rbank_es.tools.runtime.encoder import encode, size
+from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.toolbox import Toolbox
 from rbank_es.tools.sparql_tools import SparqlTools
-from rbank_es.tools.toolbox import Toolbox
 from tests.tools.desks import desk_for, ticking
 
 NAMESPACE = "http://library.example/ns#"
@@ -67,7 +67,7 @@ class Pattern:
         self.told: list[Any] = []
 
     def from_success(self, evidence: Any) -> Any:
-        from rbank_es.items import Item
+        from rbank_es.events.items import Item
 
         self.told.append(evidence)
         return Item.make("Ask the library", evidence.query)

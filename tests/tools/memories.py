@@ -7,7 +7,7 @@ from typing import Literal
 
 from rbank_es.bank import Bank
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 
 LONG = "Bind the class first, then its label. " * 60
 

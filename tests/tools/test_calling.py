@@ -15,12 +15,12 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted, ToolCalled
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.encoding import size
-from rbank_es.tools.memory_search import LOOK_BACK_EVENTS
-from rbank_es.tools.reply import Reply, ToolError
-from rbank_es.tools.store import Store
-from rbank_es.tools.toolbox import build_tools
+from rbank_es.tools.memory.item_search import LOOK_BACK_EVENTS
+from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.toolbox import build_tools
 from tests.tools.desks import RUN, calls, desk_for, toolbox_for, types
 
 

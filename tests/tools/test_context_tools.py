@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.encoding import size
-from rbank_es.tools.store import Store
-from rbank_es.tools.toolbox import Toolbox
+from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.effort import examples
 from tests.tools.desks import bank_at, desk_for, toolbox_for
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.ontology.loading import load_ontology
+from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.empty_results import DEFAULT, hint_for
+from rbank_es.tools.lookup.empty_results import DEFAULT, hint_for
 from tests.tools.library import TURTLE, Desktop, open_library
 from tests.tools.test_sparql_tools import endpoint_over
 

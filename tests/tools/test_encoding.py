@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rbank_es.events import Ref
-from rbank_es.items import Item
-from rbank_es.tools.encoding import encode, size
+from rbank_es.events.items import Item
+from rbank_es.tools.runtime.encoder import encode, size
 
 
 class Colour(Enum):

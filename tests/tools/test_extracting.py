@@ -12,13 +12,13 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import MemoryProposed, ToolCalled
-from rbank_es.items import Item
-from rbank_es.ontology.schema import Bound, ClassInfo, Link, PropertyInfo, Schema
+from rbank_es.events.items import Item
+from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
 from rbank_es.policies import find_similar
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.encoding import size
-from rbank_es.tools.extracting import Evidence, Extractor, QueryPattern
-from rbank_es.tools.toolbox import Toolbox, build_tools
+from rbank_es.tools.memory.query_extractor import Evidence, Extractor, QueryPattern
+from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.desks import RUN
 from tests.tools.memories import remember
 
@@ -360,7 +360,7 @@ SUCCESS = {"success": True, "reason": "one height"}
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    from rbank_es.ontology.loading import load_ontology
+    from rbank_es.ontology.loader import load_ontology
 
     opened = open_source(ontology=load_ontology(LIGHTS, cache=tmp_path_factory.mktemp("cache")))
     yield opened

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
 from rbank_es.events import ToolCalled
-from rbank_es.ontology.schema import Bound, ClassInfo, PropertyInfo, Schema
+from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.source import Source
-from rbank_es.tools.desk import ToolPolicy
+from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
 from tests.tools.desks import types
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library

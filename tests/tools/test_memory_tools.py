@@ -24,11 +24,11 @@ from rbank_es.events import (
     Ref,
     ToolCalled,
 )
-from rbank_es.items import Item
+from rbank_es.events.items import Item
 from rbank_es.policies import RetrievalPolicy
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.encoding import size
-from rbank_es.tools.toolbox import Toolbox, build_tools
+from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.desks import RUN, types
 from tests.tools.memories import LONG, lamps, remember
 

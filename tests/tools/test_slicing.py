@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.tools.encoding import CUT, encode, size
-from rbank_es.tools.slicing import KIND_CHARS, OK_CHARS, XSD, clip, kind_of, page, shown_names, slice_answer, value_of
+from rbank_es.tools.runtime.encoder import CUT, encode, size
+from rbank_es.tools.runtime.row_pages import (
+    KIND_CHARS,
+    OK_CHARS,
+    XSD,
+    clip,
+    kind_of,
+    page,
+    shown_names,
+    slice_answer,
+    value_of,
+)
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),

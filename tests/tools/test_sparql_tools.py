@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesRetrieved, MemoryProposed
-from rbank_es.items import Item
-from rbank_es.ontology.schema import ClassInfo, PropertyInfo, Schema
-from rbank_es.sparql.guard import Surroundings
-from rbank_es.sparql.profiles import LOCAL
+from rbank_es.events.items import Item
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.sparql.guard.guard import Surroundings
+from rbank_es.sparql.guard.profiles import LOCAL
 from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
-from rbank_es.tools.desk import ToolPolicy
-from rbank_es.tools.schema_answers import tables_of
+from rbank_es.tools.lookup.schema_tables import tables_of
+from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
 from tests.tools.desks import calls, types
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library

@@ -1,0 +1,197 @@
+"""Consolidating: candidates go into a log together with what becomes of them there.
+
+Whoever learns appends an extraction and the decisions about it as one group, at the position whose state was decided
+on. If another writer was faster, the state is read again and, where it is another as far as decisions go, the decision
+made again; so what concurrent writers leave behind is what they would have left one after the other.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events.codec import TYPES
+from rbank_es.events.items import Item, ItemText
+from rbank_es.log import Appended, EventLog
+from rbank_es.log.file.groups import same_content
+from rbank_es.log.identifiers import derived_id
+from rbank_es.policies import Append, Dedup, consolidate, policy_of
+from rbank_es.state import RELEVANT, RESOLVED, State, fold
+
+ERASED = "erased"
+"""Code of the reason for which a candidate without words is discarded."""
+
+Made = TypeVar("Made")
+
+
+class HasLog(Protocol):
+    """A bank, as far as its log is needed."""
+
+    @property
+    def log(self) -> EventLog:
+        """The bank's log."""
+        ...
+
+
+def consolidation_policy(state: State) -> Append | Dedup:
+    """The policy in force; `append` in a bank that has none. Raises `BadPolicy` if this release doesn't know it."""
+    choice = state.policies.get("consolidation")
+    policy = policy_of(choice) if choice is not None else Append()
+    if not isinstance(policy, Append | Dedup):
+        raise BadPolicy(f"{policy.label} is no consolidation policy")
+    return policy
+
+
+class Decider:
+    """Decides about extractions one after the other, each in the state that everything before it leads to."""
+
+    def __init__(self, state: State) -> None:
+        """Begin in a state. Raises `BadPolicy`."""
+        self._state = state
+        self._policy = consolidation_policy(state)
+        self._since: list[Event] = []
+
+    def decided(self, events: Iterable[Event]) -> tuple[Event, ...]:
+        """New events, with a `memories_consolidated` behind every extraction that has candidates.
+
+        Extractions must have ids; the id of what is decided about one follows from it.
+        """
+        made: list[Event] = []
+        for event in events:
+            group = [event]
+            if isinstance(event, MemoriesExtracted) and event.heads:
+                group.append(self._consolidated(event))
+            self._since += group
+            made += group
+        return tuple(made)
+
+    def _consolidated(self, event: MemoriesExtracted) -> MemoriesConsolidated:
+        self._catch_up()
+        return MemoriesConsolidated(
+            id=derived_id(event.id.encode(), "consolidated"),
+            occurred_at=event.occurred_at,
+            extraction=event.id,
+            policy=self._policy.label,
+            decisions=_decisions(self._policy, self._state, event),
+        )
+
+    def _catch_up(self) -> None:
+        # A fold copies what the state holds, so it is made once for all that came since the last decision.
+        if self._since:
+            start = self._state.position + 1
+            self._state = fold((replace(event, seq=seq) for seq, event in enumerate(self._since, start)), self._state)
+            self._since.clear()
+
+
+def _decisions(policy: Append | Dedup, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
+    """One per candidate, in their order; a candidate whose words were erased is discarded."""
+    pairs = list(zip(event.heads, event.candidates, strict=True))
+    words = {index: text for index, (_, text) in enumerate(pairs) if isinstance(text, ItemText)}
+    weighed = consolidate(policy, state, [Item.join(pairs[index][0], text) for index, text in words.items()])
+    made = {index: replace(decision, candidate=index) for index, decision in zip(words, weighed, strict=True)}
+    return tuple(
+        made.get(index) or Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
+        for index, (head, _) in enumerate(pairs)
+    )
+
+
+class Latest:
+    """The state of a log, kept between decisions: what was appended since is all that is read."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._state, self._epoch = State(), log.erasures()
+
+    def at(self, position: int) -> State:
+        """The state at a position that is not before one asked for earlier."""
+        epoch = self._log.erasures()
+        if epoch != self._epoch:
+            self._state, self._epoch = State(), epoch
+        since = self._log.read(after=self._state.position, upto=position, types=RELEVANT, resolve=RESOLVED)
+        self._state = fold(since, self._state, position=position)
+        return self._state
+
+
+def optimistically(
+    log: EventLog, attempt: Callable[[int], Made], tries: int, *, sleep: Callable[[float], None] = time.sleep
+) -> Made:
+    """What `attempt` makes of the log's position, tried again each time that other writers were faster.
+
+    Between tries it waits, the longer the more it lost, so that many writers get through one after the other.
+
+    Raises what it raised at last: `PositionConflict` after so many tries, `DuplicateEvent` where nobody else wrote.
+    """
+    for lost in range(1, tries + 1):
+        position, began = log.position(), time.monotonic()
+        try:
+            return attempt(position)
+        except (PositionConflict, DuplicateEvent):
+            if lost == tries or log.position() == position:
+                raise
+        sleep(pause_s(lost, time.monotonic() - began))
+    raise AssertionError("the last try returns or raises")
+
+
+def pause_s(lost: int, spent_s: float) -> float:
+    """How long to wait after so many lost tries, of which the last took `spent_s`: by chance, and longer after more of
+    them, up to `limits.CONSOLIDATION_WAIT_S`.
+    """
+    return random.uniform(0, min(spent_s * 2 ** min(lost, 4), limits.CONSOLIDATION_WAIT_S))
+
+
+def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None = None) -> Appended:
+    """Append new events as one group, a decision behind every extraction that has candidates.
+
+    Extractions that have an id can be appended again: what is in the log is not decided again, and comes back as a
+    duplicate, with the decisions that were made. `latest` saves reading the log from its beginning.
+
+    Raises `BadPolicy`; `DuplicateEvent` if an id is known with other content; `PositionConflict` if other writers were
+    faster `limits.CONSOLIDATION_TRIES` times; and as `EventLog.append`.
+    """
+    states = latest or Latest(log)
+    given = [event if event.id else replace(event, id=log.new_id()) for event in events]
+    made: tuple[State, tuple[Event, ...]] | None = None
+
+    def attempt(position: int) -> Appended:
+        nonlocal made
+        stored = _stored(log, given)
+        if stored is not None:
+            return stored
+        state = states.at(position)
+        if made is None or not _decides_alike(made[0], state):
+            made = state, Decider(state).decided(given)
+        return log.append(made[1], expected=position)
+
+    return optimistically(log, attempt, limits.CONSOLIDATION_TRIES)
+
+
+def _decides_alike(one: State, other: State) -> bool:
+    """Whether the same candidates get the same decisions: where what came between is other people's runs, mostly."""
+    return (one.items, one.policies) == (other.items, other.policies)
+
+
+def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
+    """The group as it stands in the log, if its first event does."""
+    first = log.seq_of_id(given[0].id) if given else None
+    if first is None:
+        return None
+    last = first + len(given) + sum(isinstance(event, MemoriesExtracted) and bool(event.heads) for event in given) - 1
+    group = tuple(log.read(after=first - 1, upto=last, resolve=TYPES.keys()))
+    for stored, event in zip_longest(_without_decisions(group, given), given):
+        if stored is None or event is None or stored.id != event.id or not same_content(stored, event):
+            raise DuplicateEvent(given[0].id, first, "with other content")
+    log.sync()
+    return Appended(first, last, group, duplicate=True)
+
+
+def _without_decisions(group: Iterable[Event], given: Sequence[Event]) -> Iterator[Event]:
+    made = {derived_id(event.id.encode(), "consolidated") for event in given}
+    return (event for event in group if event.id not in made)

@@ -1,0 +1,174 @@
+"""`append`: add events to a bank, all or none."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank.locator import directory_of
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import open_or_create, open_whole, whole_bank
+from rbank_es.cli.shared.input_bytes import read_bounded
+from rbank_es.cli.shared.output import say, say_json
+from rbank_es.cli.shared.terminal_text import count
+from rbank_es.errors import BadEvent, BadInput, RBankError
+from rbank_es.log import ANY, EMPTY, Expected
+from rbank_es.log.file.system_calls import System
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.events import Event
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Where one atomic group ended up."""
+
+    first: int
+    last: int
+    events: int
+    duplicate: bool
+
+
+def _expectation(context: click.Context, parameter: click.Parameter, value: str) -> int | Expected:
+    if value in ("any", "empty"):
+        return ANY if value == "any" else EMPTY
+    if value.isdecimal():
+        return int(value)
+    raise click.BadParameter(f"{value!r} is not a position, 'empty' or 'any'.", context, parameter)
+
+
+@command("append", "rbank-es append notes events.jsonl --expect 12", "producer | rbank-es append notes --create")
+@click.argument("bank")
+@click.argument("file", default="-")
+@click.option("--create", is_flag=True, help="Make the bank first if there is none.")
+@click.option(
+    "--expect",
+    metavar="N|empty|any",
+    default="any",
+    callback=_expectation,
+    help="Append only if the log stands at position N, or is empty.",
+)
+@click.option(
+    "--batch",
+    metavar="N",
+    type=click.IntRange(1, limits.GROUP_EVENTS),
+    help="Append in groups of N, each all or none; one group, unless given.",
+)
+def append(bank: str, file: str, create: bool, expect: int | Expected, batch: int | None, as_json: bool) -> None:
+    """Append new events from FILE, or from standard input: one JSON object, or JSON Lines.
+
+    All of them become visible at once, or none does; when this returns they are on disk. Everything is checked
+    before anything is written. Leave out seq, at and crc: the log's writer sets them. Give each event an id (a UUID)
+    and the same command may be repeated after any failure: what is in the log already is not appended again.
+    """
+    place = whole_bank(bank)
+    events = _parsed(file)
+    size = batch or len(events)
+    done = _append_to_new(place, events, expect, size) if create else None
+    is_new = done is not None
+    if done is None:
+        into, is_new = open_or_create(place) if create else (open_whole(bank), False)
+        with into:
+            done = _append(into, events, into.position if is_new and expect is EMPTY else expect, size)
+    _report(done, is_new, as_json)
+
+
+def _append_to_new(place: str, events: list[Event], expect: int | Expected, size: int) -> Done | None:
+    """Make a bank aside and append to it, then put it in its place: events that are refused leave nothing behind.
+
+    None, where something is in that place already, and nothing was done.
+    """
+    import shutil  # which is slow to load
+
+    from rbank_es.bank import Bank
+
+    directory = directory_of(place)
+    if directory.exists():
+        return None
+    missing = [folder for folder in directory.parents if not folder.exists()]
+    draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
+    try:
+        with Bank.create(draft / directory.name) as made:
+            done = _append(made, events, made.position if expect is EMPTY else expect, size)
+        return done if _put(draft / directory.name, directory) else None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        for folder in missing:
+            with suppress(OSError):  # it isn't empty
+                folder.rmdir()
+
+
+def _put(made: Path, directory: Path) -> bool:
+    """Put a new bank in its place, durably; whether it is there, and not another that somebody made meanwhile."""
+    try:
+        made.rename(directory)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False
+        raise
+    System().sync_directory(directory.parent)
+    return True
+
+
+def _parsed(file: str) -> list[Event]:
+    from rbank_es.events.new_events import parse_events
+
+    if file == "-" and sys.stdin is not None and sys.stdin.isatty():
+        print("reading events from the terminal; end with Ctrl-D", file=sys.stderr)
+    name = "standard input" if file == "-" else file
+    try:
+        events = parse_events(read_bounded(file))
+    except BadEvent as error:
+        raise BadInput(f"{name}, {error}; nothing was appended") from error
+    if not events:
+        raise BadInput(f"no events in {name}: expected a JSON object a line")
+    return events
+
+
+class Done(NamedTuple):
+    """What was appended to which bank, and the head after it."""
+
+    bank: str
+    groups: list[Group]
+    head: str
+
+
+def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int) -> Done:
+    groups: list[Group] = []
+    for start in range(0, len(events), size):
+        try:
+            done = bank.append(events[start : start + size], expected=expected)
+        except RBankError as error:
+            if groups:
+                error.add_note(f"The first {count(start, 'event')} are in the log, up to position {groups[-1].last:,}.")
+            raise
+        groups.append(Group(done.first, done.last, len(done.events), done.duplicate))
+        if expected is not ANY:
+            expected = done.last
+    return Done(bank.name, groups, str(bank.head(groups[-1].last)))
+
+
+def _report(done: Done, created: bool, as_json: bool) -> None:
+    bank, groups, head = done
+    first, last = groups[0].first, groups[-1].last
+    new = sum(group.events for group in groups if not group.duplicate)
+    known = sum(group.events for group in groups if group.duplicate)
+    if as_json:
+        facts = {"bank": bank, "created": created, "first": first, "last": last, "appended": new, "known": known}
+        say_json(facts | {"duplicate": not new, "groups": len(groups), "head": head})
+        return
+    where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
+    if not new:
+        say(f"nothing appended to {bank}: {count(known, 'event')} stood there already, at {where}")
+    else:
+        also = f" ({known:,} more stood there already)" if known else ""
+        say(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
+    say(f"head {head}")

@@ -1,0 +1,58 @@
+"""`dashboard`: one self-contained page about a bank at a point in time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.banks import open_at, outside, writable
+from rbank_es.cli.shared.output import say, say_json
+from rbank_es.cli.shared.terminal_text import size_text
+from rbank_es.events import BankCreated
+
+if TYPE_CHECKING:
+    from rbank_es.dashboard import Written
+
+
+@command("dashboard", "rbank-es dashboard notes -o notes.html", "rbank-es dashboard notes@HEAD~100 -o then.html")
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.option("-o", "output", metavar="FILE.html", required=True, help="Where to write the page.")
+def dashboard(bank: str, output: str, as_json: bool) -> None:
+    """Write one HTML page with charts: what leaked into prompts by run and by tool, red flags, size, uses and wins.
+
+    The page is complete in itself: it opens from disk, works offline, and asks no network for anything.
+    """
+    opened, point = open_at(bank)
+    with opened:
+        written = write_dashboard(opened, point, outside(opened, writable(Path(output))))
+    if as_json:
+        say_json(msgspec.to_builtins(written))
+    else:
+        say(f"wrote {written.path} ({size_text(written.size_bytes)})")
+
+
+def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:
+    """Write the page of a bank at a point. Raises what `write_page` raises, and `BadPoint`."""
+    from rbank_es.dashboard import PageFacts, write_page
+
+    with bank.as_of(point) as view:
+        facts = PageFacts(
+            name=bank.name,
+            position=view.position,
+            head=str(bank.head(view.position)),
+            at=bank.time_at(view.position) or None,
+            point=None if point is None else str(point),
+            purpose=purpose_of(bank),
+        )
+        return write_page(view, path, facts)
+
+
+def purpose_of(bank: Bank) -> str:
+    """What a bank says that it is for; empty where it says nothing."""
+    first = next(bank.events(point=min(1, bank.position)), None)
+    return (bank.text(first.purpose) or "") if isinstance(first, BankCreated) else ""

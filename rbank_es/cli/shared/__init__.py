@@ -1,0 +1,1 @@
+"""What commands share: options, output, progress, the table of commands."""

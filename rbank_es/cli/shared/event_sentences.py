@@ -1,0 +1,185 @@
+"""One line about each event, for people. Every type of the vocabulary has its own sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rbank_es import events as ev
+from rbank_es.cli.shared.terminal_text import ELLIPSIS, count, line
+from rbank_es.events.items import ItemText
+
+ERASED = "[erased]"
+NAMED = 3
+
+
+def said(value: ev.Text | None) -> str:
+    """What a text says, as far as an event itself tells: the beginning of a long one, a mark for an erased one."""
+    if value is None:
+        return ""
+    if isinstance(value, ev.Ref):
+        return value.prev + (ELLIPSIS if value.sz > len(value.prev) else "")
+    return ERASED if isinstance(value, ev.Erased) else value
+
+
+def titled(candidate: ev.Candidate) -> str:
+    """The title of a candidate, as far as the event itself tells."""
+    return candidate.title if isinstance(candidate, ItemText) else said(candidate)
+
+
+def summary(event: ev.Event) -> str:
+    """What the event says, on one line of any length, without its position, time, type and run."""
+    return line(_SENTENCES[ev.type_of(event)](event)) or "nothing more"
+
+
+def _with(facts: str, text: ev.Text | None) -> str:
+    words = said(text)
+    return f"{facts}: {words}" if words else facts
+
+
+def _names(names: Sequence[str], noun: str = "item") -> str:
+    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return f"{count(len(names), noun)}: {shown}" if names else f"no {noun}s"
+
+
+def _parts(*parts: str | None) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _policy_set(event: ev.PolicySet) -> str:
+    chosen = ", ".join(f"{choice.kind} {choice.name}-{choice.version}" for choice in event.policies)
+    return _with(chosen or "no policies", event.why)
+
+
+def _ontology(event: ev.OntologyRegistered) -> str:
+    triples = count(event.triples, "triple") if event.triples is not None else None
+    return _parts(event.ontology, event.format, triples)
+
+
+def _run_started(event: ev.RunStarted) -> str:
+    named = (event.ontology, event.executor, event.model, "scripted" if event.scripted else None)
+    how = _parts(*dict.fromkeys(named))
+    return f"{said(event.task)} ({how})" if how else said(event.task)
+
+
+def _context(event: ev.ContextBuilt) -> str:
+    cut = [layer.layer for layer in event.layers if layer.truncated]
+    return _parts(count(event.chars, "character"), _names(event.items), f"cut: {' '.join(cut)}" if cut else None)
+
+
+def _retrieved(event: ev.MemoriesRetrieved) -> str:
+    filters = _parts(event.polarity, event.domain, event.role)
+    found = _names([hit.id for hit in event.hits])
+    return _with(f"{found} ({event.mode}, k={event.k}{', ' + filters if filters else ''})", event.query)
+
+
+def _tool(event: ev.ToolCalled) -> str:
+    returned = count(event.chars, "character") if event.chars is not None else None
+    took = f"{event.duration_s:.2f} s" if event.duration_s is not None else None
+    failed = f"failed ({event.error_code or 'error'})" if event.error_code or event.error else None
+    facts = _parts(failed, returned, "cut" if event.truncated else None, took)
+    call = f"{event.tool}({said(event.arguments)})"
+    return _with(f"{call} → {facts}" if facts else call, event.error)
+
+
+def _step(event: ev.StepTaken) -> str:
+    failed = f"failed ({event.error_code})" if event.error_code else None
+    printed = f"{count(event.stdout_chars, 'character')} printed" if event.stdout_chars is not None else None
+    return _with(_parts(f"step {event.index}", failed, printed), event.reasoning or event.code)
+
+
+def _lm(event: ev.LmCalled) -> str:
+    tokens = f"{event.tokens_in or 0:,} → {event.tokens_out or 0:,} tokens" if event.tokens_in is not None else None
+    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else None
+    took = f"{event.duration_s:.1f} s" if event.duration_s is not None else None
+    failed = f"failed ({event.error_code})" if event.error_code else None
+    return _with(_parts(f"{event.role} {event.model}", failed, tokens, cost, took), event.error)
+
+
+def _finished(event: ev.RunFinished) -> str:
+    after = f"after {count(event.iterations, 'iteration')}" if event.iterations is not None else None
+    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else None
+    return _with(_parts(event.outcome.replace("_", " "), after, cost), event.error or event.answer)
+
+
+def _judged(event: ev.RunJudged) -> str:
+    verdict = "success" if event.success else "failure"
+    sure = f", confidence {event.confidence:g}" if event.confidence is not None else ""
+    return _with(f"{verdict} ({event.purpose}, {event.kind} {event.judge}-{event.judge_version}{sure})", event.reason)
+
+
+def _overruled(event: ev.JudgmentOverruled) -> str:
+    verdict = "success" if event.success else "failure"
+    return _with(f"now {verdict} ({event.purpose}), by {event.by}", event.why or event.reason)
+
+
+def _extracted(event: ev.MemoriesExtracted) -> str:
+    source = f" of {', '.join(event.runs[:NAMED])}{ELLIPSIS if len(event.runs) > NAMED else ''}" if event.runs else ""
+    facts = f"{count(len(event.heads), 'candidate')} from {event.kind}{source}"
+    titles = "; ".join(titled(candidate) for candidate in event.candidates[:NAMED])
+    return _with(facts, titles or event.reason)
+
+
+def _consolidated(event: ev.MemoriesConsolidated) -> str:
+    return f"{'; '.join(map(decided, event.decisions)) or 'nothing to decide'} ({event.policy})"
+
+
+def decided(decision: ev.Decision) -> str:
+    """A decision in a few words: `skip a1 for b2 (same-id)`."""
+    joint = {"skip": "for", "merge": "with", "supersede": "in place of"}.get(decision.action, "beside")
+    targets = [target for target in decision.targets if target != decision.item]
+    against = f" {joint} {', '.join(targets)}" if targets else ""
+    return f"{decision.action} {decision.item}{against}{f' ({decision.reason})' if decision.reason else ''}"
+
+
+def _undone(event: ev.DecisionUndone) -> str:
+    ends = f"ends {', '.join(event.ends)}" if event.ends else None
+    revives = f"revives {', '.join(event.revives)}" if event.revives else None
+    return _with(_parts(f"decision {event.candidate} of {event.consolidation}", ends, revives), event.why)
+
+
+def _artifact(event: ev.ArtifactMaterialised) -> str:
+    what = f"{event.kind} {event.artifact}"
+    tokens = f"{event.tokens_in:,} → {event.tokens_out or 0:,} tokens" if event.tokens_in is not None else None
+    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else None
+    return _with(_parts(what, event.ontology, count(event.chars, "character"), tokens, cost), event.text)
+
+
+def _erased(event: ev.ContentErased) -> str:
+    where = len({unit.seq for unit in event.units})
+    return _with(f"{count(len(event.units), 'text')} in {count(where, 'event')}", event.reason)
+
+
+def _experiment(event: ev.ExperimentStarted | ev.ExperimentFinished) -> str:
+    return f"{event.experiment}, configuration {event.config_digest[:12]}, suite {event.suite_digest[:12]}"
+
+
+_SENTENCES: dict[str, Callable[[Any], str]] = {
+    "bank_created": lambda event: _with(event.name, event.purpose),
+    "policy_set": _policy_set,
+    "bank_forked": lambda event: f"from {event.parent} at position {event.parent_seq:,}",
+    "ontology_registered": _ontology,
+    "run_started": _run_started,
+    "context_built": _context,
+    "memories_retrieved": _retrieved,
+    "memories_read": lambda event: f"{event.how} {_names(event.ids)}, {count(event.chars, 'character')}",
+    "tool_called": _tool,
+    "step_taken": _step,
+    "lm_called": _lm,
+    "run_finished": _finished,
+    "note_logged": lambda event: _with(event.by or "note", event.note),
+    "run_judged": _judged,
+    "judgment_overruled": _overruled,
+    "memories_extracted": _extracted,
+    "memories_consolidated": _consolidated,
+    "memory_proposed": lambda event: f"by {event.by}: {titled(event.candidate)}",
+    "items_linked": lambda event: f"{event.source} {event.how} {event.target}",
+    "memories_forgotten": lambda event: _with(f"{_names(event.ids)} ({event.policy})", event.why),
+    "memories_retracted": lambda event: _with(_names(event.ids), event.why),
+    "memories_restored": lambda event: _with(_names(event.ids), event.why),
+    "decision_undone": _undone,
+    "artifact_materialised": _artifact,
+    "experiment_started": _experiment,
+    "experiment_finished": _experiment,
+    "content_erased": _erased,
+}

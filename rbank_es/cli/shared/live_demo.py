@@ -1,0 +1,283 @@
+"""The live half of `demo`: six tasks run in the real sandbox with a script for a model, and what that did to a bank."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rbank_es.bank import Bank
+from rbank_es.cli.dashboard import write_dashboard
+from rbank_es.cli.search import print_hits
+from rbank_es.cli.shared.loop_progress import Live, watched
+from rbank_es.cli.shared.output import fields, flush, heading, paragraph, program, say, styled
+from rbank_es.cli.shared.terminal_text import count, line, size_text
+from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
+from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
+from rbank_es.events import MemoriesRetrieved, RunJudged, RunStarted
+
+if TYPE_CHECKING:
+    from rbank_es.loop.closed_loop import TaskResult
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.tasks import Task
+    from rbank_es.ontology.loader import Ontology
+    from rbank_es.projections.search import Found
+    from rbank_es.rerun.execution import Rerun
+
+HITS = 3
+PURPOSE = "The demo: six tasks over the shipped ontology. Scripted: a script stood in for the model."
+KINDS = {"success": "strategy", "failure": "guardrail"}
+WHAT_IT_IS = "scripted LM, real sandbox, no model"
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that ended, and what memory had to do with it: ids and titles of items."""
+
+    task: str
+    question: str
+    run: str
+    success: bool | None
+    scored: bool | None
+    reason: str
+    retrieved: dict[str, str]
+    learnt: dict[str, str]
+    supported: dict[str, str]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A point in time: how much there was, and what a search found there."""
+
+    position: int
+    items: int
+    digest: str
+    hits: list[Found]
+
+
+class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loop came to. `helped` is the first run that succeeded with what the failure of `failed` taught."""
+
+    tasks: list[Told]
+    failed: str
+    helped: str
+    question: str
+    before: Shown
+    after: Shown
+    rerun: Rerun
+    seconds: float
+
+
+def unavailable() -> SandboxUnavailable | None:
+    """Why the loop can't run here, with what to do; None if it can, as far as that is known without a try."""
+    from rbank_es.sandbox import deno
+
+    try:
+        found = deno.find()
+        deno.check_release(found.executable)
+    except SandboxUnavailable as error:
+        return error
+    if not found.is_warm:
+        return SandboxUnavailable("cold", "the sandbox's cache is empty", deno.WARM)
+    return None
+
+
+@contextmanager
+def place_for(kept: str | None) -> Iterator[Bank]:
+    """A new bank: where it is to be kept, else in a temporary directory."""
+    with ExitStack() as stack:
+        if kept is None:
+            kept = str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-demo-"))) / "lesson")
+        yield stack.enter_context(Bank.create(kept, purpose=PURPOSE))
+
+
+def learn(bank: Bank, *, aloud: bool) -> Lesson:
+    """Run the tasks, telling of each as it ends if `aloud`; then look at the bank before and after the failure.
+
+    Raises `SandboxUnavailable` if the sandbox turns out not to work, `CheckFailed` if nothing was learnt.
+    """
+    from rbank_es.loop.closed_loop import run_closed_loop
+    from rbank_es.sparql.source import open_source
+
+    tasks, settings = scripted_tasks(), _settings()
+    told: list[Told] = []
+    began = time.monotonic()
+
+    def ended(result: TaskResult) -> None:
+        told.append(_told(bank, tasks[len(told)], result))
+        if aloud:
+            live.wipe()
+            _say_task(told[-1], len(told), len(tasks))
+
+    with closing(open_source(ontology=_ontology())) as source, Live() as live:
+        try:
+            run_closed_loop(tasks, watched(bank, live.events), settings, source, on_task=live.task, on_result=ended)
+        except LoopStopped as stop:
+            if isinstance(stop.cause, SandboxUnavailable):
+                live.wipe()
+                raise stop.cause from stop
+            stop.advice = ""  # the next demo has a bank of its own
+            raise
+    return _looked_back(bank, told, time.monotonic() - began)
+
+
+def scripted_tasks() -> list[Task]:
+    """The shipped tasks that the script answers, in its order."""
+    from rbank_es.loop.tasks import load_tasks
+
+    known = {task.id: task for task in load_tasks(lights().tasks)}
+    return [known[id] for id in SCRIPTED_TASKS]
+
+
+def _settings() -> LoopSettings:
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.models.choice import LmChoice
+
+    return LoopSettings(lm=LmChoice(model=f"script:{lights().script}"))
+
+
+def _ontology() -> Ontology:
+    from rbank_es.ontology.loader import load_ontology
+
+    return load_ontology(lights().ontology, id=LIGHTS)
+
+
+# ---------------------------------------------------------------- what happened
+
+
+def _told(bank: Bank, task: Task, result: TaskResult) -> Told:
+    found = [
+        hit.id
+        for event in bank.events(types={"memories_retrieved"}, run=result.run)
+        if isinstance(event, MemoriesRetrieved)
+        for hit in event.hits
+    ]
+    return Told(
+        task=task.id,
+        question=task.question,
+        run=result.run,
+        success=result.success,
+        scored=result.scored,
+        reason=result.reason,
+        retrieved=_titles(bank, found),
+        learnt=_titles(bank, result.added),
+        supported=_titles(bank, result.supported),
+    )
+
+
+def _titles(bank: Bank, ids: Iterable[str]) -> dict[str, str]:
+    items = bank.state().items
+    return {id: f"{KINDS[items[id].item.polarity]}: {items[id].item.title}" for id in ids}
+
+
+def _looked_back(bank: Bank, told: list[Told], seconds: float) -> Lesson:
+    """The bank before the run that failed and now, and the run that the lesson helped, run again."""
+    from rbank_es.rerun.execution import rerun
+    from rbank_es.rerun.ontology_lookup import Ontologies
+
+    failed = next((each for each in told if each.success is False), None)
+    taught = failed.learnt if failed else {}
+    helped = next((each for each in told if each.success and taught.keys() & each.retrieved.keys()), None)
+    if failed is None or helped is None:
+        raise CheckFailed("the loop ran, and nothing that a failure taught was given to a run that succeeded")
+    with Ontologies() as ontologies:
+        again = rerun(bank, helped.run, ontologies=ontologies)
+    return Lesson(
+        tasks=told,
+        failed=failed.run,
+        helped=helped.run,
+        question=helped.question,
+        before=_shown(bank, _verdict_at(bank, failed.run), helped.question),
+        after=_shown(bank, bank.position, helped.question),
+        rerun=again,
+        seconds=round(seconds, 1),
+    )
+
+
+def _verdict_at(bank: Bank, run: str) -> int:
+    """The position at which a run was judged: what it teaches comes after that."""
+    events = bank.events(types={"run_judged"}, run=run)
+    return max(event.seq for event in events if isinstance(event, RunJudged))
+
+
+def _shown(bank: Bank, position: int, question: str) -> Shown:
+    replayed = bank.replay(position)
+    with bank.as_of(position) as view:
+        hits = view.search(question, HITS)
+    return Shown(position=position, items=len(replayed.state.items), digest=replayed.digests.all, hits=hits)
+
+
+# ---------------------------------------------------------------- the telling
+
+
+def introduce() -> None:
+    """Say what is about to happen."""
+    say(styled("An agent that learns from its failures", "bold"))
+    say(styled(WHAT_IT_IS, "yellow"))
+    say()
+    paragraph(
+        "Six tasks over a small ontology, one after the other: retrieve, run, judge, extract, consolidate. What a "
+        "model would answer was written beforehand; all else happens now: code runs in the sandbox, tools query the "
+        "ontology, checks judge before the scripted judge is asked, and items are retrieved and kept as the bank's "
+        "policies say. Where the script doesn't fit what happens, it is refused."
+    )
+    flush()
+
+
+def _say_task(told: Told, number: int, total: int) -> None:
+    heading(f"{number} of {total}, {told.task}: {line(told.question)}")
+    verdict = {True: styled("success", "green"), False: styled("failure", "red"), None: "not judged"}[told.success]
+    score = {True: "right", False: "wrong", None: "not known"}[told.scored]
+    say(f"  verdict    {verdict}: {line(told.reason)}")
+    say(f"  answer     {score}, by the expected one")
+    for name, items in (("retrieved", told.retrieved), ("learnt", told.learnt), ("confirmed", told.supported)):
+        rows = [f"{id}  {line(title)}" for id, title in items.items()]
+        for label, row in zip([name, *[""] * len(rows)], rows or ["nothing"], strict=False):
+            say(f"  {label:<9}  {row}")
+    flush()
+
+
+def tell(bank: Bank, lesson: Lesson, name: str) -> None:
+    """Say what the bank was before the failure taught something, what it is now, and that a run comes out the same."""
+    helped = next(each for each in lesson.tasks if each.run == lesson.helped)
+    failed = next(each for each in lesson.tasks if each.run == lesson.failed)
+    lessons = [title for id, title in failed.learnt.items() if id in helped.retrieved]
+    say()
+    paragraph(
+        f"The failure of {failed.task} taught a {'; '.join(lessons)}. {helped.task} got that, and succeeded. "
+        f"All six took {lesson.seconds} seconds."
+    )
+    for when, shown in (("Before the lesson", lesson.before), ("Now", lesson.after)):
+        heading(f"{when}: position {shown.position:,}, {count(shown.items, 'item')}")
+        say(styled(f'$ {program()} search {name}@{shown.position} "{line(lesson.question)}" -k {HITS}', "cyan"))
+        print_hits(shown.hits)
+        say(f"state digest {shown.digest[:16]}…, the same at every replay")
+    heading("A run, run again from its own events")
+    say(styled(f"$ {program()} rerun {name} {lesson.helped}", "cyan"))
+    say(f"{lesson.rerun.run}: {'identical' if lesson.rerun.identical else 'different'}")
+    fields({"events compared": lesson.rerun.events, "model, key, sandbox": "not used"})
+
+
+def tell_page(bank: Bank, name: str, page: Path) -> None:
+    """Write the bank's dashboard, and say so."""
+    heading("A page about the whole bank")
+    say(styled(f"$ {program()} dashboard {name} -o {page}", "cyan"))
+    written = write_dashboard(bank, None, page)
+    say(f"wrote {written.path} ({size_text(written.size_bytes)})")
+    runs = sum(1 for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted) and event.scripted)
+    say(f"{count(runs, 'run')}, all scripted. Open it in a browser; it needs no network.")
+
+
+def tell_more(kept: str | None) -> None:
+    """Say what one may do next."""
+    heading("Go on")
+    if kept is None:
+        say("The bank was temporary. To keep it, and type what stands behind each $ above:")
+        say(f"  {program()} demo --into lesson")
+    say("The same loop with a model and an ontology of your own, its key taken from the environment:")
+    say(f"  {program()} run mybank --ont model.ttl --tasks tasks.json --lm openai/gpt-4.1-mini --l0 --extract")
+    say("A bank in which a judge was wrong, and what came of it:")
+    say(f"  {program()} demo --recorded")

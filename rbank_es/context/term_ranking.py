@@ -1,0 +1,236 @@
+"""Which classes and properties of an ontology come first, and how they are written.
+
+Classes with instances come before all others, by how much the data and the schema make of them. The others go by
+degree (the number of properties that name them as domain or range) to the third power, times one more than their
+subclasses. Of the rankings that were measured on real ontologies, degree alone and its square times the subclasses
+did as well as any (this one lies between the two), and the subclasses alone did badly.
+
+Properties go by uses where instances use them (but not as a VoID description counts them, which did worse than no
+counts); else by how many core classes they touch, over the number of their domains (a property of everything says
+little). Of those that touch as many, the best of each pair of classes comes first, the one that other terms refer to
+most: so different paths are seen before variants of one. Raw numbers of triples would put annotations first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
+
+from rbank_es.context.budget import plain
+from rbank_es.context.hierarchy import below, children_of
+from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
+
+CORE_CLASSES = 12
+"""Classes that count as core when properties are ranked (source: the number that coverage was measured with)."""
+
+_PLUMBING_NAMES = "type first rest subject predicate object List Statement Bag Seq Alt"
+_PLUMBING = frozenset(rdf_names.RDF + name for name in _PLUMBING_NAMES.split())
+_FORMAL = (rdf_names.RDFS, rdf_names.OWL, rdf_names.XSD, rdf_names.SH)
+_NAMING_TERMS = 24
+"""Classes, and properties, that decide which namespace is the main one where there are data: what a person would use,
+not what an upper ontology adds."""
+
+Info = TypeVar("Info", ClassInfo, PropertyInfo)
+
+
+class Naming:
+    """How terms are written: without a prefix in the namespace that most of those given share, else with it."""
+
+    def __init__(self, prefixes: Prefixes, iris: Iterable[str]) -> None:
+        self._prefixes = prefixes
+        shorts = [prefixes.shorten(iri) for iri in iris]
+        counts = Counter(short.partition(":")[0] for short in shorts if not short.startswith("<"))
+        self.prefix = min(counts, key=lambda prefix: (-counts[prefix], prefix), default="")
+        self.namespace = prefixes[self.prefix] if self.prefix else ""
+        self._names: dict[str, str] = {}
+
+    def name(self, iri: str) -> str:
+        """A term, on one line: `Room`, `soda:vav_C180`, `<http://…>`."""
+        if iri not in self._names:
+            short = plain(self._prefixes.shorten(iri))
+            self._names[iri] = short.removeprefix(f"{self.prefix}:") if self.prefix else short
+        return self._names[iri]
+
+
+class Ranked:
+    """The terms of a schema in order of importance; `observed` terms, where given, come first, in their order."""
+
+    def __init__(self, schema: Schema, prefixes: Mapping[str, str], observed: Sequence[str] = ()) -> None:
+        self.schema = schema
+        self.prefixes = prefixes if isinstance(prefixes, Prefixes) else Prefixes(prefixes)
+        self._unspoken = {*schema.label_properties, *schema.definition_properties, *rdf_names.ANNOTATIONS, *_PLUMBING}
+        self._links: dict[str, list[Link]] = defaultdict(list)
+        for link in schema.links:
+            self._links[link.property].append(link)
+        self._users: dict[str, list[str]] = defaultdict(list)
+        for use in sorted(schema.typed_uses, key=lambda use: (-use.uses, use.cls)):
+            self._users[use.property].append(use.cls)
+        self._parents = {info.iri: info.parents for info in schema.classes}
+        self._by_iri = {info.iri: info for info in schema.properties}
+        self._found_bounds: dict[tuple[str, str], list[str]] = {}
+        self._ancestors: dict[str, set[str]] = {}
+        self.traffic = self._traffic()
+        first = {iri: place for place, iri in enumerate(reversed(observed), 1)}
+        self.classes = self._classes(first)
+        self.core = tuple(info.iri for info in self.classes[:CORE_CLASSES])
+        self.properties = self._properties(first)
+        self.terms: tuple[ClassInfo | PropertyInfo, ...] = (*self.classes, *self.properties)
+        self.unspoken = self._others()
+        iris = [info.iri for info in self.terms]
+        if self.traffic:
+            iris = [info.iri for info in self.classes[:_NAMING_TERMS]]
+            iris += [info.iri for info in self.properties[:_NAMING_TERMS]]
+        self.naming = Naming(self.prefixes, iris)
+
+    def links_of(self, iri: str) -> list[Link]:
+        """The steps that data make by a property, the commonest first."""
+        links = self._links.get(iri, ())
+        return sorted(links, key=lambda link: (-link.uses, link.subject, link.object))
+
+    def users_of(self, iri: str) -> list[str]:
+        """The classes whose instances have a property, the commonest first."""
+        return self._users.get(iri, [])
+
+    @property
+    def has_data(self) -> bool:
+        """Whether any class has instances."""
+        return any(info.instances for info in self.schema.classes)
+
+    def steps(self, domains: Sequence[str], ranges: Sequence[str], shown: int) -> str:
+        """`A|B→C`, with at most so many classes on either side; empty where nothing is known of either."""
+        starts, ends = self._side(domains, shown), self._side(ranges, shown)
+        if starts == ends and len(domains) > 1:
+            ends = "same"
+        return f"{starts or 'any'}→{ends or 'any'}" if starts or ends else ""
+
+    def _side(self, classes: Sequence[str], shown: int) -> str:
+        told = "|".join(map(self.naming.name, classes[:shown]))
+        return f"{told}|…" if len(classes) > shown else told
+
+    def in_core_order(self, iris: Collection[str]) -> list[str]:
+        """IRIs of classes, core ones first, then by name."""
+        return sorted(iris, key=lambda iri: (self.core.index(iri) if iri in self.core else CORE_CLASSES, iri))
+
+    def domains(self, info: PropertyInfo) -> list[str]:
+        """The classes that a property starts from, the most general of them, core ones first; see `_bounds`."""
+        return self._bounds(info, "domains")
+
+    def ranges(self, info: PropertyInfo) -> list[str]:
+        """The classes and datatypes that a property leads to, likewise."""
+        return self._bounds(info, "ranges")
+
+    def _bounds(self, info: PropertyInfo, side: Literal["domains", "ranges"]) -> list[str]:
+        """What a property is bounded by; where it says nothing itself, what its superproperties say."""
+        key = (info.iri, side)
+        if key not in self._found_bounds:
+            self._found_bounds[key] = self._find_bounds(info, side)
+        return self._found_bounds[key]
+
+    def _find_bounds(self, info: PropertyInfo, side: Literal["domains", "ranges"]) -> list[str]:
+        seen, generation = {info.iri}, [info]
+        while generation:
+            found = {bound.iri for one in generation for bound in getattr(one, side)} - rdf_names.ANYTHING
+            if found:
+                general = [iri for iri in found if not found & self._above(iri)]
+                return self.in_core_order(general or found)  # classes in a circle are all above each other
+            parents = sorted({iri for one in generation for iri in one.parents} - seen)
+            seen.update(parents)
+            generation = [self._by_iri[iri] for iri in parents if iri in self._by_iri]
+        return []
+
+    def _above(self, iri: str) -> set[str]:
+        """All superclasses of a class but itself."""
+        if iri not in self._ancestors:
+            found: set[str] = set()
+            todo = list(self._parents.get(iri, ()))
+            while todo:
+                parent = todo.pop()
+                if parent not in found:
+                    found.add(parent)
+                    todo += self._parents.get(parent, ())
+            self._ancestors[iri] = found - {iri}
+        return self._ancestors[iri]
+
+    def _traffic(self) -> Counter[str]:
+        """How many triples of the data lead from and to instances of each class; names and explanations don't count."""
+        traffic: Counter[str] = Counter()
+        for use in self.schema.typed_uses:
+            traffic[use.cls] += 0 if use.property in self._unspoken else use.uses
+        for link in self.schema.links:
+            traffic[link.object] += 0 if link.property in self._unspoken else link.uses
+        return traffic
+
+    def _classes(self, observed: Mapping[str, int]) -> tuple[ClassInfo, ...]:
+        spoken = [info for info in self.schema.classes if not _is_formal(info.iri, info.instances)]
+        children = children_of(self.schema)
+        return _sorted(
+            spoken or self.schema.classes,
+            lambda info: (
+                observed.get(info.iri, 0),
+                (1 + self.traffic[info.iri]) * (1 + info.degree) if info.instances and self.traffic else 0,
+                not info.deprecated,
+                info.degree**3 * (1 + len(below(info.iri, children))),
+                info.instances + info.values,
+            ),
+        )
+
+    def _properties(self, observed: Mapping[str, int]) -> tuple[PropertyInfo, ...]:
+        spoken = [
+            info
+            for info in self.schema.properties
+            if info.kind != "annotation" and info.iri not in self._unspoken and not _is_formal(info.iri, info.uses)
+        ]
+        variants = self._variants(spoken)
+        counted = not any(bound.source == "void" for info in spoken for bound in (*info.domains, *info.ranges))
+        return _sorted(
+            spoken,
+            lambda info: (
+                observed.get(info.iri, 0),
+                info.uses if counted else 0,
+                not info.deprecated,
+                self._touch(info),
+                -variants[info.iri],
+                self._weight(info),
+                info.mentions,
+                info.uses,
+            ),
+        )
+
+    def _others(self) -> tuple[PropertyInfo, ...]:
+        """The properties that only name, explain or annotate."""
+        spoken = {info.iri for info in self.properties}
+        others = (info for info in self.schema.properties if info.iri not in spoken)
+        return _sorted((info for info in others if not _is_formal(info.iri, 0)), lambda info: (info.uses, info.triples))
+
+    def _touch(self, info: PropertyInfo) -> int:
+        """Core classes among the domains and ranges, over the number of domains; times 60, to stay in integers."""
+        domains, ranges = self.domains(info), self.ranges(info)
+        touched = sum(iri in self.core for iri in (*domains, *ranges))
+        return 60 * touched // max(len(domains), 1)
+
+    def _weight(self, info: PropertyInfo) -> int:
+        """How far in front the core classes stand that a property touches, on either side on average; times 60."""
+        weights = {iri: len(self.core) - place for place, iri in enumerate(self.core)}
+        sides = (self.domains(info), self.ranges(info))
+        return sum(60 * sum(weights.get(iri, 0) for iri in side) // len(side) for side in sides if side)
+
+    def _variants(self, infos: Iterable[PropertyInfo]) -> dict[str, int]:
+        """The place of each property among those between the same classes, those that are referred to most first."""
+        alike: dict[tuple[str, ...], list[PropertyInfo]] = defaultdict(list)
+        for info in infos:
+            alike[(*self.domains(info), "", *self.ranges(info))].append(info)
+        ordered = (sorted(group, key=lambda info: (-info.mentions, info.iri)) for group in alike.values())
+        return {info.iri: place for group in ordered for place, info in enumerate(group)}
+
+
+def _is_formal(iri: str, uses: int) -> bool:
+    """Whether a term only serves to write schemas down."""
+    return iri.startswith(_FORMAL) or iri in _PLUMBING or (iri.startswith(rdf_names.RDF) and not uses)
+
+
+def _sorted(infos: Iterable[Info], worth: Callable[[Info], tuple[int, ...]]) -> tuple[Info, ...]:
+    """The worthiest first, then by IRI."""
+    return tuple(sorted(infos, key=lambda info: (*(-part for part in worth(info)), info.iri)))

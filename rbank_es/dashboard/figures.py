@@ -1,0 +1,153 @@
+"""Plotly figures as plain data: their look, in the light colours that the page repaints, and no random ids."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from rbank_es import limits
+from rbank_es.dashboard.html import clean, shorten
+from rbank_es.dashboard.palette import light
+from rbank_es.errors import MissingExtra
+
+Figure = dict[str, Any]
+
+HEIGHT_PX = 210
+_LEFT_PX, _RIGHT_PX = 44, 46
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+_FEW = 8
+"""Up to which an axis that counts has a tick for every number, or it would show halves as whole."""
+
+
+def plotly() -> Any:
+    """Plotly's module of figures, imported on first use. Raises MissingExtra where it is not installed."""
+    try:
+        import plotly.graph_objects
+    except ImportError as missing:
+        raise MissingExtra("dashboard", "a page with charts") from missing
+    return plotly.graph_objects
+
+
+def library() -> str:
+    """The text of plotly.js in the one bundle that plotly's package ships, with newlines as a browser reads them."""
+    plotly()
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs()).replace("\r\n", "\n")
+
+
+def label(text: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS, wrap: int = 0) -> str:
+    """The text for use inside a chart, where plotly reads a few HTML tags: escaped, shortened, wrapped at `wrap`."""
+    short = shorten(text, max_chars)
+    return _lines(textwrap.wrap(short, wrap) if wrap else [short])
+
+
+def tick(text: str, width: int = 30) -> str:
+    """The text as the name of a bar: at most two lines of `width` characters."""
+    return _lines(textwrap.wrap(clean(text), width, max_lines=2, placeholder="…") or [""])
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "<br>".join(html.escape(line, quote=False) for line in lines)
+
+
+def scatter(x: Sequence[Any], y: Sequence[Any], hover: Sequence[str], **look: Any) -> Any:
+    """A line or dots; None leaves a gap, and never stands at zero."""
+    return plotly().Scatter(x=list(x), y=list(y), hovertext=list(hover), hoverinfo="text", **look)
+
+
+def bar(lengths: Sequence[Any], hover: Sequence[str], colour: str, **look: Any) -> Any:
+    """Bars that go to the right, from the top down. They stand at numbers, so that two equal names stay two bars."""
+    return plotly().Bar(
+        x=list(lengths),
+        y=list(range(len(lengths))),
+        orientation="h",
+        width=0.62,
+        hovertext=list(hover),
+        hoverinfo="text",
+        marker={"color": light(colour), "line": {"width": 0}},
+        **look,
+    )
+
+
+def bars_layout(names: Sequence[str], unit: str, longest: int, *, row_px: int = 28, legend_px: int = 0) -> Figure:
+    """The layout of named bars, up to the `longest`; `legend_px` is the room that a legend above them needs."""
+    room = {"margin": {"l": 8, "r": 16, "t": 8 + legend_px, "b": 44}, "showlegend": bool(legend_px)}
+    rows = axis(tickvals=list(range(len(names))), ticktext=list(names), range=[len(names) - 0.4, -0.6], showgrid=False)
+    ticks = {"dtick": 1} if longest <= _FEW else {}
+    lengths = axis(title=unit, zero=True, tickformat="~s" if unit == "characters" else ",d", **ticks)
+    return layout(xaxis=lengths, yaxis=rows, height=64 + legend_px + row_px * len(names), **room)
+
+
+def threshold(value: int) -> Figure:
+    """A dashed line that is always in sight, so that staying under it can be seen too, with its number at its end."""
+    line = {"color": light("flag"), "width": 1.5, "dash": "dash"}
+    place = {"xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value}
+    note = {"xref": "paper", "x": 1, "xanchor": "left", "y": value, "yanchor": "middle", "showarrow": False}
+    note |= {"text": f"{value:,}", "font": {"color": light("flag"), "size": 11}}
+    return {"shapes": [{"type": "line", "line": line, "layer": "between", **place}], "annotations": [note]}
+
+
+def axis(*, title: str = "", zero: bool = False, **more: Any) -> Figure:
+    """An axis in the page's look; `zero` makes it begin there, with a line."""
+    return {
+        "title": {"text": title, "font": {"size": 11}, "standoff": 8},
+        "gridcolor": light("rule"),
+        "linecolor": light("rule"),
+        "zerolinecolor": light("second"),
+        "zeroline": zero,
+        "zerolinewidth": 1,
+        "rangemode": "tozero" if zero else "normal",
+        "fixedrange": True,
+        "automargin": True,
+        "tickfont": {"size": 11},
+        "nticks": 6,
+        **more,
+    }
+
+
+def side_axis(**more: Any) -> Figure:
+    """A vertical axis with a fixed margin, so that charts that stand together line up."""
+    return axis(zero=True, **more) | {"automargin": False}
+
+
+def ordinal(n: int) -> Figure:
+    """What an axis needs to count from 1 to n: whole numbers, and a little room at both ends."""
+    room = max(0.5, n * 0.02)
+    return {"range": [1 - room, n + room], "showgrid": False, "tickformat": ",d", **({"dtick": 1} if n <= _FEW else {})}
+
+
+def layout(**more: Any) -> Figure:
+    """The layout that all charts share: clear ground, no zoom, quiet type."""
+    text = {"color": light("ink"), "size": 12, "family": _FONT}
+    return {
+        "height": HEIGHT_PX,
+        "margin": {"l": _LEFT_PX, "r": _RIGHT_PX, "t": 10, "b": 8},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {**text, "color": light("muted")},
+        "hoverlabel": {"bgcolor": light("wash"), "bordercolor": light("second"), "font": text, "align": "left"},
+        "dragmode": False,
+        "hovermode": "closest",
+        "showlegend": False,
+        "legend": {
+            **{"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
+            **{"itemclick": False, "itemdoubleclick": False},
+        },
+        **more,
+    }
+
+
+def marker_px(n: int) -> int:
+    """The size of one of `n` dots."""
+    return 7 if n <= 60 else 5 if n <= 250 else 3
+
+
+def figure(traces: Sequence[Any], look: Figure) -> Figure:
+    """The figure as plotly checked it, without plotly's own template."""
+    made: Figure = plotly().Figure(data=list(traces), layout={**look, "template": {}}).to_plotly_json()
+    made["layout"]["template"] = {}
+    return made

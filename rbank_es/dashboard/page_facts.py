@@ -1,0 +1,264 @@
+"""What the page shows, as plain data: read from the views once, put in order, bounded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.dashboard import readable
+from rbank_es.dashboard.html import shorten
+
+Row = Mapping[str, Any]
+"""One row of a view, by column."""
+
+STATES = ("active", "superseded", "merged", "forgotten", "retracted")
+SOURCES = ("success", "failure", "seed", "contrastive", "pattern", "principle", "episode")
+
+
+class Rows(Protocol):
+    """What the page needs of a bank at a point in time: the rows of a view by the view's name."""
+
+    def rows(self, name: str, /) -> Sequence[Row]:
+        """All rows of a view."""
+        ...
+
+
+class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the views can't tell: which bank this is, and at what point in time.
+
+    `position` and `head` (as `POSITION:DIGEST`) are those of the point, `at` is its ISO time in UTC (None in an empty
+    bank), `point` is what was asked for, such as `HEAD~5` (None: the newest position), `purpose` is the bank's own.
+    """
+
+    name: str
+    position: int
+    head: str
+    at: str | None = None
+    point: str | None = None
+    purpose: str = ""
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True):
+    """One quantity of leakage, followed over the runs."""
+
+    column: str
+    title: str
+    about: str
+    unit: str = "characters"
+    threshold: int | None = None
+
+
+MEASURES = (
+    Measure(
+        column="total_chars_returned",
+        title="Returned by tools",
+        about="Everything that tools handed back in a run, in characters.",
+    ),
+    Measure(
+        column="max_single_return",
+        title="Largest single return",
+        about="The longest answer of one tool call, in characters. A handle is short; a payload is not.",
+        threshold=limits.FLAG_RETURN_CHARS,
+    ),
+    Measure(
+        column="context_size",
+        title="Context size",
+        about="Characters of context that a run began with: instructions, ontology, memories.",
+        threshold=limits.FLAG_CONTEXT_CHARS,
+    ),
+    Measure(
+        column="memory_items_injected",
+        title="Memory items injected",
+        about="Items put into the prompt before the run began.",
+        unit="items",
+        threshold=limits.FLAG_ITEMS_INJECTED,
+    ),
+    Measure(
+        column="prompt_chars_max",
+        title="Longest prompt",
+        about="The longest prompt that the model was given in a run, in characters.",
+    ),
+    Measure(
+        column="stdout_chars",
+        title="Printed output",
+        about="Characters that the agent's code printed, all of which it then reads.",
+    ),
+    Measure(
+        column="variables_chars",
+        title="Held in variables",
+        about="Characters kept out of the prompt, in variables of the sandbox.",
+    ),
+    Measure(column="iterations", title="Iterations", about="Steps until a run ended.", unit="steps"),
+)
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of red flag in plain words, and the column of a run's leakage that it watches."""
+
+    name: str
+    about: str
+    column: str
+
+
+FLAGS = {
+    "single_return": Flag(
+        name="Large single return",
+        about=f"One tool call handed back more than {limits.FLAG_RETURN_CHARS:,} characters. All of them are in the "
+        "prompt from then on; a handle with a preview would have done.",
+        column="max_single_return",
+    ),
+    "items_injected": Flag(
+        name="Many memory items injected",
+        about=f"More than {limits.FLAG_ITEMS_INJECTED} memory items were put into the prompt. Each costs attention; "
+        "the best few help more.",
+        column="memory_items_injected",
+    ),
+    "context_size": Flag(
+        name="Large context",
+        about=f"A run began with more than {limits.FLAG_CONTEXT_CHARS:,} characters of context. It carries payload "
+        "that belongs behind a handle.",
+        column="context_size",
+    ),
+}
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the page shows.
+
+    `runs` are in order of their beginning and joined with what leaked in each; `flags` have the worst first; `used`
+    are the items with uses, most first; `items` counts items by (source, state).
+    """
+
+    facts: PageFacts
+    runs: list[Row]
+    tools: list[Row]
+    flags: list[Row]
+    used: list[Row]
+    items: Counter[tuple[str, str]]
+    health: list[Row]
+
+    @property
+    def active(self) -> int:
+        """How many items are active."""
+        return sum(n for (_, state), n in self.items.items() if state == "active")
+
+    def flagged(self, kind: str) -> int | None:
+        """How often a kind of flag was raised; None where no run recorded what it watches."""
+        raised = sum(row["flag"] == kind for row in self.flags)
+        watched = any(row.get(FLAGS[kind].column) is not None for row in self.runs)
+        return raised if raised or watched else None
+
+    @property
+    def watched(self) -> bool:
+        """Whether the runs recorded anything that a flag could go up for."""
+        return any(self.flagged(kind) is not None for kind in FLAGS) or bool(self.flags)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw: no runs, no items, no tool calls."""
+        return not (self.runs or self.items or self.tools or self.flags or self.health)
+
+
+def read(view: Rows, facts: PageFacts) -> Picture:
+    """Read every view that the page needs."""
+    items = view.rows("items")
+    known = {row["id"]: row for row in items}
+    used = (row for row in view.rows("item_usage") if row["uses"])
+    return Picture(
+        facts=facts,
+        runs=_runs(view.rows("runs"), view.rows("leakage_by_run")),
+        tools=sorted(view.rows("leakage_by_tool"), key=lambda row: (-(row["total_chars_returned"] or 0), row["tool"])),
+        flags=sorted(view.rows("red_flags"), key=lambda row: (-_excess(row), row["seq"] or 0, row["flag"])),
+        used=sorted((_named(row, known) for row in used), key=_usage_order),
+        items=Counter((row["src"] or "unknown", row["state"]) for row in items),
+        health=sorted(view.rows("health_over_time"), key=lambda row: row["seq"]),
+    )
+
+
+def _runs(runs: Iterable[Row], leakage: Iterable[Row]) -> list[Row]:
+    joined: dict[str, dict[str, Any]] = {row["run"]: dict(row) for row in runs}
+    for row in leakage:
+        joined.setdefault(row["run"], {}).update(
+            {name: value for name, value in row.items() if value is not None or name not in joined[row["run"]]}
+        )
+    return sorted(joined.values(), key=lambda row: (row["started_seq"] is None, row["started_seq"] or 0, row["run"]))
+
+
+def _excess(row: Row) -> float:
+    return (row["value"] or 0) / (row["threshold"] or 1)
+
+
+def _usage_order(row: Row) -> tuple[int, int, str]:
+    return -row["uses"], -(row["wins"] or 0), row["item"]
+
+
+def _named(row: Row, known: Mapping[str, Row]) -> Row:
+    """The row with a title to show, its source and its state: an erased or unknown item says that it is one."""
+    item = known.get(row["item"])
+    missing = "(not in this bank)" if item is None else "(text erased)" if item.get("erased") else "(no title)"
+    title = row.get("title") or (item or {}).get("title") or missing
+    return {**row, "title": title, "src": (item or {}).get("src"), "state": (item or {}).get("state")}
+
+
+def states(items: Iterable[tuple[str, str]]) -> list[str]:
+    """The states that occur among (source, state) pairs, in their usual order; unknown ones last."""
+    found = {state for _, state in items}
+    return [state for state in STATES if state in found] + sorted(found - {*STATES})
+
+
+def sources(items: Iterable[tuple[str, str]]) -> list[str]:
+    """The sources that occur among (source, state) pairs, in their usual order; unknown ones last."""
+    found = {source for source, _ in items}
+    return [source for source in SOURCES if source in found] + sorted(found - {*SOURCES})
+
+
+def values(rows: Iterable[Row], column: str) -> list[Any]:
+    """One column of rows that may lack it; what is not there was not recorded."""
+    return [row.get(column) for row in rows]
+
+
+def peaks(series: Sequence[float | None], at_most: int = limits.DASHBOARD_POINTS) -> list[int]:
+    """Indexes of at most `at_most` points that keep the shape: the largest of each group of neighbours.
+
+    So a peak is never lost by thinning. A group in which nothing was recorded is stood for by its first.
+    """
+    return _thin(len(series), at_most, lambda group: max(group, key=lambda i: (_height(series[i]), -i)))
+
+
+def latest(n: int, at_most: int = limits.DASHBOARD_POINTS) -> list[int]:
+    """Indexes of at most `at_most` of `n` points: the last of each group of neighbours."""
+    return _thin(n, at_most, lambda group: group[-1])
+
+
+def _height(value: float | None) -> float:
+    return float("-inf") if value is None else value
+
+
+def _thin(n: int, at_most: int, choose: Callable[[range], int]) -> list[int]:
+    groups = min(n, at_most)
+    return [choose(range(i * n // groups, (i + 1) * n // groups)) for i in range(groups)]
+
+
+def reading(measure: Measure, runs: Sequence[Row]) -> str:
+    """What a chart of the measure says, in a sentence or two: for people who can't see it, and for those in a hurry."""
+    recorded = [(row[measure.column], row) for row in runs if row.get(measure.column) is not None]
+    if not recorded:
+        return f"Not recorded in {'the only run' if len(runs) == 1 else f'any of {len(runs):,} runs'}."
+    top, run = max(recorded, key=lambda pair: pair[0])
+    parts = ["None in any run"]
+    if top:
+        parts = [
+            f"Most {readable.count(top)} in {shorten(run['run'], 40)}",
+            f"latest {readable.count(recorded[-1][0])}",
+        ]
+    if measure.threshold is not None:
+        over = sum(value > measure.threshold for value, _ in recorded)
+        often = f"over {measure.threshold:,} in {over:,} of {readable.plural(len(recorded), 'run')}"
+        parts.append(often if over else f"never over {measure.threshold:,}")
+    if len(recorded) < len(runs):
+        parts.append(f"not recorded in {readable.plural(len(runs) - len(recorded), 'run')}")
+    return "; ".join(parts) + "."

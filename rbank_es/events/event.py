@@ -1,0 +1,85 @@
+"""What every event has: the envelope, and the kinds of values that facts and texts may take.
+
+An event class lists its facts first, then `salt`, then its texts. Everything below the salt is text: it may be
+erased, and a long one is stored apart, as a `Ref`. Everything above is fact: it stays for ever, so it never holds
+free text. A field that is not known is absent, which reads as None or as an empty tuple, mapping or string.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.events.items import ItemText, Name
+
+MOST_COUNT = 2**53 - 1
+"""What every JSON reader and SQLite can hold exactly."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNT)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
+Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]
+Setting = bool | int | float | Name | tuple[bool | int | float | Name, ...]
+Settings = dict[Name, Setting]
+Time = Annotated[str, msgspec.Meta(min_length=27, max_length=27)]
+"""UTC, microseconds, fixed width: `2026-01-31T12:00:00.000000Z`. Text order is time order."""
+
+
+class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is", tag="ref"):
+    """A handle to a text that is stored apart: metadata, never the payload."""
+
+    key: Annotated[str, msgspec.Meta(min_length=64, max_length=64, description="Key of the text line.")]
+    dtype: Annotated[Name, msgspec.Meta(description="What the text is: text, item, json.")]
+    sz: Annotated[int, msgspec.Meta(ge=0, description="Size in characters.")]
+    prev: Annotated[str, msgspec.Meta(description="Its first 80 characters.")]
+
+    def __repr__(self) -> str:
+        # The key of a text line is long, and nobody types it; that of a tool's payload is what names it.
+        key = self.key if len(self.key) < 64 else f"{self.key[:12]}…"
+        return f"Ref({key!r}, {self.dtype}, {self.sz} chars)"
+
+
+class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is", tag="erased"):
+    """What stays of an erased text: its salted commitment, which confirms no guess."""
+
+    digest: Annotated[str, msgspec.Meta(min_length=64, max_length=64, description="The unit's commitment, hex.")]
+
+
+Text = str | Ref | Erased
+"""A text: itself, a handle to it, or what stays of it after erasure."""
+
+Candidate = ItemText | Ref | Erased
+"""An item's words: themselves, a handle to their JSON, or what stays of them after erasure."""
+
+Salt = Annotated[
+    str | dict[str, str],
+    msgspec.Meta(description="Salt of the texts below; after an erasure, the derived salts of those that survive."),
+]
+
+
+class Event(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,
+    tag_field="type",
+):
+    """One thing that happened. The log's writer fills the envelope; whoever makes an event leaves it alone,
+    save `id` (for idempotent retries) and `occurred_at` (for imports)."""
+
+    seq: Annotated[int, msgspec.Meta(ge=0, description="Position in the bank, from 1; 0 before it is appended.")] = 0
+    at: Annotated[str, msgspec.Meta(max_length=27, description="UTC time of recording, microseconds.")] = ""
+    id: Annotated[str, msgspec.Meta(max_length=36, description="UUID; key of idempotent append.")] = ""
+    v: Annotated[Literal[1], msgspec.Meta(description="Version of this type's schema.")] = 1
+    occurred_at: Annotated[Time | None, msgspec.Meta(description="UTC time it happened, where earlier.")] = None
+    more: Annotated[int, msgspec.Meta(ge=0, description="Events still to come in this append.")] = 0
+    dur: Annotated[int, msgspec.Meta(ge=0, description="Highest position known to be on disk when written.")] = 0
+    crc: Annotated[str, msgspec.Meta(max_length=8, description="CRC-32 of the line before it, hex.")] = ""
+
+
+def type_of(event: Event | type[Event]) -> str:
+    """The event's type as it stands in the log, such as `run_started`."""
+    return str(event.__struct_config__.tag)

@@ -1,0 +1,177 @@
+"""New events as people and programs write them: JSON without an envelope, checked field by field.
+
+Three conveniences, all of them undone before anything is stored: free JSON (`note`, `arguments`, `extra`, …) may be
+given as JSON instead of as a string of JSON, a candidate may be given as one whole item without `heads`, and an
+item's id and polarity may be left out where they follow from the rest.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadEvent, LimitExceeded
+from rbank_es.events.codec import TYPES, encode_json
+from rbank_es.events.event import Event
+from rbank_es.events.items import make_id, polarity_of
+from rbank_es.events.strict_json import RepeatedKey, decode_given
+
+JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
+WRITERS_FIELDS = ("seq", "at", "more", "dur", "crc", "salt")
+TEXT_OF_ITEM = ("title", "desc", "content", "tags")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
+
+
+def parse_events(text: bytes) -> list[Event]:
+    """The events of one JSON object, or of JSON Lines. Blank lines and a byte order mark are skipped.
+
+    Raises `BadEvent` naming the line (from 1) and the path to the field, or `LimitExceeded`; then nothing is returned.
+    """
+    text = text.removeprefix(b"\xef\xbb\xbf")
+    stripped = text.strip()
+    whole = _as_object(stripped) if b"\n" in stripped else None
+    if whole is not None:
+        return [new_event(whole, line=1)]
+    return [parse_event(line, number) for number, line in enumerate(text.split(b"\n"), 1) if line.strip()]
+
+
+def _as_object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = decode_given(text)
+    except RepeatedKey as error:
+        raise BadEvent(str(error), line=1) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def parse_event(text: bytes, line: int | None = None) -> Event:
+    """The event of one JSON object. Raises `BadEvent` or `LimitExceeded`."""
+    if len(text) > limits.TEXT_LINE_BYTES:
+        raise LimitExceeded(f"line {line or 1} in bytes", len(text), limits.TEXT_LINE_BYTES, "split its texts")
+    try:
+        fields = decode_given(text)
+    except RepeatedKey as error:
+        raise BadEvent(str(error), line=line) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadEvent(f"not JSON: {error}", line=line) from None
+    except RecursionError:
+        raise BadEvent("not usable: nested too deeply", line=line) from None
+    if not isinstance(fields, dict):
+        raise BadEvent(f"not an event: expected a JSON object, got {type(fields).__name__}", line=line)
+    return new_event(fields, line=line)
+
+
+def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
+    """The event that `fields` describe, ready to be appended.
+
+    Raises `BadEvent`, with the path to the field, for an unknown type, a field that is missing, extra or of a wrong
+    type, and for fields that only the log's writer sets.
+    """
+    cls = _class_of(fields, line)
+    for name in WRITERS_FIELDS:
+        if name in fields:
+            raise BadEvent(f"{name!r} is set by the log's writer; leave it out", line=line, path=f"$.{name}")
+    try:
+        event = msgspec.convert(_unfold(fields), type=cls)
+    except msgspec.ValidationError as error:
+        raise _explained(error, line) from None
+    check_identity(event, line)
+    return event
+
+
+def check_identity(event: Event, line: int | None = None) -> None:
+    """Raises `BadEvent` unless `id` is empty or a UUID in canonical form, and `occurred_at` is empty or UTC."""
+    if event.id and not _is_uuid(event.id):
+        raise BadEvent(f"{event.id!r} is not a UUID in lower-case form", line=line, path="$.id")
+    if event.occurred_at is not None and not _is_time(event.occurred_at):
+        raise BadEvent(
+            f"{event.occurred_at!r} is not a UTC time such as 2026-01-31T12:00:00.000000Z",
+            line=line,
+            path="$.occurred_at",
+        )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return _TIME.fullmatch(text) is not None and datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
+    type_ = fields.get("type")
+    if type_ is None:
+        raise BadEvent("'type' is missing", line=line, path="$.type")
+    if not isinstance(type_, str) or type_ not in TYPES:
+        import difflib  # only those who mistype pay for it
+
+        near = difflib.get_close_matches(str(type_), TYPES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see: rbank-es schema"
+        raise BadEvent(f"unknown event type {str(type_)[:80]!r}; {hint}", line=line, path="$.type")
+    return TYPES[type_]
+
+
+def _explained(error: msgspec.ValidationError, line: int | None) -> BadEvent:
+    message = str(error)
+    found = _PATH.search(message)
+    return BadEvent(_PATH.sub("", message), line=line, path=found["path"] if found else "$")
+
+
+def _unfold(fields: dict[str, Any]) -> dict[str, Any]:
+    unfolded = {name: _as_text(name, value) for name, value in fields.items()}
+    if unfolded.get("type") == "memories_extracted" and "heads" not in unfolded:
+        _split_candidates(unfolded)
+    if unfolded.get("type") == "memory_proposed" and "head" not in unfolded:
+        _split_candidate(unfolded)
+    return unfolded
+
+
+def _as_text(name: str, value: Any) -> Any:
+    if name in JSON_FIELDS and value is not None and not isinstance(value, str):
+        return encode_json(value).decode()
+    return value
+
+
+def _split_candidates(fields: dict[str, Any]) -> None:
+    given = fields.get("candidates")
+    if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
+        return
+    fields["heads"] = [_head(item, str(fields.get("kind"))) for item in given]
+    fields["candidates"] = [_words(item) for item in given]
+
+
+def _split_candidate(fields: dict[str, Any]) -> None:
+    item = fields.get("candidate")
+    if isinstance(item, dict):
+        fields["head"], fields["candidate"] = _head(item, "success"), _words(item)
+
+
+def _head(item: dict[str, Any], kind: str) -> dict[str, Any]:
+    src = item.get("src", kind if kind in ("success", "failure", "contrastive", "pattern", "seed") else "seed")
+    head = {name: value for name, value in item.items() if name not in (*TEXT_OF_ITEM, "is")}
+    derived = {"id": make_id(str(item.get("title", "")), str(item.get("content", ""))), "src": src}
+    return derived | {"polarity": polarity_of(str(src))} | head
+
+
+def _words(item: dict[str, Any]) -> dict[str, Any]:
+    return {"is": "item"} | {name: item[name] for name in TEXT_OF_ITEM if name in item}
+
+
+def with_new_ids(events: Iterable[Event], make: Any) -> list[Event]:
+    """The events, each without an id given one by `make()`."""
+    return [event if event.id else msgspec.structs.replace(event, id=make()) for event in events]

@@ -1,0 +1,107 @@
+"""Events as `export --format events` writes them: lines of a log, envelope included, with texts in place of handles.
+
+What an event says, its id and the groups it was appended in stay; position, salt and checksum belong to the log that
+it stands in and are made anew. `occurred_at` stays; where there is none, the time of recording takes its place, so
+that it isn't lost to the time of the import. An erased text can't be appended, so it comes in empty. `content_erased`
+is left out: it names positions of the bank that it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from rbank_es.errors import BadEvent, BadImport, UnknownEvent
+from rbank_es.events import ContentErased, Erased, Event, Ref
+from rbank_es.events.codec import decode_event, texts_of
+from rbank_es.events.items import ItemText
+from rbank_es.events.new_events import check_identity
+from rbank_es.importers.units import Line, Parsed, Unit, json_lines
+
+_NO_WORDS = ItemText(title="")
+
+
+def parse_exported(path: str, data: bytes) -> Parsed:
+    """The events of an export, in the groups in which they were appended. Raises `BadImport` naming the line."""
+    known: dict[str, int] = {}
+    groups: list[list[Event]] = [[]]
+    left_out = seq = 0
+    for line in json_lines(path, data):
+        event = _event(path, line)
+        if known.setdefault(event.id, line.number) != line.number:
+            raise BadImport(path, f"id {event.id} is that of line {known[event.id]} already", line=line.number)
+        last, seq = seq, line.fields["seq"]
+        if not isinstance(seq, int) or seq <= last:
+            reason = f"position {seq} follows {last:,}: the lines are not in the order of the log"
+            raise BadImport(path, reason, line=line.number)
+        if isinstance(event, ContentErased):
+            left_out += 1
+        else:
+            groups[-1].append(fresh(event))
+        if not event.more:
+            groups.append([])
+    units = tuple(Unit(tuple(group)) for group in groups if group)
+    return Parsed(path=path, form="events", units=units, left_out=left_out)
+
+
+def _event(path: str, line: Line) -> Event:
+    _check_kind(path, line)
+    try:
+        event = decode_event(line.raw)
+        check_identity(event)
+        check_identity(replace(event, occurred_at=event.at))
+    except UnknownEvent as error:
+        raise BadImport(path, str(error), line=line.number) from None
+    except (msgspec.DecodeError, BadEvent) as error:
+        raise BadImport(path, f"not an event as an export has it: {error}", line=line.number) from None
+    if not event.id:
+        raise BadImport(path, "the event has no id", line=line.number)
+    if any(isinstance(text, Ref) for text in _texts(event)):
+        raise BadImport(path, "a handle to a text that is not in the file", line=line.number)
+    return event
+
+
+def _check_kind(path: str, line: Line) -> None:
+    type_ = line.fields.get("type")
+    if isinstance(type_, str) and type_.startswith(("segment_", "text")):
+        reason = "a segment of a bank's log, not an export; use: rbank-es export BANK --format events"
+        raise BadImport(path, reason, line=line.number)
+    if "seq" not in line.fields or "at" not in line.fields:
+        raise BadImport(path, "an event without 'seq' and 'at' is a new one; use: rbank-es append", line=line.number)
+
+
+def _texts(event: Event) -> Iterator[Any]:
+    for name in texts_of(type(event)):
+        value = getattr(event, name)
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def fresh(event: Event) -> Event:
+    """A stored event (texts in place of handles) as a new one: the log's own fields cleared, erased texts emptied."""
+    changes: dict[str, Any] = {"seq": 0, "at": "", "more": 0, "dur": 0, "crc": ""}
+    changes["occurred_at"] = event.occurred_at or event.at or None
+    if texts_of(type(event)):
+        changes |= {"salt": "", **_emptied(event)}
+    return replace(event, **changes)
+
+
+def _emptied(event: Event) -> dict[str, Any]:
+    emptied: dict[str, Any] = {}
+    for name in texts_of(type(event)):
+        value = getattr(event, name)
+        if isinstance(value, Erased):
+            emptied[name] = _defaults(type(event))[name]
+        elif isinstance(value, tuple) and any(isinstance(part, Erased) for part in value):
+            empty = _NO_WORDS if name == "candidates" else ""
+            emptied[name] = tuple(empty if isinstance(part, Erased) else part for part in value)
+    return emptied
+
+
+@cache
+def _defaults(cls: type[Event]) -> dict[str, Any]:
+    """What a text is where it isn't given; a required one is an item's words."""
+    return {field.name: _NO_WORDS if field.required else field.default for field in msgspec.structs.fields(cls)}

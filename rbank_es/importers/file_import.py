@@ -1,0 +1,205 @@
+"""Importing: files checked, planned against the bank as it is, and appended; a second time nothing is added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from rbank_es import limits
+from rbank_es.bank.decisions import HasLog, Latest, optimistically
+from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
+from rbank_es.events import Event, MemoriesConsolidated, RunStarted
+from rbank_es.events.codec import TYPES
+from rbank_es.importers.detection import parse
+from rbank_es.importers.planning import plan
+from rbank_es.importers.units import Form, Parsed, Unit, events_of
+from rbank_es.log import Appended, EventLog
+from rbank_es.log.file.groups import same_content
+from rbank_es.state import BIRTHS
+
+SUFFIXES = frozenset({".json", ".jsonl"})
+"""What is taken from a directory; a file that is named itself may have any suffix."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes of all files."""
+
+
+class FileImport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one file. A group is what is appended together or not at all.
+
+    `groups_known` groups were in the bank already; `appended` counts events; `first` and `last` are positions, 0 if
+    nothing was appended. `items_added` and `items_skipped` count decisions. `left_out` counts events of an export
+    that have no place in another bank.
+    """
+
+    path: str
+    form: Form
+    groups: int = 0
+    groups_known: int = 0
+    appended: int = 0
+    items_added: int = 0
+    items_skipped: int = 0
+    runs: int = 0
+    left_out: int = 0
+    first: int = 0
+    last: int = 0
+
+
+class ImportReport(msgspec.Struct, frozen=True):
+    """What an import did, file by file, in order."""
+
+    files: tuple[FileImport, ...]
+
+    @property
+    def appended(self) -> int:
+        """Events appended."""
+        return sum(file.appended for file in self.files)
+
+
+def files_in(paths: Iterable[str | Path]) -> list[Path]:
+    """The files named, and those below the directories named that end in .json or .jsonl, sorted by path.
+
+    Raises `BadImport` for a path that doesn't exist, and for a directory without such a file.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        if not inside:
+            raise BadImport(str(path), "no file below this directory ends in .json or .jsonl")
+        found += inside
+    return found
+
+
+def read_file(path: Path) -> Parsed:
+    """The events of a file. Raises `BadImport`, `LimitExceeded`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.IMPORT_FILE_BYTES + 1)
+    except OSError as error:
+        raise BadImport(str(path), error.strerror or str(error)) from None
+    if len(data) > limits.IMPORT_FILE_BYTES:
+        raise LimitExceeded(f"bytes of {path}", path.stat().st_size, limits.IMPORT_FILE_BYTES, "split it at line ends")
+    return parse(str(path), data)
+
+
+def import_paths(bank: HasLog, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
+    """Import files, and all .json and .jsonl files of directories.
+
+    All files are read and checked before the first is appended, so a broken one stops the import before it begins.
+    A file is one atomic append, or as few as the limits of an append allow; if the process ends between two of them,
+    importing the file again adds the rest. What is in the bank already, by the ids of its events, is not added again
+    and not decided again.
+
+    Raises `BadImport`, `LimitExceeded`, `BadPolicy`; `DuplicateEvent` if an exported event is known with other
+    content; `PositionConflict` if other writers were faster `limits.IMPORT_TRIES` times; and as `EventLog.append`.
+    """
+    files = files_in(paths)
+    if len(files) > 1:
+        for path in files:
+            read_file(path)
+    sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
+    importer = _Importer(bank.log)
+    reports: list[FileImport] = []
+    for number, path in enumerate(files):
+        reports.append(importer.add(read_file(path)))
+        if progress is not None:
+            progress(sum(sizes[: number + 1]), sum(sizes))
+    return ImportReport(tuple(reports))
+
+
+class _Importer:
+    """Appends parsed files to one log; keeps the state that decisions need between them."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._latest = Latest(log)
+
+    def add(self, parsed: Parsed) -> FileImport:
+        report = FileImport(
+            path=parsed.path,
+            form=parsed.form,
+            groups=len(parsed.units),
+            groups_known=len(parsed.units),
+            left_out=parsed.left_out,
+        )
+
+        def attempt(position: int) -> FileImport:
+            nonlocal report
+            new = _unknown(parsed, _known(self._log, parsed, position))
+            for batch in _batches(self._planned(parsed, new, position)):
+                appended = self._log.append(events_of(batch), expected=position)
+                position = appended.last
+                report = report if appended.duplicate else _counted(report, len(batch), appended)
+            return report
+
+        return optimistically(self._log, attempt, limits.IMPORT_TRIES)
+
+    def _planned(self, parsed: Parsed, new: list[Unit], position: int) -> list[Unit]:
+        if parsed.decided or not new:
+            return new
+        return list(plan(self._latest.at(position), new))
+
+
+def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
+    """The ids of the file's events (of the first of each unit, where ids follow from the source) that the log has."""
+    if parsed.form == "events":
+        given = {event.id: event for event in events_of(parsed.units)}
+        stored = log.read(upto=position, resolve=TYPES.keys())
+        return {_same(event, given[event.id]) for event in stored if event.id in given}
+    wanted = {unit.events[0].id for unit in parsed.units}
+    if len(wanted) <= limits.IMPORT_LOOKUPS:
+        return {event_id for event_id in wanted if log.seq_of_id(event_id) is not None}
+    return wanted.intersection(event.id for event in log.read(upto=position))
+
+
+def _same(stored: Event, given: Event) -> str:
+    if not same_content(replace(stored, occurred_at=stored.occurred_at or stored.at), given):
+        raise DuplicateEvent(stored.id, stored.seq, "with other content")
+    return stored.id
+
+
+def _unknown(parsed: Parsed, known: Collection[str]) -> list[Unit]:
+    """The units that are not in the log. Of an export, which may have been cut anywhere, their unknown events."""
+    if parsed.form != "events":
+        return [unit for unit in parsed.units if unit.events[0].id not in known]
+    rest = (
+        replace(unit, events=tuple(event for event in unit.events if event.id not in known)) for unit in parsed.units
+    )
+    return [unit for unit in rest if unit.events]
+
+
+def _batches(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Neighbouring units together, as many as one append may hold."""
+    batch: list[Unit] = []
+    count = size = 0
+    for unit in units:
+        if batch and (count + len(unit.events) > limits.GROUP_EVENTS or size + unit.size > limits.IMPORT_BATCH_BYTES):
+            yield batch
+            batch, count, size = [], 0, 0
+        batch.append(unit)
+        count += len(unit.events)
+        size += unit.size
+    if batch:
+        yield batch
+
+
+def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
+    consolidated = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
+    actions = [decision.action for event in consolidated for decision in event.decisions]
+    added = sum(action in BIRTHS for action in actions)
+    return replace(
+        report,
+        groups_known=report.groups_known - groups,
+        appended=report.appended + len(appended.events),
+        items_added=report.items_added + added,
+        items_skipped=report.items_skipped + len(actions) - added,
+        runs=report.runs + sum(isinstance(event, RunStarted) for event in appended.events),
+        first=report.first or appended.first,
+        last=appended.last,
+    )

@@ -1,0 +1,198 @@
+"""Two queries compared by what they say, where no data can tell them apart.
+
+Layout, prefixes, names of variables, the order of triples, and `a/b` against two triples make no difference. Queries
+of triples alone can be told to be the same; of others, only those that are the same but for their layout. So a
+difference may be one in words only, and no difference is certain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rbank_es.judging.submitted_query import ReadQuery, fingerprint, inside
+from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.sparql.parser.traversal import groups, projected, triples
+from rbank_es.sparql.parser.tree import (
+    Alternative,
+    Blank,
+    Inverse,
+    Iri,
+    Negation,
+    Node,
+    Path,
+    Repeat,
+    Sequence,
+    Step,
+    Triple,
+    Value,
+    Variable,
+)
+
+_PLAIN = frozenset({"PREFIX", "BASE", "SELECT", "DISTINCT", "FROM", "WHERE", "A", ""})
+"""Words of queries whose triples, columns and graphs are all that they say."""
+
+
+class Pattern(NamedTuple):
+    """A triple as it is compared: each part a variable (`?name`), or what is written there, prefixes resolved."""
+
+    subject: str
+    predicate: str
+    object: str
+
+    def renamed(self, names: dict[str, str]) -> Pattern:
+        """The same under other names of variables; those without one get a name that no query has."""
+        return Pattern(*(names.get(part, f"?+{part[1:]}") if part.startswith("?") else part for part in self))
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+
+def differences_of_queries(given: ReadQuery, expected: ReadQuery) -> tuple[str, ...]:
+    """What `given` says differently from `expected`, each in a few words; empty where they are the same for certain."""
+    if fingerprint(given) == fingerprint(expected) and given.limit == expected.limit:
+        return ()
+    found = [*_graphs(given, expected), *_columns(given, expected), *_patterns(given, expected)]
+    if not found and not (_is_plain(given) and _is_plain(expected)):
+        found.append("whether what is beside its triples means the same can't be told without data")
+    return tuple(found)
+
+
+def _is_plain(query: ReadQuery) -> bool:
+    words = {token.keyword for token in query.tokens}
+    return words <= _PLAIN and query.tree.form == "select" and sum(1 for _ in groups(query.tree)) == 1
+
+
+def _graphs(given: ReadQuery, expected: ReadQuery) -> Iterator[str]:
+    here, there = ({source.iri for source in query.tree.sources} for query in (given, expected))
+    yield from (f"missing FROM <{iri}>" for iri in sorted(there - here))
+    yield from (f"extra FROM <{iri}>" for iri in sorted(here - there))
+
+
+def _columns(given: ReadQuery, expected: ReadQuery) -> Iterator[str]:
+    here, there = projected(given.tree.body), projected(expected.tree.body)
+    if len(here) != len(there):
+        yield f"{len(here)} columns ({', '.join(here)}) instead of {len(there)} ({', '.join(there)})"
+    if _is_distinct(given) != _is_distinct(expected) and _is_plain(given):
+        yield "missing DISTINCT" if _is_distinct(expected) else "extra DISTINCT"
+
+
+def _is_distinct(query: ReadQuery) -> bool:
+    return any(token.keyword == "DISTINCT" for token in query.tokens)
+
+
+def _patterns(given: ReadQuery, expected: ReadQuery) -> Iterator[str]:
+    here, there = list(_written(given)), list(_written(expected))
+    first, second = projected(given.tree.body), projected(expected.tree.body)
+    names: dict[str, str] = {}
+    if len(first) == len(second):
+        names = {f"?{ours}": f"?{theirs}" for ours, theirs in zip(first, second, strict=True)}
+    _pair(here, there, names)
+    ours, theirs = Counter(each.renamed(names) for each in here), Counter(there)
+    shorten = Prefixes(dict(expected.prefixes)).shorten
+    yield from (f"missing {_shown(pattern, shorten)}" for pattern in theirs - ours)
+    yield from (f"extra {_shown(pattern, shorten)}" for pattern in ours - theirs)
+
+
+def _shown(pattern: Pattern, shorten: Callable[[str], str]) -> str:
+    parts = (shorten(part[1:-1]) if part.startswith("<") and part.count("<") == 1 else part for part in pattern)
+    return " ".join(part.replace("?+", "?") for part in parts)
+
+
+def _pair(here: list[Pattern], there: list[Pattern], names: dict[str, str]) -> None:
+    """Find which variables stand for each other: one pattern after the other, those with most in common first."""
+    left_here, left_there = list(here), list(there)
+    while True:
+        fits = [
+            (score, -at, -to, ours, theirs)
+            for at, ours in enumerate(left_here)
+            for to, theirs in enumerate(left_there)
+            if (score := _fit(ours, theirs, names)) is not None
+        ]
+        if not fits:
+            return
+        *_, ours, theirs = max(fits)
+        left_here.remove(ours)
+        left_there.remove(theirs)
+        names.update((a, b) for a, b in zip(ours, theirs, strict=True) if a.startswith("?"))
+
+
+def _fit(ours: Pattern, theirs: Pattern, names: dict[str, str]) -> int | None:
+    """How much of two patterns is known to be the same; None where they can't be."""
+    score, taken = 0, set(names.values())
+    for a, b in zip(ours, theirs, strict=True):
+        if a.startswith("?") and a not in names:
+            if not b.startswith("?") or b in taken:
+                return None
+        elif names.get(a, a) != b:
+            return None
+        else:
+            score += 1
+    return score
+
+
+# ---------------------------------------------------------------- triples as they are compared
+
+
+def _written(query: ReadQuery) -> Iterator[Pattern]:
+    """The triples of a query, wherever they stand; sequences of a path as triples of their own."""
+    fresh = iter(range(1_000_000))
+    for triple in triples(query.tree):
+        yield from _steps(query, triple, fresh)
+
+
+def _steps(query: ReadQuery, triple: Triple, fresh: Iterator[int]) -> Iterator[Pattern]:
+    path = triple.predicate
+    if isinstance(path, Sequence):
+        nodes: list[Node] = [Variable(f"/{next(fresh)}", -1) for _ in path.parts[1:]]
+        ends = [triple.subject, *nodes, triple.object]
+        for at, part in enumerate(path.parts):
+            yield from _steps(query, Triple(ends[at], part, ends[at + 1]), fresh)
+    elif isinstance(path, Inverse):
+        yield from _steps(query, Triple(triple.object, path.path, triple.subject), fresh)
+    else:
+        predicate = f"?{path.name}" if isinstance(path, Variable) else _path(path)
+        yield Pattern(_node(query, triple.subject), predicate, _node(query, triple.object))
+
+
+def _node(query: ReadQuery, node: Node) -> str:
+    match node:
+        case Variable():
+            return f"?{node.name}"
+        case Blank():
+            return f"?_{node.label}"
+        case Iri():
+            return f"<{node.iri}>"
+    return _value(query, node)
+
+
+def _value(query: ReadQuery, value: Value) -> str:
+    """A literal with its sign, its language or its datatype, its quotes alike."""
+    at = next(index for index, token in enumerate(query.tokens) if token.offset == value.offset)
+    token, after = query.tokens[at], query.tokens[at + 1]
+    if token.kind != "string":
+        return value.text
+    text = f'"{inside(token)}"'
+    if after.kind == "language":
+        return text + after.text.lower()
+    if not after.is_symbol("^^"):
+        return text
+    prefix, _, local = query.tokens[at + 2].text.partition(":")
+    return f"{text}^^{query.prefixes.get(prefix, prefix + ':')}{local}".replace("<", "").replace(">", "")
+
+
+def _path(path: Path) -> str:
+    match path:
+        case Step():
+            return f"<{path.iri.iri}>"
+        case Repeat():
+            return f"({_path(path.path)}){path.sign}"
+        case Inverse():
+            return f"^({_path(path.path)})"
+        case Sequence():
+            return "/".join(map(_path, path.parts))
+        case Alternative():
+            return "(" + "|".join(sorted(map(_path, path.parts))) + ")"
+        case Negation():
+            return "!(" + "|".join(sorted(map(_path, path.parts))) + ")"

@@ -1,0 +1,1 @@
+"""The `file:` engine: a directory of JSON Lines segments."""

@@ -1,0 +1,206 @@
+"""The bytes of a line: how it is composed, checked, split into units, chained, and erased. Pure functions.
+
+    {"type":T,"seq":N,"at":…,"id":…,"v":1, FACTS ,"salt":S, TEXTS ,"more":k,"dur":d,"crc":"8 hex"}
+
+`docs/format.md` specifies every byte. The digest chain is a function of the log, not a field in it: it commits to each
+text through a salted digest, so that a text can be erased and every head noted before still verifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from hashlib import sha256
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from rbank_es.events.codec import encode_json
+from rbank_es.events.event import Erased
+
+GENESIS = bytes(32)
+"""The digest of an empty log."""
+
+CRC_TAIL = len(b',"crc":"00000000"}')
+TEXT = b'{"type":"text","id":"'
+TEXT_ERASED = b'{"type":"text_erased","id":"'
+ANY_TEXT = b'{"type":"text'
+OPENED = b'{"type":"segment_opened",'
+SEALED = b'{"type":"segment_sealed",'
+SEGMENT = b'{"type":"segment_'
+ERASED = b'{"is":"erased",'
+REF = b'{"is":"ref",'
+SALT = b',"salt":'
+MORE = b',"more":'
+SALT_CHARS = 24
+
+_RAWS: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw])
+_ERASED: msgspec.json.Decoder[Erased] = msgspec.json.Decoder(Erased)
+
+
+class Unit(NamedTuple):
+    """One erasable text of a line: its path (`task`, `candidates.1`) and its raw JSON."""
+
+    path: str
+    raw: bytes
+
+
+class Opened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="segment_opened"):
+    """First line of a segment: whose it is, where it begins, the head digest before it, and the position of the last
+    erasure before it (0 for none)."""
+
+    format: int
+    bank: str
+    first: int
+    head: str
+    erased: int
+    crc: str = ""
+
+
+class Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="segment_sealed"):
+    """Last line of a closed segment: where it ends, and the head digest there."""
+
+    last: int
+    head: str
+    crc: str = ""
+
+
+class TextLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="text"):
+    """A long text, stored once per segment, before the group that names it."""
+
+    id: str
+    salt: str
+    text: msgspec.Raw
+    crc: str
+
+
+def seed_of(bank_id: str) -> int:
+    """The CRC's start: continuing from it equals the CRC-32 of the bank's id followed by the line."""
+    return crc32(bank_id.encode())
+
+
+def close_line(body: bytes, seed: int) -> bytes:
+    """A whole line from all bytes before its checksum."""
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body, seed))
+
+
+def is_intact(line: bytes, seed: int) -> bool:
+    """Whether the line (without newline) carries the checksum of its bytes, in lower case."""
+    return line[-CRC_TAIL:] == b',"crc":"%08x"}' % crc32(line[:-CRC_TAIL], seed) if len(line) > CRC_TAIL else False
+
+
+def opened_line(bank_id: str, first: int, head: str, erased: int) -> bytes:
+    """The first line of a segment."""
+    return close_line(encode_json(Opened(1, bank_id, first, head, erased))[: -len(b',"crc":""}')], seed_of(bank_id))
+
+
+def sealed_line(last: int, head: str, seed: int) -> bytes:
+    """The last line of a closed segment."""
+    return close_line(encode_json(Sealed(last, head))[: -len(b',"crc":""}')], seed)
+
+
+def text_line(raw: bytes, salt: str, seed: int) -> tuple[str, bytes]:
+    """Key and line of a text, given as the raw JSON of its string."""
+    key = text_key(salt, raw)
+    return key, close_line(b'%b%b","salt":"%b","text":%b' % (TEXT, key.encode(), salt.encode(), raw), seed)
+
+
+def text_key(salt: str, raw: bytes) -> str:
+    """The key of a text: SHA-256 of its salt and its raw JSON."""
+    return sha256(salt.encode() + raw).hexdigest()
+
+
+def text_erased_line(key: str, seed: int) -> bytes:
+    """What stands in place of an erased text."""
+    return close_line(TEXT_ERASED + key.encode() + b'"', seed)
+
+
+def key_of_text(line: bytes) -> str:
+    """The key of a text line, erased or not."""
+    start = len(TEXT) if line.startswith(TEXT) else len(TEXT_ERASED)
+    return line[start : start + 64].decode(errors="replace")
+
+
+def seq_of(line: bytes) -> int:
+    """The position of a numbered line. Raises ValueError where there is none."""
+    start = line.index(b'"seq":') + 6
+    return int(line[start : line.index(b",", start)])
+
+
+def counters_of(line: bytes) -> tuple[int, int]:
+    """`more` and `dur` of a numbered line. Raises ValueError where there are none."""
+    more, _, dur = line[line.rindex(MORE) + len(MORE) : -CRC_TAIL].partition(b',"dur":')
+    return int(more), int(dur)
+
+
+def split(line: bytes) -> tuple[bytes, str | dict[str, str], list[Unit]]:
+    """Facts (all bytes before the salt), salt, and units of a numbered line."""
+    end = line.rindex(MORE)
+    start = line.find(SALT, 0, end)
+    if start < 0:
+        return line[:end], "", []
+    fields = _RAWS.decode(b"{" + line[start + 1 : end] + b"}")
+    salt = msgspec.json.decode(fields.pop("salt"), type=str | dict[str, str])
+    return line[:start], salt, [unit for name, raw in fields.items() for unit in _units(name, bytes(raw))]
+
+
+def _units(name: str, raw: bytes) -> Iterator[Unit]:
+    if raw.startswith(b"["):
+        for index, element in enumerate(_LIST.decode(raw)):
+            yield Unit(f"{name}.{index}", bytes(element))
+    else:
+        yield Unit(name, raw)
+
+
+def _unit_salt(salt: str | dict[str, str], path: str) -> bytes:
+    if isinstance(salt, dict):
+        return bytes.fromhex(salt[path])
+    return sha256(salt.encode() + b"\0" + path.encode()).digest()
+
+
+def commitment(salt: str | dict[str, str], unit: Unit) -> str:
+    """What the chain knows of a unit, and what stays of it after erasure."""
+    if unit.raw.startswith(ERASED):
+        return _ERASED.decode(unit.raw).digest
+    return sha256(_unit_salt(salt, unit.path) + unit.raw).hexdigest()
+
+
+def chain(digest: bytes, line: bytes) -> bytes:
+    """The head digest after a numbered line, given the one before it."""
+    facts, salt, units = split(line)
+    parts = [digest, facts]
+    parts += [f"\n{unit.path} {commitment(salt, unit)}".encode() for unit in units]
+    return sha256(b"".join(parts)).digest()
+
+
+def erase_units(line: bytes, paths: Collection[str], seed: int) -> bytes:
+    """The line with the units at `paths` erased: same facts, same chain, new salt field and checksum."""
+    facts, salt, units = split(line)
+    if not any(unit.path in paths and not unit.raw.startswith(ERASED) for unit in units):
+        return line + b"\n"
+    commitments = {unit.path: commitment(salt, unit) for unit in units}
+    kept = {
+        unit.path: _unit_salt(salt, unit.path).hex()
+        for unit in units
+        if unit.path not in paths and not unit.raw.startswith(ERASED)
+    }
+    marks = [
+        Unit(unit.path, encode_json(Erased(commitments[unit.path])) if unit.path in paths else unit.raw)
+        for unit in units
+    ]
+    tail = line[line.rindex(MORE) : -CRC_TAIL]
+    return close_line(b"".join([facts, SALT, encode_json(kept), *_join(marks), tail]), seed)
+
+
+def _join(units: list[Unit]) -> Iterator[bytes]:
+    fields: dict[str, list[bytes]] = {}
+    lists: set[str] = set()
+    for unit in units:
+        name, dot, _ = unit.path.partition(".")
+        fields.setdefault(name, []).append(unit.raw)
+        if dot:
+            lists.add(name)
+    for name, raws in fields.items():
+        value = b"[" + b",".join(raws) + b"]" if name in lists else raws[0]
+        yield b',"%b":%b' % (name.encode(), value)

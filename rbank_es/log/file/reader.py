@@ -1,0 +1,446 @@
+"""Reading: events in order, whole groups only, everything checked that is returned.
+
+A closed segment must be sound to the last byte. In the active one, damage that no later line vouches for (`dur`) is
+an interrupted append: readers stop before its group, and the next writer cuts it off.
+
+Lines are checked a block at a time, which is quick; only when a block doesn't pass are its lines looked at one by one,
+to say what is wrong and where.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import LogCorruption, UnknownEvent
+from rbank_es.events.codec import TYPES, decode_event, decode_events
+from rbank_es.events.event import Event
+from rbank_es.log.file import lines, system_calls
+from rbank_es.log.file.segments import (
+    Segment,
+    all_segments,
+    blocks,
+    find_line,
+    last_line,
+    read_opened,
+    read_sealed,
+    segment_of,
+)
+
+Mark = tuple[int, int]
+"""An offset, and the position of the event before it."""
+
+_KNOWN = frozenset(name.encode() for name in TYPES)
+_SEQ = attrgetter("seq")
+_TAIL = lines.CRC_TAIL
+
+
+class Batch(NamedTuple):
+    """Events that follow each other in one segment, with their lines."""
+
+    segment: Segment
+    events: list[Event]
+    lines: list[bytes]
+
+
+class Whole(NamedTuple):
+    """Whole groups of an active segment, and the offset behind them."""
+
+    events: list[Event]
+    lines: list[bytes]
+    end: int
+
+
+class Wrong(NamedTuple):
+    """The first line of an active segment that is not what must stand there, at position `seq`."""
+
+    error: LogCorruption | UnknownEvent
+    offset: int
+    seq: int
+
+
+class Tail(NamedTuple):
+    """Where the whole groups of the last segment end, and what its last event says.
+
+    `at` is empty and `durable` 0 where no event was read.
+    """
+
+    segment: Segment
+    inode: int
+    offset: int
+    seq: int
+    at: str
+    durable: int
+    sealed: lines.Sealed | None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A descriptor for reading, closed at the end of the `with`."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+class Reader:
+    """Reads the segments of one bank. Holds no lock and no file between calls; remembers where it stopped."""
+
+    def __init__(self, directory: Path, bank_id: str) -> None:
+        self.directory = directory
+        self.bank_id = bank_id
+        self.seed = lines.seed_of(bank_id)
+        self._marks: dict[tuple[str, int], Mark] = {}
+        self.holder: int | None = None
+        """The thread of this process that holds the bank's lock: it need not wait for itself."""
+
+    def batches(self, after: int = 0, upto: int | None = None, types: Collection[str] | None = None) -> Iterator[Batch]:
+        """Events with `after` < seq <= `upto`, of `types`. Follows the log into segments that appear meanwhile."""
+        unknown = set(types or ()) - TYPES.keys()
+        if unknown:
+            raise UnknownEvent(min(unknown), None, None)
+        wanted = frozenset(name.encode() for name in types) if types is not None else None
+        while True:
+            segments = all_segments(self.directory)
+            if upto is not None and after >= upto:
+                return
+            if segments[0].first != 1:
+                raise LogCorruption(segments[0].name, 1, 0, "the segments before it are missing")
+            index = segment_of(segments, after + 1)
+            if index + 1 < len(segments):
+                yield from self._closed(segments[index], segments[index + 1], after, upto, wanted)
+                after = max(after, segments[index + 1].first - 1)
+            else:
+                after = max(after, (yield from self._active(segments[index], after, upto, wanted)))
+                if all_segments(self.directory)[-1].first <= segments[index].first:
+                    return
+
+    def line_at(self, seq: int) -> tuple[Segment, Event, bytes] | None:
+        """The event at a position with its segment and line; None where there is none."""
+        for batch in self.batches(seq - 1, seq):
+            return batch.segment, batch.events[0], batch.lines[0]
+        return None
+
+    def beginning(self, fd: int, segment: Segment) -> Mark:
+        """Where the first event of a segment stands. Raises `LogCorruption` if the segment is not this bank's."""
+        first, offset = read_opened(segment, fd)
+        if first.bank != self.bank_id:
+            raise LogCorruption(segment.name, 1, 0, f"it belongs to bank {first.bank}, not {self.bank_id}")
+        return offset, segment.first - 1
+
+    def _start(self, fd: int, segment: Segment, after: int, *, closed: bool) -> Mark:
+        """Where to begin in a segment: behind the last event read, if that fits, else found by bisection.
+
+        Only the active segment is never rewritten, so only there a remembered offset still means what it meant.
+        """
+        start = self.beginning(fd, segment)
+        if after < segment.first:
+            return start
+        status = os.fstat(fd)
+        known = None if closed else self._marks.get((segment.name, status.st_ino))
+        if known is not None and known[1] <= after and self.fits(fd, segment, known):
+            start = known
+            if known[1] == after:
+                return known
+        return find_line(fd, start, status.st_size, after + 1, self.seed)
+
+    def fits(self, fd: int, segment: Segment, mark: Mark) -> bool:
+        """Whether a remembered offset is still right behind that position: the file may have been put back."""
+        offset, seq = mark
+        line = last_line(fd, offset)
+        if os.pread(fd, 1, offset - 1) != b"\n" or not lines.is_intact(line, self.seed):
+            return False
+        if line.startswith(lines.SEGMENT):
+            return seq == segment.first - 1
+        return not line.startswith(lines.ANY_TEXT) and lines.seq_of(line) == seq
+
+    # ---------------------------------------------------------------- closed segments
+
+    def _closed(
+        self, segment: Segment, following: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
+    ) -> Iterator[Batch]:
+        with opened(segment.path) as fd:
+            offset, seq = self._start(fd, segment, after, closed=True)
+            for base, complete in blocks(fd, offset):
+                numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+                chosen, expected = _of_types(numbered, range(seq + 1, seq + 1 + len(numbered)), wanted)
+                events, error = self._decoded(chosen), None
+                if events is None or list(map(_SEQ, events)) != list(expected):
+                    events, error = self._sound(fd, segment, base, complete, chosen, expected)
+                if events:
+                    batch = _window(segment, events, chosen, after, upto)
+                    if batch.events:
+                        yield batch
+                    if upto is not None and events[-1].seq >= upto:
+                        return
+                if error is not None:
+                    raise error
+                offset, seq = base + sum(map(len, complete)) + len(complete), seq + len(numbered)
+            self._check_closing(fd, segment, following, offset, seq)
+
+    def _decoded(self, numbered: list[bytes]) -> list[Event] | None:
+        """The events of lines, if every one is intact and an event of this release; else None."""
+        seed = self.seed
+        if [1 for line in numbered if line[-_TAIL:] != b',"crc":"%08x"}' % crc32(line[:-_TAIL], seed)]:
+            return None
+        try:
+            return decode_events(numbered)
+        except (msgspec.DecodeError, RecursionError, UnknownEvent):
+            return None
+
+    def _sound(
+        self, fd: int, segment: Segment, base: int, complete: list[bytes], chosen: list[bytes], positions: Sequence[int]
+    ) -> tuple[list[Event], LogCorruption | UnknownEvent | None]:
+        """The events before the first line of a block that is wrong, and what is wrong with it."""
+        offsets = accumulate((len(line) + 1 for line in complete), initial=base)
+        place = dict(zip(map(id, complete), offsets, strict=False))
+        events: list[Event] = []
+        for line, position in zip(chosen, positions, strict=True):
+            found = self._try(fd, segment, line, place[id(line)], position)
+            if not isinstance(found, Event):
+                return events, found
+            events.append(found)
+        return events, None
+
+    def _try(
+        self, fd: int, segment: Segment, line: bytes, offset: int, position: int
+    ) -> Event | LogCorruption | UnknownEvent:
+        """The event of a line that must be at a position, or what is wrong with it."""
+        if not lines.is_intact(line, self.seed):
+            return self.damage(fd, segment, offset, "checksum is wrong: bytes were changed or lost")
+        try:
+            event = decode_event(line)
+        except UnknownEvent as error:
+            return error
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self.damage(fd, segment, offset, f"not an event of this log: {error}")
+        if event.seq != position:
+            return self.damage(fd, segment, offset, f"position {event.seq:,} stands where {position:,} must")
+        return event
+
+    def damage(self, fd: int, segment: Segment, offset: int, reason: str) -> LogCorruption:
+        """The error for the line that begins at an offset."""
+        number = 1 + sum(data.count(b"\n") for data in _pieces(fd, offset))
+        return LogCorruption(segment.name, number, offset, reason)
+
+    def _check_closing(self, fd: int, segment: Segment, following: Segment, end: int, seq: int) -> None:
+        """Raises `LogCorruption` unless the segment ends, at `end`, with a line that closes it at position `seq`."""
+        last = last_line(fd, end)
+        offset = end - len(last) - 1
+        seal = read_sealed(last, self.seed)
+        if seal is None or end != os.fstat(fd).st_size:
+            raise self.damage(fd, segment, offset, "the line that closes the segment is damaged or missing")
+        if (seal.last, seal.last + 1) != (seq, following.first):
+            reason = f"it closes at {seal.last:,} after {seq:,}, the next segment begins at {following.first:,}"
+            raise self.damage(fd, segment, offset, reason)
+
+    # ---------------------------------------------------------------- the active segment
+
+    def _active(
+        self, segment: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
+    ) -> Generator[Batch, None, int]:
+        """Batches of the last segment; returns the position up to which it was read."""
+        with opened(segment.path) as fd:
+            start, before = self._start(fd, segment, after, closed=False)
+            inode = os.fstat(fd).st_ino
+            for whole in self.wholes(fd, segment, start, before):
+                before = whole.events[-1].seq
+                self._marks[segment.name, inode] = (whole.end, before)
+                if before <= after:
+                    continue
+                batch = _chosen(_window(segment, whole.events, whole.lines, after, upto), wanted)
+                if batch.events:
+                    yield batch
+                if upto is not None and before >= upto:
+                    break
+            return before
+
+    def wholes(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
+        """Whole groups of an active segment from `offset` on, many at a time; `before` is the position before it.
+
+        Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line vouches for the
+        damaged one, `UnknownEvent` for a line from the future.
+        """
+        block_bytes = limits.READ_BLOCK_BYTES
+        while True:
+            base, complete = next(blocks(fd, offset, block_bytes=block_bytes), (offset, []))
+            whole = self._quickly(base, complete, before)
+            if whole is None:
+                yield from self._carefully(fd, segment, offset, before)
+                return
+            if whole.events:
+                yield whole
+                offset, before, block_bytes = whole.end, whole.events[-1].seq, limits.READ_BLOCK_BYTES
+            elif offset + block_bytes < os.fstat(fd).st_size:
+                block_bytes *= 4  # a group larger than the block
+            else:
+                return
+
+    def whole(self, data: bytes, offset: int, before: int) -> Whole | None:
+        """The whole groups in `data`, read at `offset` behind position `before`; None if there is anything else."""
+        *complete, rest = data.split(b"\n")
+        whole = self._quickly(offset, complete, before)
+        return whole if whole is not None and whole.events and not rest else None
+
+    def _quickly(self, base: int, complete: list[bytes], before: int) -> Whole | None:
+        """The whole groups at the beginning of a block, perhaps none; or None if something in it is wrong."""
+        numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+        others = [line for line in complete if line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+        if not all(lines.is_intact(line, self.seed) for line in others):
+            return None
+        events = self._decoded(numbered)
+        if events is None or list(map(_SEQ, events)) != list(range(before + 1, before + 1 + len(events))):
+            return None
+        if any(left.more and right.more != left.more - 1 for left, right in zip(events, events[1:], strict=False)):
+            return None
+        count = next((index + 1 for index in range(len(events) - 1, -1, -1) if not events[index].more), 0)
+        if not count:
+            return Whole([], [], base)
+        end = next(i for i in range(len(complete) - 1, -1, -1) if complete[i] is numbered[count - 1]) + 1
+        return Whole(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
+
+    def _carefully(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
+        """Groups one by one, deciding at the first line that is wrong what kind of wrong it is.
+
+        What looked damaged may have been a tail that was just being healed. So it is read again from the end of the
+        last whole group, while no writer moves.
+        """
+        for found in self._groups(fd, segment, offset, before):
+            if isinstance(found, Whole):
+                yield found
+                offset, before = found.end, found.events[-1].seq
+                continue
+            with self.quiet():
+                again = next(self._groups(fd, segment, offset, before), None)
+                if isinstance(again, Wrong) and self._vouched(fd, again):
+                    raise again.error
+            return
+
+    def _groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole | Wrong]:
+        """Groups one by one, and then the first line that is wrong, if there is one."""
+        events: list[Event] = []
+        group: list[bytes] = []
+        seq = before
+        for base, complete in blocks(fd, offset):
+            at = base
+            for line in complete:
+                here, at = at, at + len(line) + 1
+                if line.startswith((lines.ANY_TEXT, lines.SEGMENT)) and lines.is_intact(line, self.seed):
+                    continue
+                found = self._try(fd, segment, line, here, seq + 1)
+                if isinstance(found, Event) and events and found.more != events[-1].more - 1:
+                    found = self.damage(fd, segment, here, "a group of events is not whole")
+                if not isinstance(found, Event):
+                    yield Wrong(found, here, seq + 1)
+                    return
+                seq = found.seq
+                events.append(found)
+                group.append(line)
+                if not found.more:
+                    yield Whole(events, group, at)
+                    events, group = [], []
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """No writer moves while this is held."""
+        path = self.directory / "lock"
+        if self.holder == threading.get_ident() or not path.exists():
+            yield
+            return
+        with system_calls.locked(path, str(self.directory), shared=True):
+            yield
+
+    def _vouched(self, fd: int, wrong: Wrong) -> bool:
+        """Whether that line had reached the disk: an intact line behind it says so, or it is itself intact."""
+        if isinstance(wrong.error, UnknownEvent):
+            return True
+        for _, complete in blocks(fd, wrong.offset):
+            for line in complete:
+                if line.startswith(lines.ANY_TEXT) or not lines.is_intact(line, self.seed):
+                    continue
+                if line.startswith(lines.SEALED):
+                    return True
+                if not line.startswith(lines.SEGMENT) and lines.counters_of(line)[1] >= wrong.seq:
+                    return True
+        return False
+
+    def tail(self, segment: Segment, start: Mark | None = None) -> Tail:
+        """Where the whole groups of the last segment end, reading on from `start`."""
+        with opened(segment.path) as fd:
+            status = os.fstat(fd)
+            if start is None or not self.fits(fd, segment, start):
+                start = self.beginning(fd, segment)
+            offset, before = start
+            at, durable = "", 0
+            for whole in self.wholes(fd, segment, offset, before):
+                last = whole.events[-1]
+                offset, before, at, durable = whole.end, last.seq, last.at, max(durable, last.dur)
+            line = last_line(fd, status.st_size)
+            seal = read_sealed(line, self.seed) if offset + len(line) + 1 == status.st_size else None
+            return Tail(segment, status.st_ino, offset, before, at, durable, seal)
+
+    def find_id(self, event_id: str, segment: Segment) -> int | None:
+        """Position of the event with this id in a segment, by searching its bytes."""
+        needle = b',"id":"%b","v":' % event_id.encode()
+        with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
+            at = whole.find(needle)
+            while at >= 0:
+                begin = whole.rfind(b"\n", 0, at) + 1
+                line = whole[begin : whole.find(b"\n", at)]
+                # The same characters may stand in the facts of another event; its own id comes first.
+                if line.find(b',"id":"') == at - begin and lines.is_intact(line, self.seed):
+                    return lines.seq_of(line)
+                at = whole.find(needle, at + 1)
+            return None
+
+
+def _pieces(fd: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file up to an offset, a block at a time."""
+    for offset in range(0, end, limits.READ_BLOCK_BYTES):
+        yield os.pread(fd, min(limits.READ_BLOCK_BYTES, end - offset), offset)
+
+
+def _of_types(
+    numbered: list[bytes], positions: range, wanted: frozenset[bytes] | None
+) -> tuple[list[bytes], Sequence[int]]:
+    """The lines of the types wanted, with the positions they must have.
+
+    A line of a type that nobody knows is taken along, to be looked at: it must not pass for one that nobody asked for.
+    """
+    if wanted is None:
+        return numbered, positions
+    types = [line[9 : line.find(b'"', 9)] for line in numbered]
+    taken = wanted if set(types) <= _KNOWN else wanted | (set(types) - _KNOWN)
+    chosen = [index for index, type_ in enumerate(types) if type_ in taken]
+    return [numbered[index] for index in chosen], [positions[index] for index in chosen]
+
+
+def _window(segment: Segment, events: list[Event], numbered: list[bytes], after: int, upto: int | None) -> Batch:
+    """Those of the events with `after` < seq <= `upto`."""
+    low = bisect_right(events, after, key=_SEQ) if events[0].seq <= after else 0
+    high = len(events) if upto is None or events[-1].seq <= upto else bisect_left(events, upto + 1, key=_SEQ)
+    if low == 0 and high == len(events):
+        return Batch(segment, events, numbered)
+    return Batch(segment, events[low:high], numbered[low:high])
+
+
+def _chosen(batch: Batch, wanted: frozenset[bytes] | None) -> Batch:
+    """Those of the events whose type is wanted."""
+    if wanted is None:
+        return batch
+    pairs = zip(batch.events, batch.lines, strict=True)
+    chosen = [(event, line) for event, line in pairs if line[9 : line.find(b'"', 9)] in wanted]
+    return Batch(batch.segment, [event for event, _ in chosen], [line for _, line in chosen])

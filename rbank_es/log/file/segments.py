@@ -1,0 +1,160 @@
+"""Segment files: their names, their lines block by block, and finding a position in one of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
+from rbank_es.log.file import lines
+
+_NAME = re.compile(r"\d{20}\.jsonl")
+FORMAT = 1
+"""The format of segments that this release writes and reads."""
+
+
+class _Format(msgspec.Struct, frozen=True, tag_field="type", tag="segment_opened"):
+    format: int
+    bank: str
+
+
+_FORMAT: msgspec.json.Decoder[_Format] = msgspec.json.Decoder(_Format)
+_OPENED: msgspec.json.Decoder[lines.Opened] = msgspec.json.Decoder(lines.Opened)
+_SEALED: msgspec.json.Decoder[lines.Sealed] = msgspec.json.Decoder(lines.Sealed)
+
+
+class Segment(NamedTuple):
+    """One file of the log: its path and the position of its first event."""
+
+    path: Path
+    first: int
+
+    @property
+    def name(self) -> str:
+        """The file's name, for messages."""
+        return self.path.name
+
+
+def segment_path(directory: Path, first: int) -> Path:
+    """Where the segment that begins at position `first` is kept."""
+    return directory / f"{first:020d}.jsonl"
+
+
+def list_segments(directory: Path) -> list[Segment]:
+    """The segments of a bank, in order; empty where there is no bank."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
+        return [Segment(directory / name, int(name[:20])) for name in names]
+    return []
+
+
+def all_segments(directory: Path) -> list[Segment]:
+    """The segments of a bank, in order. Raises `BankNotFound` where there is none."""
+    segments = list_segments(directory)
+    if not segments:
+        raise BankNotFound(str(directory))
+    return segments
+
+
+def segment_of(segments: list[Segment], seq: int) -> int:
+    """Index of the segment that holds position `seq`, or would."""
+    return max(0, bisect_right(segments, seq, key=lambda segment: segment.first) - 1)
+
+
+def blocks(
+    fd: int, offset: int, size: int | None = None, block_bytes: int = limits.READ_BLOCK_BYTES
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Complete lines (without newline) from `offset` on, in blocks with the offset of the first; stops at the last
+    newline before `size`. A line without newline is not returned."""
+    kept = b""
+    while size is None or offset + len(kept) < size:
+        room = max(block_bytes, len(kept))
+        block = os.pread(fd, room if size is None else min(room, size - offset - len(kept)), offset + len(kept))
+        if not block:
+            return
+        data = kept + block if kept else block
+        complete = data.split(b"\n")
+        kept = complete.pop()
+        if complete:
+            yield offset, complete
+            offset += len(data) - len(kept)
+
+
+def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
+    """First line of a segment, and the offset behind it. Raises `LogCorruption` if it isn't what it must be."""
+    line = os.pread(fd, 4096, 0).partition(b"\n")[0]
+    try:
+        said = _FORMAT.decode(line)
+        # A flipped bit must not pass for a log from the future: every format keeps the bank's id and the checksum.
+        if said.format > FORMAT and lines.is_intact(line, lines.seed_of(said.bank)):
+            raise UnknownEvent("segment_opened", said.format, FORMAT)
+        opened = _OPENED.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise LogCorruption(segment.name, 1, 0, f"not the first line of a segment ({error})") from None
+    if not lines.is_intact(line, lines.seed_of(opened.bank)):
+        raise LogCorruption(segment.name, 1, 0, "checksum of the first line is wrong")
+    if opened.first != segment.first or opened.format != FORMAT:
+        reason = f"the first line says format {opened.format} from {opened.first}, the file's name says {segment.first}"
+        raise LogCorruption(segment.name, 1, 0, reason)
+    return opened, len(line) + 1
+
+
+def read_sealed(line: bytes, seed: int) -> lines.Sealed | None:
+    """The seal that a line is, if it is an intact one."""
+    if not line.startswith(lines.SEALED) or not lines.is_intact(line, seed):
+        return None
+    with suppress(msgspec.DecodeError):
+        return _SEALED.decode(line)
+    return None
+
+
+def last_line(fd: int, size: int) -> bytes:
+    """The last complete line of a file, without newline; empty if there is none."""
+    length = 4096
+    while True:
+        start = max(0, size - length)
+        data = os.pread(fd, size - start, start)
+        end = data.rfind(b"\n")
+        begin = data.rfind(b"\n", 0, max(end, 0))
+        if end >= 0 and (begin >= 0 or start == 0):
+            return data[begin + 1 : end]
+        if start == 0:
+            return b""
+        length *= 16
+
+
+def find_line(fd: int, start: tuple[int, int], high: int, seq: int, seed: int) -> tuple[int, int]:
+    """An offset behind `start` at which a line begins and from which on a reader meets position `seq`, with the
+    position before it.
+
+    A bisection over bytes: what it lands on is used only if it is intact, else it stays where it is, which is right
+    too, only slower.
+    """
+    while high - start[0] > limits.READ_BLOCK_BYTES // 16:
+        middle = (start[0] + high) // 2
+        found = _numbered_from(fd, middle, high, seed)
+        if found is None or found[1] > seq:
+            high = middle
+        else:
+            start = found[0], found[1] - 1
+    return start
+
+
+def _numbered_from(fd: int, offset: int, high: int, seed: int) -> tuple[int, int] | None:
+    skipped = False
+    for base, complete in blocks(fd, offset, high):
+        at = base
+        for line in complete:
+            if skipped and line.startswith(b'{"type":"') and not line.startswith((lines.ANY_TEXT, lines.SEGMENT)):
+                return (at, lines.seq_of(line)) if lines.is_intact(line, seed) else None
+            skipped = True
+            at += len(line) + 1
+    return None

@@ -1,0 +1,235 @@
+"""What the runs of one loop share: the bank, the source, the models that were chosen, and places for code to run."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rbank_es import __version__, limits
+from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
+from rbank_es.events import OntologyRegistered
+from rbank_es.executors.executor import Interpreters, RunLimits
+from rbank_es.executors.registry import Executor, executor_named
+from rbank_es.loop.settings import LoopSettings
+from rbank_es.loop.tasks import Task
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.loop.sandboxes import Sandboxes
+    from rbank_es.models.router import Lms, ModelFor
+    from rbank_es.ontology.loader import Ontology
+    from rbank_es.sparql.source import Source
+    from rbank_es.tools.runtime.toolbox import Toolbox
+
+MakeExecutor = Callable[..., Executor]
+"""As `executor_named`, for those who bring an executor of their own."""
+
+Clock = Callable[[], float]
+Origin = Callable[[], Mapping[str, Any]]
+"""As `origin`: which code runs."""
+
+COMMIT_WAIT_S = 5.0
+"""How long git may take to name the commit."""
+
+
+def origin() -> Mapping[str, Any]:
+    """Which code runs: the release, and the commit where it is a checkout of this project."""
+    return {"release": __version__, "commit": _commit()}
+
+
+class Equipment:
+    """Shared by all runs of a loop, whichever thread they are in. Use it in a `with`: it keeps sandboxes ready."""
+
+    def __init__(
+        self,
+        bank: Bank,
+        settings: LoopSettings,
+        source: Source | None = None,
+        *,
+        model_for: ModelFor | None = None,
+        interpreters: Interpreters | None = None,
+        make_executor: MakeExecutor = executor_named,
+        clock: Clock = time.perf_counter,
+        origin: Origin = origin,
+        at_once: bool = True,
+    ) -> None:
+        """Nothing is started, loaded or asked yet.
+
+        Args:
+            bank: where everything is recorded.
+            settings: every choice.
+            source: what is asked; None for tasks that need none. It is not closed here.
+            model_for: what answers instead of the models that were chosen, as `Lms` takes it.
+            interpreters: where code runs instead of the sandbox.
+            make_executor: who runs a task instead of the executors by name.
+            clock: measures how long calls and runs take, in seconds.
+            origin: says which code runs, for the record.
+            at_once: whether the rollouts of a task run side by side; else one after the other, in their order, for
+                models that take one call at a time, and for logs that must come out the same every time.
+        """
+        self.bank, self.settings, self.source = bank, settings, source
+        self.clock, self.origin, self.at_once = clock, origin, at_once
+        self._model_for, self._interpreters, self._make_executor = model_for, interpreters, make_executor
+        self._stack = ExitStack()
+        self._sandboxes: Sandboxes | None = None
+        self._mutex = threading.Lock()
+        self.runs_to_come: int | None = None
+        """How many runs there will be, where that is known before the first: no more sandboxes are begun."""
+
+    # ---------------------------------------------------------------- before anything is recorded
+
+    def check(self) -> None:
+        """As `check`, of those parts that this equipment doesn't bring itself."""
+        check(self.settings, models=self._model_for is None, sandbox=self._in_sandbox)
+
+    @property
+    def source_id(self) -> str | None:
+        """What the bank calls the ontology, or the endpoint."""
+        return self.source.id if self.source is not None else None
+
+    @property
+    def source_digest(self) -> str:
+        """What the source is, down to its content: the digest of an ontology, the URL of an endpoint."""
+        if self.source is None:
+            return ""
+        return self.source.ontology.digest if self.source.ontology is not None else self.source.url or ""
+
+    def catch_up(self) -> None:
+        """Bring the bank's read models up to its head where that is possible: contexts are then read from them."""
+        with suppress(ProjectionError, LogError, OSError):
+            self.bank.project()
+
+    # ---------------------------------------------------------------- of one run
+
+    def limits(self) -> RunLimits:
+        """What each run may take."""
+        chosen = self.settings
+        return RunLimits(iterations=chosen.iterations, subcalls=chosen.subcalls, step_time_s=chosen.step_time_s)
+
+    def lms(self, run: str, task: Task, rollout: int = 0, *, bank: Bank | None = None) -> Lms:
+        """The models of a run; each call is recorded in it. Close them."""
+        from rbank_es.models.router import Lms
+
+        into = bank or self.bank
+        where: dict[str, Any] = {"task": task.id, "rollout": rollout}
+        return Lms(into, run, self.settings.choices, **where, model_for=self._model_for, clock=self.clock)
+
+    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
+        """The tools of a run. They share the source, so they are not to be closed. `new_id`: see `build_tools`."""
+        from rbank_es.tools.runtime.tool_session import ToolPolicy
+        from rbank_es.tools.runtime.toolbox import build_tools
+
+        policy = ToolPolicy(payloads=self.settings.payloads, mode=self.settings.mode)
+        into = bank or self.bank
+        return build_tools(into, run=run, source=self.source, policy=policy, clock=self.clock, new_id=new_id)
+
+    def executor(self, rollout: int = 0) -> Executor:
+        """The executor that was chosen; rollouts after the first are told apart by their index."""
+        several = self.settings.rollouts > 1
+        return self._make_executor(
+            self.settings.executor,
+            interpreters=self._places() if self.settings.executor != "react" else None,
+            temperature=self.settings.temperature,
+            rollout_id=rollout if several else None,
+        )
+
+    @property
+    def _in_sandbox(self) -> bool:
+        chosen = self.settings
+        own = self._interpreters is not None or self._make_executor is not executor_named
+        return chosen.executor != "react" and not chosen.unsafe_local and not own
+
+    def _places(self) -> Interpreters | None:
+        """Where code runs; sandboxes are begun with the first run, one ahead for each rollout."""
+        with self._mutex:
+            self._set_up_places()
+        return self._interpreters
+
+    def _set_up_places(self) -> None:
+        if self._interpreters is None and self.settings.unsafe_local:
+            from rbank_es.sandbox.unsafe_local import UnsafeLocal
+
+            self._interpreters = UnsafeLocal(step_time_s=self.settings.step_time_s)
+        if self._interpreters is None and self._in_sandbox:
+            from rbank_es.loop.sandboxes import Sandboxes
+            from rbank_es.sandbox.configuration import SandboxSettings
+
+            settings = SandboxSettings(step_time_s=self.settings.step_time_s)
+            self._sandboxes = Sandboxes(self.settings.rollouts, settings, needed=self.runs_to_come)
+            self._interpreters = self._stack.enter_context(self._sandboxes)
+
+    @property
+    def unavailable(self) -> SandboxUnavailable | None:
+        """Why a run could be given no sandbox, the last time that one couldn't."""
+        return self._sandboxes.unavailable if self._sandboxes is not None else None
+
+    def __enter__(self) -> Equipment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) -> None:
+    """Raise what every run would fail of, as far as it can be known before: a key, a script, the sandbox's parts.
+
+    Nothing is sent, started or recorded. Raises `LmFailed`, `BadInput`, `MissingExtra`, `SandboxUnavailable`.
+    """
+    if models:
+        from rbank_es.models.router import check_choices
+
+        check_choices(settings.choices)
+    if sandbox and settings.executor != "react" and not settings.unsafe_local:
+        from rbank_es.sandbox import deno
+
+        found = deno.find()
+        if not found.is_warm:
+            raise SandboxUnavailable("cold", f"the sandbox's cache {found.cache} is not filled", deno.WARM)
+
+
+def registration(ontology: Ontology) -> OntologyRegistered:
+    """The event that says which ontology the runs of a bank use."""
+    formats = {file.format for file in ontology.files}
+    names = ", ".join(file.path.name for file in ontology.files)
+    fits = {prefix: iri for prefix, iri in ontology.prefixes.items() if len(prefix) and _fits(prefix, iri)}
+    return OntologyRegistered(
+        ontology=ontology.id,
+        sha256=ontology.digest,
+        format=formats.pop() if len(formats) == 1 else None,
+        triples=ontology.schema.triples,
+        namespaces=fits,
+        source=names,
+    )
+
+
+def _fits(*names: str) -> bool:
+    return all(len(name) <= limits.NAME_CHARS for name in names)
+
+
+@cache
+def _commit() -> str | None:
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMIT_WAIT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def check_source(tasks: tuple[Task, ...], source_id: str | None) -> None:
+    """Raise `BadInput` where a task is about another ontology than the one that is asked."""
+    others = sorted({task.ontology for task in tasks if task.ontology not in (None, source_id)} - {None})
+    if others and source_id is not None:
+        raise BadInput(
+            f"there are tasks about {', '.join(map(str, others))}, and what is asked is called {source_id}; "
+            "leave them out, or name it as they do"
+        )

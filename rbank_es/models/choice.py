@@ -1,0 +1,158 @@
+"""Which model answers: its name, its address, its parameters. Never its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput
+from rbank_es.events.event import Setting
+from rbank_es.events.redaction import SCRUBBED, is_key, names_a_key
+
+SCRIPT = "script:"
+
+CONNECTION = ("timeout", "model_type", "api_version", "organization", "project")
+"""Arguments that say how a provider is reached; all others are parameters of the request."""
+
+_OURS = {
+    "api_base": "give it with --api-base",
+    "base_url": "give it with --api-base",
+    "model": "give it with --lm",
+    "cache": "answers are never cached: rollouts would all get the same one",
+    "num_retries": "retries are bounded here, and each is recorded",
+    "n": "one call gives one answer",
+    "num_generations": "one call gives one answer",
+    "stream": "answers are recorded whole",
+    "engine": "it is chosen here, so that every call is recorded",
+    "async_engine": "it is chosen here, so that every call is recorded",
+    "callbacks": "it is no parameter of a model",
+    "messages": "it is no parameter of a model",
+}
+
+
+class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and how to call it.
+
+    `model` is a name as dspy.LM takes it (`openai/gpt-4.1-mini`, `ollama_chat/llama3`), or `script:FILE`. `api_base` is
+    the URL of a server of one's own; `arguments` are parameters such as `temperature`, `max_tokens`, `timeout` (seconds
+    for one answer). Raises `BadInput` for what can't be one, and for anything that looks like a key: keys come from
+    environment variables only.
+    """
+
+    model: str
+    api_base: str | None = None
+    arguments: dict[str, Setting] = {}
+
+    def __post_init__(self) -> None:
+        _check_model(self.model)
+        if self.api_base is not None:
+            _check_address(self.api_base)
+        for name, value in self.arguments.items():
+            _check_argument(name, value)
+
+    @classmethod
+    def parse(cls, model: str, *, api_base: str | None = None, arguments: Iterable[str] = ()) -> LmChoice:
+        """The choice that a command line means: `arguments` are texts `name=value`.
+
+        A value is read as JSON where it is a number, true, false or a list of those, else as text. Raises `BadInput`.
+        """
+        return cls(model=model, api_base=api_base or None, arguments=dict(map(_parsed, arguments)))
+
+    @property
+    def script(self) -> Path | None:
+        """The file of scripted turns that stands in for a model; None for a model."""
+        return Path(self.model.removeprefix(SCRIPT)) if self.model.startswith(SCRIPT) else None
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a script stands in for the model."""
+        return self.script is not None
+
+    @property
+    def name(self) -> str:
+        """The model's name as it is recorded; of a script the file's bare name, not its place."""
+        return self.model if self.script is None else SCRIPT + self.script.name.removesuffix(".toml")
+
+    @property
+    def timeout_s(self) -> float:
+        """Seconds that one answer may take."""
+        return float(self.arguments.get("timeout", limits.LM_TIME_S))  # type: ignore[arg-type]
+
+    @property
+    def parameters(self) -> dict[str, Setting]:
+        """The arguments that go into each request."""
+        return {name: value for name, value in self.arguments.items() if name not in CONNECTION}
+
+
+def _check_model(model: str) -> None:
+    if is_key(model):
+        raise BadInput("what was given as the name of a model looks like a key; keys come from environment variables")
+    bare = model.removeprefix(SCRIPT)
+    if not bare or bare != bare.strip() or len(model) > limits.NAME_CHARS or not bare.isprintable():
+        raise BadInput(f"{model[:80]!r} names no model; give one such as openai/gpt-4.1-mini, or script:FILE")
+
+
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        given = ";".join((parts.path, parts.query, parts.fragment)).replace(";", "&")
+        host, names = parts.hostname, [name for name, _ in parse_qsl(given, keep_blank_values=True)]
+        _ = parts.port
+    except ValueError:
+        host, parts, names = None, urlsplit(""), []
+    if parts.scheme not in ("http", "https") or not host or not address.isprintable() or " " in address:
+        raise BadInput("the address of a model must be a URL such as http://localhost:8000/v1")
+    if "@" in parts.netloc or any(map(names_a_key, names)) or is_key(address):
+        raise BadInput(
+            "the address of a model must hold no name, password or key; keys come from environment variables"
+        )
+
+
+def _check_argument(name: str, value: Setting) -> None:
+    texts = [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
+    if names_a_key(name) or is_key(name) or any(map(is_key, texts)):
+        shown = SCRUBBED if is_key(name) else name
+        raise BadInput(
+            f"the argument {shown!r} looks like a key or a header; those come from environment variables only, "
+            "such as OPENAI_API_KEY, and are never recorded"
+        )
+    if name in _OURS:
+        raise BadInput(f"the argument {name!r} can't be given: {_OURS[name]}")
+    if not name.isidentifier() or len(name) > limits.NAME_CHARS:
+        raise BadInput(f"{name[:80]!r} is no name of an argument")
+    if name == "timeout" and not _is_time(value):
+        most = limits.LM_TIME_MOST_S
+        raise BadInput(f"the argument timeout must be a number of seconds above 0, at most {most:,}, not {value!r}")
+
+
+def _is_time(value: Setting) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= limits.LM_TIME_MOST_S
+
+
+def _parsed(text: str) -> tuple[str, Setting]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        shown = SCRUBBED if is_key(name) else name[:80]
+        raise BadInput(f"the argument {shown!r} has no value; give it as name=value")
+    return name.strip(), _value(name.strip(), value.strip())
+
+
+def _value(name: str, text: str) -> Setting:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value: Any = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value = text
+    try:
+        setting: Setting = msgspec.convert(value, Setting)
+    except msgspec.ValidationError:
+        raise BadInput(
+            f"the argument {name[:80]!r} must be a number, true, false, a short text, or a list of those"
+        ) from None
+    return setting

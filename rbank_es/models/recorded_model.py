@@ -1,0 +1,178 @@
+"""Recorded calls as a model: a run is told again from its own events, with no network and no key."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, LmFailed
+from rbank_es.events import Erased, Event, LmCalled, Ref
+from rbank_es.events.event import Settings
+from rbank_es.events.run import Role
+from rbank_es.models.call_errors import TurnedAway, failed
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.model import Answer, Question, Try
+from rbank_es.models.serialization import response_of
+
+AROUND_CHARS = 60
+"""What is shown of a text before and after the place where it departs."""
+
+
+class ReplayModel:
+    """Answers as the models of one run answered: by role and request, the first call first. Threads may ask at once.
+
+    What failed fails again, try by try. For `Lms(…, replay.choices, model_for=lambda role, choice: replay)`.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        """The calls among the events of one run, texts in place.
+
+        Raises `BadInput` if there is a call whose texts were erased, or that was recorded without them (an import).
+        """
+        self._calls: dict[tuple[Role, str], deque[list[LmCalled]]] = defaultdict(deque)
+        self._mutex = threading.Lock()
+        self._recorded = [event for event in events if isinstance(event, LmCalled)]
+        for event in self._recorded:
+            _check(event)
+            self._add(event)
+
+    @property
+    def choices(self) -> dict[Role, LmChoice]:
+        """The models that answered, by role, with the parameters that all calls of the role had."""
+        found: dict[Role, LmChoice] = {}
+        for event in self._recorded:
+            before = found.get(event.role)
+            common = event.parameters if before is None else _common(before.arguments, event.parameters)
+            found[event.role] = LmChoice(model=event.model, arguments=common)
+        return found
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Calls that nobody asked for again, as `role, step`."""
+        with self._mutex:
+            return tuple(_place(call[0]) for call in self._left())
+
+    def asked(self, question: Question) -> Try:
+        """Each try gives what the recorded one gave. Raises `LmFailed('replay_miss')` for what was never asked."""
+        with self._mutex:
+            left = self._calls.get((question.role, question.key))
+            if not left:
+                raise self._miss(question)
+            tries = left.popleft()
+        return lambda: _again(tries)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _add(self, event: LmCalled) -> None:
+        """Put a try to the call that it belongs to: the first with this request that waits for it."""
+        calls = self._calls[event.role, str(event.request_key)]
+        before = (event.attempt or 1) - 1
+        waiting = (call for call in calls if len(call) == before and call[-1].error_code is not None)
+        call = next(waiting, None) if before else None
+        if call is None:
+            calls.append([event])
+        else:
+            call.append(event)
+
+    def _left(self) -> list[list[LmCalled]]:
+        return [call for calls in self._calls.values() for call in calls]
+
+    def _miss(self, question: Question) -> LmFailed:
+        where = f"{question.role}, step {question.step}" if question.step is not None else question.role
+        left = [call[0] for call in self._left() if call[0].role == question.role and call[0].request]
+        if not left:
+            return failed("replay_miss", f"{where}: the run made no further call in this role")
+
+        def likeness(event: LmCalled) -> tuple[bool, int]:
+            return event.step == question.step, _shared(str(event.request), question.json)
+
+        nearest = max(left, key=likeness)
+        before, now = (msgspec.json.decode(text) for text in (str(nearest.request), question.json))
+        difference = departure(before, now) or "nothing but its order"
+        return failed("replay_miss", f"{where}: no such request was recorded; it departs in {difference}")
+
+
+class Departure(NamedTuple):
+    """Where two values of plain data part for the first time, and what stands there in each, shortened."""
+
+    path: str
+    recorded: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: recorded {self.recorded}, now {self.now}"
+
+
+def departure(before: Any, now: Any, path: str = "") -> Departure | None:
+    """Where two values of plain data first differ; None if they don't.
+
+    >>> str(departure({"a": ["one", "two"]}, {"a": ["one", "too"]}))
+    "a[1], character 1: recorded 'two', now 'too'"
+    """
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = sorted(before.keys() | now.keys())
+        pairs = ((before.get(name), now.get(name), f"{path}.{name}" if path else name) for name in names)
+        return next(filter(None, (departure(*pair) for pair in pairs)), None)
+    if isinstance(before, list) and isinstance(now, list):
+        both = zip(before, now, strict=False)
+        found = (departure(*pair, f"{path}[{at}]") for at, pair in enumerate(both))
+        lengths = Departure(path, f"{len(before)} of them", str(len(now))) if len(before) != len(now) else None
+        return next(filter(None, found), lengths)
+    if isinstance(before, str) and isinstance(now, str) and before != now:
+        at = _shared(before, now)
+        place = f"{path}, character {at}".removeprefix(", ")
+        return Departure(place, repr(_around(before, at)), repr(_around(now, at)))
+    # 1, 1.0 and true are equal here, and not in a request.
+    same = before == now and type(before) is type(now)
+    return None if same else Departure(path, _shown(before), _shown(now))
+
+
+def _check(event: LmCalled) -> None:
+    texts = (event.request_key, event.request, event.response, event.error)
+    if any(isinstance(text, Erased) for text in texts):
+        raise BadInput(f"the texts of the call at {event.seq:,} were erased; the run can't be told again without them")
+    whole = event.request_key and (event.response is not None or event.error is not None)
+    if not whole or any(isinstance(text, Ref) for text in texts):
+        raise BadInput(f"the call at {event.seq:,} was recorded without its texts; the run can't be told again")
+
+
+def _again(tries: list[LmCalled]) -> Answer:
+    event = tries.pop(0)
+    if event.response is not None:
+        return Answer(response_of(msgspec.json.decode(str(event.response))), event.cost_usd)
+    failure = failed(event.error_code or "unexpected", str(event.error or ""))
+    raise TurnedAway(failure, 0.0) if tries else failure
+
+
+def _common(one: Settings, other: Settings) -> Settings:
+    return {name: value for name, value in one.items() if other.get(name) == value}
+
+
+def _place(event: LmCalled) -> str:
+    return f"{event.role}, step {event.step}" if event.step is not None else event.role
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts have in common from their beginning."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if one[least:middle] == other[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _around(text: str, at: int) -> str:
+    return text[max(0, at - AROUND_CHARS) : at + AROUND_CHARS]
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()[: limits.REF_PREVIEW_CHARS] if value is not None else "nothing"

@@ -1,0 +1,231 @@
+"""Scripts: turns that stand in for a model, written by people, read by everybody.
+
+name = "demo"                      # optional; what the script is about
+
+[[task]]
+id = "names"                       # of the task, as in the file of tasks; "*" is any
+
+[[task.agent]]                     # turns of one role, in order: agent, sub, judge, extractor
+step = 1                           # optional: the step it must be asked in
+rollout = 0                        # optional: only in this rollout, from 0
+expects = ["Which lights"]         # optional: what must occur in the request
+reasoning = "Look at the classes first."
+code = '''
+classes = g_classes()
+print(classes["classes"])
+'''
+
+[[task.judge]]                     # any output fields; what is no text is written as JSON
+fields = { success = true, reason = "The names are right." }
+
+[[task.extractor]]
+text = "an answer as it is, without fields"
+
+[[task.agent]]                     # a try that fails, with the code of `LmFailed`
+error = "rate_limited"
+
+A turn is one try. Turns are asked for in order; only sub-calls, which are made side by side, take the first of those
+left that fits. Whatever departs from the script is refused, with the difference.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, LmFailed
+from rbank_es.events.run import Role
+from rbank_es.models.call_errors import HINTS, TurnedAway, failed
+from rbank_es.models.model import Answer, Question, Try
+from rbank_es.models.serialization import prompt_text, request_data
+
+ANY_TASK = "*"
+
+CHARS_A_TOKEN = 4
+"""A script has no tokens: they are told from its characters, by this rule of thumb, so that reports show a size."""
+
+SHOWN_CHARS = 300
+"""What a refusal shows of the request: its end, which is what the model was asked last."""
+
+_LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")
+_TEMPORARY = ("rate_limited", "server_error", "unreachable")
+
+Words = Annotated[str, Meta(min_length=1)]
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One try: what must be so, and what is answered."""
+
+    step: Annotated[int, Meta(ge=1)] | None = None
+    rollout: Annotated[int, Meta(ge=0)] | None = None
+    expects: tuple[Words, ...] = ()
+    reasoning: str | None = None
+    code: str | None = None
+    fields: dict[str, Any] | None = None
+    text: str | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        kinds = {
+            "reasoning and code": self.reasoning is not None or self.code is not None,
+            "fields": self.fields is not None,
+            "text": self.text is not None,
+            "error": self.error is not None,
+        }
+        if sum(kinds.values()) != 1:
+            raise ValueError(f"a turn has exactly one of {', '.join(kinds)}")
+        if self.error is not None and self.error not in HINTS:
+            raise ValueError(f"unknown error {self.error!r}; it may be {', '.join(HINTS)}")
+
+    @property
+    def answer(self) -> str:
+        """The answer's words, as dspy's chat adapter expects them of a model."""
+        if self.text is not None:
+            return self.text
+        if self.fields is not None:
+            return rendered(self.fields)
+        return rendered({"reasoning": self.reasoning or "", "code": f"```python\n{(self.code or '').strip()}\n```"})
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The turns of one task, by role."""
+
+    id: Words
+    agent: tuple[Turn, ...] = ()
+    sub: tuple[Turn, ...] = ()
+    judge: tuple[Turn, ...] = ()
+    extractor: tuple[Turn, ...] = ()
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of scripted turns."""
+
+    name: str = ""
+    task: tuple[Task, ...] = ()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Script:
+        """The script in a file. Raises `BadInput`, saying where it isn't of the form above."""
+        place = Path(path)
+        try:
+            if place.stat().st_size > limits.LM_SCRIPT_BYTES:
+                raise BadInput(f"{path}: a script may have {limits.LM_SCRIPT_BYTES:,} bytes")
+            text = place.read_text(encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"{path}: the script can't be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise BadInput(f"{path}: the script is not UTF-8") from None
+        return cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str = "script") -> Script:
+        """As `load`, of a text; `name` is what errors call it."""
+        import tomllib
+
+        try:
+            script = msgspec.convert(tomllib.loads(text), cls)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise BadInput(f"{name}: it is not TOML: {error}") from None
+        except msgspec.ValidationError as error:
+            raise BadInput(f"{name}: {error}") from None
+        ids = [task.id for task in script.task]
+        twice = next((each for each in ids if ids.count(each) > 1), None)
+        if twice is not None:
+            raise BadInput(f"{name}: the task {twice!r} stands there twice")
+        return script
+
+    def turns(self, task: str, role: Role, rollout: int) -> list[Turn]:
+        """The turns of a task in a role, in order: its own, else those for any task."""
+        found = {each.id: each for each in self.task}
+        chosen = found.get(task) or found.get(ANY_TASK)
+        turns: tuple[Turn, ...] = getattr(chosen, role) if chosen else ()
+        return [turn for turn in turns if turn.rollout in (None, rollout)]
+
+
+def rendered(fields: dict[str, Any]) -> str:
+    """Output fields as dspy's chat adapter reads them."""
+    parts = [
+        f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else _json(value)}" for name, value in fields.items()
+    ]
+    return "\n\n".join([*parts, "[[ ## completed ## ]]\n"])
+
+
+def _json(value: Any) -> str:
+    # dspy's adapter reads line by line, and takes more signs for the end of a line than JSON escapes.
+    return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(value).decode())
+
+
+class ScriptedModel:
+    """A script as a model, for one run of one task. Threads may ask at once."""
+
+    def __init__(self, script: Script, task: str, rollout: int = 0) -> None:
+        """The turns of `task`, in rollout `rollout` (from 0)."""
+        self._script, self._task, self._rollout = script, task, rollout
+        self._left: dict[Role, list[tuple[int, Turn]]] = {}
+        self._mutex = threading.Lock()
+
+    def asked(self, question: Question) -> Try:
+        """Each try takes a turn. Raises `LmFailed('script_mismatch')` where reality departs from the script."""
+        words = prompt_text(request_data(question.request))
+        return lambda: self._answered(self._taken(question, words), question, words)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Turns of the roles that were asked which nobody took, as `task, role, turn`."""
+        with self._mutex:
+            return tuple(f"{self._task}, {role}, turn {at}" for role, left in self._left.items() for at, _ in left)
+
+    def _taken(self, question: Question, words: str) -> Turn:
+        with self._mutex:
+            if question.role not in self._left:
+                turns = self._script.turns(self._task, question.role, self._rollout)
+                self._left[question.role] = list(enumerate(turns, 1))
+            left = self._left[question.role]
+            if not left:
+                raise self._mismatch(question, words, "no turn is left for it")
+            fits = (at for at, (_, turn) in enumerate(left) if _difference(turn, question, words) is None)
+            at = next(fits, 0) if question.role == "sub" else 0
+            number, turn = left[at]
+            difference = _difference(turn, question, words)
+            if difference is not None:
+                raise self._mismatch(question, words, f"turn {number} {difference}")
+            del left[at]
+            return turn
+
+    def _answered(self, turn: Turn, question: Question, words: str) -> Answer:
+        if turn.error is not None:
+            failure = failed(turn.error, "the script says so")
+            raise TurnedAway(failure) if turn.error in _TEMPORARY else failure
+        from dspy.lm15 import Message, Response, Usage
+
+        usage = Usage(input_tokens=_tokens(words), output_tokens=_tokens(turn.answer))
+        message = Message.assistant(turn.answer)
+        made = Response(id=None, model=question.request.model, message=message, finish_reason="stop", usage=usage)
+        return Answer(made)
+
+    def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
+        step = f", step {question.step}" if question.step is not None else ""
+        shown = " ".join(words[-SHOWN_CHARS:].split()).rstrip(".")
+        where = f"task {self._task!r}, {question.role}{step}"
+        return failed("script_mismatch", f"{where}: {difference}; the request ends: …{shown}")
+
+
+def _difference(turn: Turn, question: Question, words: str) -> str | None:
+    """How a question departs from what a turn expects; None if it doesn't."""
+    if turn.step is not None and turn.step != question.step:
+        return f"is for step {turn.step}"
+    absent = next((each for each in turn.expects if each not in words), None)
+    return None if absent is None else f"expects {absent!r}, which the request doesn't hold"
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // CHARS_A_TOKEN)

@@ -1,0 +1,293 @@
+"""From triples to a `Schema`: pure, and the same whatever the order of triples and the names of blank nodes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from itertools import combinations, islice
+
+from rbank_es import limits
+from rbank_es.ontology import rdf_names
+from rbank_es.ontology.labels import Wording, best_text
+from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
+from rbank_es.ontology.property_bounds import Constraints, add_declared, add_restrictions
+from rbank_es.ontology.rdf_terms import Literal, Triple, is_iri
+from rbank_es.ontology.schema_level import Levels
+from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, Link, PropertyInfo, Schema, TypedUse
+from rbank_es.ontology.shacl import Shapes
+from rbank_es.ontology.statements import Statements
+
+_OWL = rdf_names.OWL
+_TITLES = (rdf_names.DCTERMS + "title", rdf_names.DC + "title", rdf_names.LABEL, rdf_names.SKOS + "prefLabel")
+_SKOS_DATA = rdf_names.within(
+    rdf_names.SKOS,
+    "Concept ConceptScheme inScheme topConceptOf hasTopConcept broader narrower related broaderTransitive "
+    "narrowerTransitive member exactMatch closeMatch broadMatch narrowMatch relatedMatch",
+)
+_SHACL_DATA = rdf_names.within(rdf_names.SH, "property path targetClass") | rdf_names.SHAPE_TYPES
+
+
+def describe(
+    triples: Iterable[Triple],
+    declared: Iterable[tuple[str, str]] = (),
+    graphs: Collection[str] = (),
+) -> Schema:
+    """What an ontology says and what its data make of it. What is schema and what is data: see `levels`.
+
+    Args:
+        triples: of all graphs; a triple that comes twice counts once.
+        declared: pairs of prefix and namespace, as the files declare them; of several files, all pairs.
+        graphs: IRIs of the named graphs.
+
+    Returns:
+        The schema. Equal for equal sets of triples and declarations, up to the names of blank nodes.
+    """
+    return _Description(Statements(triples), list(declared)).schema(graphs)
+
+
+class _Description:
+    """The parts of a description, each made once."""
+
+    def __init__(self, statements: Statements, declared: list[tuple[str, str]]) -> None:
+        self._statements = statements
+        self._declared = declared
+        self._levels = Levels(statements)
+        self._wording = Wording(statements)
+        self._headers = sorted(self._levels.of_type([_OWL + "Ontology"]))
+        own = {header.rstrip("#") for header in self._headers}
+        self._foreign = tuple(namespace for namespace in rdf_names.FORMAL if namespace.rstrip("#") not in own)
+        self._deprecated = self._all_deprecated()
+        self._datatypes = self._levels.of_type(rdf_names.DATATYPE_TYPES)
+        self._declared_classes = self._levels.of_type(rdf_names.CLASS_TYPES) - self._datatypes
+        self._shapes = Shapes(statements, self._declared_classes)
+        self._constraints = Constraints()
+        add_declared(statements, self._constraints)
+        add_restrictions(statements, self._constraints)
+        self._shapes.add_to(self._constraints)
+        self._parents = _parents(statements, rdf_names.SUBCLASS)
+        self._mentions = statements.mentions()
+        self._instances = self._levels.count(self._levels.individuals)
+        self._values = self._levels.count(self._levels.values)
+
+    def schema(self, graphs: Collection[str]) -> Schema:
+        """Everything together."""
+        properties = self._properties()
+        classes = self._classes(properties)
+        iri, title = self._header()
+        typed_uses, links = self._uses_by_class()
+        return Schema(
+            iri=iri,
+            title=title,
+            triples=len(self._statements),
+            prefixes=self._prefixes({found.iri for found in classes} | {found.iri for found in properties}),
+            formalisms=self._formalisms(),
+            classes=classes,
+            properties=properties,
+            disjoint=_disjoint(self._statements),
+            cardinalities=self._constraints.cardinalities(),
+            typed_uses=typed_uses,
+            links=links,
+            label_properties=self._wording.count(self._wording.label_properties),
+            definition_properties=self._wording.count(self._wording.definition_properties),
+            individuals=len(self._levels.individuals),
+            graphs=tuple(sorted(graphs)),
+            shapes=len(self._shapes.node_shapes),
+            concepts=sum(type_ == rdf_names.SKOS + "Concept" for _, type_ in self._statements.links(rdf_names.TYPE)),
+        )
+
+    def _header(self) -> tuple[str, str]:
+        """The IRI of the ontology, and its title, or the title of another header if it has none."""
+        titles = (
+            best_text(self._statements.values(header, name), limits.ONTOLOGY_LABEL_CHARS)
+            for header in self._headers
+            for name in _TITLES
+        )
+        return self._headers[0] if self._headers else "", next(filter(None, titles), "")
+
+    def _prefixes(self, terms: Iterable[str]) -> dict[str, str]:
+        iris = self._statements.iris()
+        counts = count_namespaces(iris, (namespace for _, namespace in self._declared))
+        unnamed = {namespace for prefix, namespace in self._declared if not prefix and counts.get(namespace)}
+        vocabulary = unnamed | {namespace_of(term) for term in terms}
+        return choose_prefixes(self._declared, counts, self._preferred(counts), vocabulary)
+
+    def _preferred(self, counts: Mapping[str, int]) -> set[tuple[str, str]]:
+        """Prefixes that ontologies ask for, with their namespaces."""
+        wanted = set()
+        for header, prefix in self._statements.pairs(rdf_names.VANN + "preferredNamespacePrefix"):
+            told = self._statements.values(header, rdf_names.VANN + "preferredNamespaceUri")
+            spaces = [term.value if isinstance(term, Literal) else term for term in told]
+            spaces = spaces or [space for space in (header, header + "#", header + "/") if counts.get(space)]
+            wanted |= {(prefix.value, space) for space in spaces if isinstance(prefix, Literal)}
+        return wanted
+
+    def _formalisms(self) -> tuple[str, ...]:
+        """The schema languages in use. Labels alone don't make it RDFS, nor definitions SKOS."""
+        used = {*self._statements.by_predicate, *(type_ for types in self._levels.types.values() for type_ in types)}
+        rdfs = {
+            rdf_names.SUBCLASS,
+            rdf_names.SUBPROPERTY,
+            rdf_names.DOMAIN,
+            rdf_names.RANGE,
+            rdf_names.RDFS + "Class",
+        }
+        owl = {iri for iri in used if iri.startswith(_OWL)}
+        found = {"RDFS": used & rdfs, "OWL": owl, "SKOS": used & _SKOS_DATA, "SHACL": used & _SHACL_DATA}
+        return tuple(name for name, in_use in found.items() if in_use)
+
+    def _all_deprecated(self) -> set[str]:
+        marked = self._statements.pairs(_OWL + "deprecated")
+        told = {subject for subject, value in marked if isinstance(value, Literal) and value.value in ("true", "1")}
+        return told | self._levels.of_type([_OWL + "DeprecatedClass", _OWL + "DeprecatedProperty"])
+
+    def _classes(self, properties: Iterable[PropertyInfo]) -> tuple[ClassInfo, ...]:
+        degrees = Counter(cls for found in properties for cls in _ends(found.domains, found.ranges))
+        related = {
+            cls
+            for predicate in (rdf_names.SUBCLASS, _OWL + "disjointWith")
+            for pair in self._statements.named_links(predicate)
+            for cls in pair
+            if cls in self._levels.schema
+        }
+        types = {type_ for found in self._levels.types.values() for type_ in found}
+        known = self._declared_classes | related | types | self._constraints.classes | self._shapes.target_classes()
+        return tuple(self._class(iri, degrees[iri]) for iri in sorted(known) if self._is_class(iri))
+
+    def _is_class(self, iri: str) -> bool:
+        """Whether a candidate is no datatype, and no word of the schema languages, unless these are the ontology."""
+        datatype = iri in self._datatypes or rdf_names.is_datatype(iri)
+        return not iri.startswith(self._foreign) and not datatype and len(iri) <= limits.ONTOLOGY_IRI_CHARS
+
+    def _class(self, iri: str, degree: int) -> ClassInfo:
+        notes, left_out = self._wording.notes(iri)
+        return ClassInfo(
+            iri=iri,
+            label=self._wording.label(iri),
+            comment=self._wording.definition(iri),
+            notes=notes,
+            notes_left_out=left_out,
+            parents=tuple(sorted(self._parents.get(iri, ()))),
+            instances=self._instances[iri],
+            values=self._values[iri],
+            degree=degree,
+            declared=iri in self._declared_classes,
+            deprecated=iri in self._deprecated,
+        )
+
+    def _properties(self) -> tuple[PropertyInfo, ...]:
+        types = self._levels.types
+        declared = self._levels.of_type(rdf_names.PROPERTY_TYPES)
+        parents, inverses = _parents(self._statements, rdf_names.SUBPROPERTY), _inverses(self._statements)
+        known = declared | self._statements.by_predicate.keys() | self._constraints.properties
+        known |= {
+            name for pair in self._statements.named_links(rdf_names.SUBPROPERTY) for name in pair
+        } | inverses.keys()
+        known = {iri for iri in known if len(iri) <= limits.ONTOLOGY_IRI_CHARS}
+        return tuple(
+            self._property(
+                iri, types.get(iri, frozenset()), parents.get(iri, ()), inverses.get(iri, ()), iri in declared
+            )
+            for iri in sorted(known)
+        )
+
+    def _property(
+        self, iri: str, types: frozenset[str], parents: Iterable[str], inverses: Iterable[str], declared: bool
+    ) -> PropertyInfo:
+        pairs = self._statements.by_predicate.get(iri, ())
+        notes, left_out = self._wording.notes(iri)
+        return PropertyInfo(
+            iri=iri,
+            kind=_kind(iri, types),
+            label=self._wording.label(iri),
+            comment=self._wording.definition(iri),
+            notes=notes,
+            notes_left_out=left_out,
+            domains=self._constraints.domains(iri),
+            ranges=self._constraints.ranges(iri),
+            parents=tuple(sorted(parents)),
+            inverses=tuple(sorted(inverses)),
+            uses=sum(map(self._levels.is_instance, (subject for subject, _ in pairs))),
+            triples=len(pairs),
+            mentions=self._mentions[iri],
+            functional=_OWL + "FunctionalProperty" in types,
+            inverse_functional=_OWL + "InverseFunctionalProperty" in types,
+            transitive=_OWL + "TransitiveProperty" in types,
+            symmetric=_OWL + "SymmetricProperty" in types,
+            declared=declared,
+            deprecated=iri in self._deprecated,
+        )
+
+    def _uses_by_class(self) -> tuple[tuple[TypedUse, ...], tuple[Link, ...]]:
+        """What instances of classes have, and which classes properties link; rdf:type itself is left out."""
+        classes = {node: self._levels.classes_of(node) for node in self._levels.individuals}
+        uses: Counter[tuple[str, str]] = Counter()
+        links: Counter[tuple[str, str, str]] = Counter()
+        for name, pairs in self._statements.by_predicate.items():
+            for subject, value in pairs if name != rdf_names.TYPE else ():
+                for cls in classes.get(subject, ()):
+                    uses[cls, name] += 1
+                    for other in classes.get(value, ()) if isinstance(value, str) else ():
+                        links[cls, name, other] += 1
+        kept = slice(limits.TYPED_USES)
+        most_used, most_linked = sorted(uses.items(), key=_most)[kept], sorted(links.items(), key=_most)[kept]
+        return (
+            tuple(TypedUse(cls=cls, property=name, uses=count) for (cls, name), count in most_used),
+            tuple(Link(subject=cls, property=name, object=to, uses=count) for (cls, name, to), count in most_linked),
+        )
+
+
+def _most(counted: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:
+    """Sorts the largest counts first, then by IRI."""
+    return -counted[1], counted[0]
+
+
+def _ends(domains: Iterable[Bound], ranges: Iterable[Bound]) -> set[str]:
+    """The classes that a property names, each once, however many sources or roles name it."""
+    return {bound.iri for bound in (*domains, *ranges)}
+
+
+def _parents(statements: Statements, predicate: str) -> Mapping[str, set[str]]:
+    """Named parents by child; nothing is its own parent."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for child, parent in statements.named_links(predicate):
+        if child != parent and parent not in rdf_names.ANYTHING:
+            found[child].add(parent)
+    return found
+
+
+def _inverses(statements: Statements) -> Mapping[str, set[str]]:
+    """Inverse properties, in both directions."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for predicate in (_OWL + "inverseOf", *(namespace + "inverseOf" for namespace in rdf_names.SCHEMA)):
+        for one, other in statements.named_links(predicate):
+            found[one].add(other)
+            found[other].add(one)
+    return found
+
+
+def _disjoint(statements: Statements) -> tuple[tuple[str, str], ...]:
+    """Pairs of disjoint classes, from pairs, groups and disjoint unions; the first `DISJOINT_PAIRS` by IRI."""
+    pairs = {(min(pair), max(pair)) for pair in statements.named_links(_OWL + "disjointWith")}
+    groups = [statements.members(node) for _, node in statements.links(_OWL + "disjointUnionOf")]
+    for node, type_ in statements.links(rdf_names.TYPE):
+        if type_ == _OWL + "AllDisjointClasses":
+            groups.append(statements.listed(node, _OWL + "members"))
+    for group in groups:
+        pairs.update(islice(combinations(sorted(filter(is_iri, group)), 2), limits.DISJOINT_PAIRS))
+    return tuple(sorted(pair for pair in pairs if pair[0] != pair[1])[: limits.DISJOINT_PAIRS])
+
+
+def _kind(iri: str, types: frozenset[str]) -> Kind:
+    """What a property is declared to be. Annotation only if it is nothing else; contradictions are no kind."""
+    if iri in rdf_names.ANNOTATIONS:
+        return "annotation"
+    to_things = _OWL + "ObjectProperty" in types
+    to_literals = _OWL + "DatatypeProperty" in types
+    if to_things != to_literals:
+        return "object" if to_things else "datatype"
+    if to_things:
+        return "property"
+    if _OWL + "AnnotationProperty" in types or _OWL + "OntologyProperty" in types:
+        return "annotation"
+    implied = ("Transitive", "Symmetric", "InverseFunctional", "Asymmetric", "Reflexive", "Irreflexive")
+    return "object" if any(f"{_OWL}{name}Property" in types for name in implied) else "property"

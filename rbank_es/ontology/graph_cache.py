@@ -1,0 +1,192 @@
+"""Parsed graphs on disk: what was read once is not parsed again.
+
+An entry is a directory named after the digest of the files and the form of the entry. It holds `graph.nq` (the whole
+dataset) and `schema` (what was made of it, with a checksum of both). It is made beside its place and renamed into it,
+so that two processes may make the same one; one that is torn or damaged counts as absent and is made again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from rbank_es import __version__, limits
+from rbank_es.errors import CannotWrite
+from rbank_es.ontology.schema_model import Schema
+
+_GRAPH, _SCHEMA = "graph.nq", "schema"
+_CHECKSUM_BYTES = 4
+_ABANDONED_S = 3600
+"""Age from which a directory beside the entries is what an interrupted process left behind."""
+
+
+@cache
+def _form() -> str:
+    """The release, and a checksum of the modules beside this one: what other code has made is never taken for ours."""
+    checksum = 0
+    for module in sorted(Path(__file__).parent.glob("*.py")):
+        checksum = zlib.crc32(module.read_bytes(), checksum)
+    return f"{__version__}-{checksum:08x}"
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """The content of the file `schema`, after its own checksum."""
+
+    form: str
+    graph_bytes: int
+    graph_crc32: int
+    schema: Schema
+
+
+def cache_directory() -> Path:
+    """Where parsed graphs are kept: RBANK_CACHE, else rbank-es under XDG_CACHE_HOME, else ~/.cache/rbank-es.
+
+    If that can't be written, a directory of this process, which goes when it ends.
+    """
+    home = os.environ.get("XDG_CACHE_HOME")
+    named = os.environ.get("RBANK_CACHE")
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: the user has no home
+        place = Path(named) if named else Path(home or Path.home() / ".cache") / "rbank-es"
+        place.mkdir(parents=True, exist_ok=True)
+        if os.access(place, os.W_OK | os.X_OK):
+            return place
+    return directory_of_process()
+
+
+def directory_of_process() -> Path:
+    """A directory that is removed when the process ends; one for each process, also after a fork."""
+    return _directory_of(os.getpid())
+
+
+@cache
+def _directory_of(process: int) -> Path:
+    place = Path(tempfile.mkdtemp(prefix="rbank-es-"))
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(place, ignore_errors=True)
+
+    atexit.register(remove)
+    return place
+
+
+class GraphCache:
+    """The entries under one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._entries = directory / "graphs"
+
+    def find(self, digest: str) -> tuple[Schema, Path] | None:
+        """The schema and the graph of an entry, None where there is no whole one. It counts as used now."""
+        place = self._place(digest)
+        entry = _read(place)
+        if entry is None:
+            return None
+        with contextlib.suppress(OSError):  # a cache that can only be read serves as well
+            os.utime(place)
+        return entry.schema, place / _GRAPH
+
+    def make(self, digest: str, build: Callable[[Path], Schema]) -> tuple[Schema, Path]:
+        """Make an entry and return its schema and graph; whoever made the same one first is not disturbed.
+
+        Args:
+            digest: of the files.
+            build: writes the graph to the path it is given, and returns the schema.
+
+        Raises:
+            CannotWrite: there is no place, or no room.
+        """
+        place = self._place(digest)
+        try:
+            self._entries.mkdir(parents=True, exist_ok=True)
+            made = Path(tempfile.mkdtemp(prefix=".new-", dir=self._entries))
+        except OSError as error:
+            raise CannotWrite(str(self._entries), error) from error
+        try:
+            schema = build(made / _GRAPH)
+            _write(made, schema)
+            self._put(made, place)
+        except OSError as error:
+            raise CannotWrite(str(place), error) from error
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        self._sweep(place)
+        return schema, place / _GRAPH
+
+    def _place(self, digest: str) -> Path:
+        return self._entries / f"{digest}-{_form()}"
+
+    def _put(self, made: Path, place: Path) -> None:
+        """Rename into place; what is there and whole stays."""
+        for _ in range(3):
+            try:
+                made.rename(place)
+            except OSError:
+                if _read(place) is not None:
+                    return
+                self._remove(place)
+            else:
+                return
+        made.rename(place)
+
+    def _remove(self, place: Path) -> None:
+        """Take an entry away at once, and delete it then."""
+        aside = Path(tempfile.mkdtemp(prefix=".old-", dir=self._entries))
+        with contextlib.suppress(OSError):
+            place.rename(aside / "entry")
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _sweep(self, kept: Path) -> None:
+        """Remove the entries used least recently, and what interrupted processes left behind."""
+        used: list[tuple[float, Path]] = []
+        for place in self._entries.iterdir():
+            with contextlib.suppress(OSError):  # another process was faster
+                used.append((place.stat().st_mtime, place))
+        hidden = [(when, place) for when, place in used if place.name.startswith(".")]
+        entries = sorted(((when, place) for when, place in used if not place.name.startswith(".")), reverse=True)
+        for _, place in entries[limits.GRAPH_CACHE_ENTRIES :]:
+            if place != kept:
+                self._remove(place)
+        for when, place in hidden:
+            if when < time.time() - _ABANDONED_S:
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _write(place: Path, schema: Schema) -> None:
+    """Write the schema with the checksums."""
+    size, checksum = _checksum(place / _GRAPH)
+    content = msgspec.msgpack.encode(_Entry(_form(), size, checksum, schema))
+    (place / _SCHEMA).write_bytes(zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big") + content)
+
+
+def _read(place: Path) -> _Entry | None:
+    """An entry, if all of it is there and as it was written."""
+    try:
+        content = (place / _SCHEMA).read_bytes()
+        if zlib.crc32(content[_CHECKSUM_BYTES:]) != int.from_bytes(content[:_CHECKSUM_BYTES], "big"):
+            return None
+        entry = msgspec.msgpack.decode(content[_CHECKSUM_BYTES:], type=_Entry)
+        whole = entry.form == _form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return entry if whole else None
+
+
+def _checksum(path: Path) -> tuple[int, int]:
+    """Size and CRC-32 of a file."""
+    size = checksum = 0
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(1 << 20):
+            size += len(piece)
+            checksum = zlib.crc32(piece, checksum)
+    return size, checksum

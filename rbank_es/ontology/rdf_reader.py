@@ -1,0 +1,305 @@
+"""Reading RDF files into plain triples, and writing them down as one N-Quads file on the way.
+
+pyoxigraph reads (a tenth of rdflib's time); rdflib reads what pyoxigraph refuses and it accepts, such as XML entities
+in single quotes. Nothing is fetched: a context or an entity that lies elsewhere is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rbank_es import limits
+from rbank_es.errors import BadOntology
+from rbank_es.ontology import rdf_names
+from rbank_es.ontology.rdf_terms import BLANK, Literal, Term, Triple, is_iri
+from rbank_es.ontology.soundness import Unsound, check_sound
+from rbank_es.ontology.source_files import BYTE_ORDER_MARK, Format, SourceFile
+
+if TYPE_CHECKING:
+    import pyoxigraph
+
+_TRIPLE_TERM = BLANK + "triple"
+"""What a triple that is the object of another is described as: nothing in a schema hangs on it."""
+
+_TOLERANT: dict[Format, str] = {
+    "turtle": "turtle",
+    "xml": "xml",
+    "nt": "nt",
+    "nquads": "nquads",
+    "trig": "trig",
+}
+"""What rdflib calls the forms that it may read. It would fetch the contexts of JSON-LD."""
+
+
+_SPOKEN: dict[Format, str] = {
+    "turtle": "Turtle",
+    "trig": "TriG",
+    "xml": "RDF/XML",
+    "nt": "N-Triples",
+    "nquads": "N-Quads",
+    "json-ld": "JSON-LD",
+}
+
+_PLAIN = rdf_names.XSD + "string"
+_TOO_LONG = "term too long"
+
+
+class Content(NamedTuple):
+    """What files say."""
+
+    triples: list[Triple]
+    """Of all graphs; a statement may come twice."""
+    declared: list[tuple[str, str]]
+    """Pairs of prefix and namespace, as declared."""
+    graphs: frozenset[str]
+    """IRIs of named graphs."""
+
+
+class _Parsing(NamedTuple):
+    """A file that is being parsed; its prefixes are known at its end."""
+
+    quads: pyoxigraph.QuadParser
+    prefixes: dict[str, str]
+
+
+class _Refused(Exception):
+    """A file can't be read by pyoxigraph."""
+
+    def __init__(self, file: SourceFile, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.file, self.cause = file, cause
+
+
+def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Content:
+    """What files say; all of it is written to `quads` as N-Quads too, where that is given.
+
+    Blank nodes are named anew by file and by first appearance, so those of different files never meet, and the same
+    files give the same bytes. Relative IRIs are taken relative to `file:///` and the first digits of the file's
+    digest, so that neither a name nor a place enters. Literals are clipped to `ONTOLOGY_LITERAL_CHARS` in the triples
+    only.
+
+    Raises:
+        BadOntology: a file is broken, cut, holds an invalid IRI or a term over `ONTOLOGY_TERM_CHARS`, would need the
+            network, or changed meanwhile; or no file holds a triple.
+    """
+    tolerated: set[str] = set()
+    ordered = sorted(files, key=lambda file: file.sha256)
+    while True:
+        try:
+            return _read_all(ordered, quads, tolerated)
+        except _Refused as refused:
+            _check_tolerable(refused, tolerated)
+            tolerated.add(refused.file.sha256)
+
+
+def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> Content:
+    import pyoxigraph
+
+    keeper = _Keeper()
+    declared: list[tuple[str, str]] = []
+
+    def stream() -> Iterator[pyoxigraph.Quad]:
+        for number, file in enumerate(files):
+            read = _parse_tolerantly if file.sha256 in tolerated else _parse
+            declared.extend((yield from _read_one(file, read, keeper, number)))
+
+    if quads is None:
+        deque(stream(), maxlen=0)
+    else:
+        pyoxigraph.serialize(stream(), quads, pyoxigraph.RdfFormat.N_QUADS)
+    if not keeper.triples:
+        place, forms = ", ".join(str(file.path) for file in files), {_SPOKEN[file.format] for file in files}
+        raise BadOntology(place, "holds no triple", f"is it {' or '.join(sorted(forms))}, and complete?")
+    return Content(keeper.triples, declared, frozenset(keeper.graphs))
+
+
+def _read_one(
+    file: SourceFile, read: Callable[[SourceFile], _Parsing], keeper: _Keeper, number: int
+) -> Generator[pyoxigraph.Quad, None, Iterable[tuple[str, str]]]:
+    """The quads of one file, its blank nodes named by its number; at the end it gives the prefixes declared."""
+    try:
+        parsing = read(file)
+        yield from keeper.keep(parsing.quads, number)
+        modified_ns = file.path.stat().st_mtime_ns
+    except (SyntaxError, ValueError, MemoryError, OSError) as error:
+        raise _Refused(file, error) from error
+    if modified_ns != file.modified_ns:
+        raise BadOntology(str(file.path), "changed while it was read", "try again")
+    return (parsing.prefixes or parsing.quads.prefixes).items()
+
+
+def _parse(file: SourceFile) -> _Parsing:
+    import pyoxigraph
+
+    form = {
+        # TriG is a superset: a Turtle file with named graphs is only misnamed.
+        "turtle": pyoxigraph.RdfFormat.TRIG,
+        "trig": pyoxigraph.RdfFormat.TRIG,
+        "xml": pyoxigraph.RdfFormat.RDF_XML,
+        "nt": pyoxigraph.RdfFormat.N_TRIPLES,
+        "nquads": pyoxigraph.RdfFormat.N_QUADS,
+        "json-ld": pyoxigraph.RdfFormat.JSON_LD,
+    }[file.format]
+    base = None if file.format in ("nt", "nquads") else f"file:///{file.sha256[:12]}"
+    check_sound(file.path, file.format, limits.ONTOLOGY_BYTES)
+    opened = file.path.open("rb")
+    if opened.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK:
+        return _Parsing(pyoxigraph.parse(input=opened, format=form, base_iri=base), {})
+    opened.close()
+    return _Parsing(pyoxigraph.parse(path=file.path, format=form, base_iri=base), {})
+
+
+class _Keeper:
+    """Takes quads as triples, and gives them back with their blank nodes named anew."""
+
+    def __init__(self) -> None:
+        self.triples: list[Triple] = []
+        self.graphs: set[str] = set()
+        self._iris: dict[str, str] = {}
+        self._blanks: dict[str, tuple[pyoxigraph.BlankNode, str]] = {}
+        self._file = ""
+
+    def keep(self, quads: Iterable[pyoxigraph.Quad], number: int) -> Iterator[pyoxigraph.Quad]:
+        """Take the quads of the file with this number."""
+        from pyoxigraph import DefaultGraph, NamedNode, Quad
+
+        self._blanks, self._file = {}, f"n{number}x"
+        iris, take = self._iris, self.triples.append
+        # Three calls less for each of a hundred thousand quads: what is an IRI, as most is, is dealt with here.
+        for quad in quads:
+            subject, predicate, value, graph = quad
+            name = predicate.value
+            name = iris.get(name) or self._share(name)
+            if type(subject) is NamedNode and type(value) is NamedNode:
+                source, target = subject.value, value.value
+                take((iris.get(source) or self._share(source), name, iris.get(target) or self._share(target)))
+                new_subject, new_value = subject, value
+            else:
+                (new_subject, plain_subject), (new_value, plain_value) = self._plain(subject), self._plain(value)
+                take((str(plain_subject), name, plain_value))
+            if type(graph) is not DefaultGraph:
+                quad = Quad(new_subject, predicate, new_value, self._graph(graph))
+            elif new_subject is not subject or new_value is not value:
+                quad = Quad(new_subject, predicate, new_value)
+            yield quad
+
+    def _graph(self, graph: Any) -> Any:
+        node, name = self._plain(graph)
+        if is_iri(name):
+            self.graphs.add(str(name))
+        return node
+
+    def _plain(self, node: Any) -> tuple[Any, Term]:
+        """A node, named anew if it is blank, and its simplest form."""
+        kind = type(node).__name__
+        if kind == "NamedNode":
+            return node, self._share(node.value)
+        if kind == "BlankNode":
+            return self._blanks.get(node.value) or self._blank(node)
+        return (node, self._literal(node)) if kind == "Literal" else (self._triple(node), _TRIPLE_TERM)
+
+    def _blank(self, node: pyoxigraph.BlankNode) -> tuple[pyoxigraph.BlankNode, str]:
+        """A blank node that is met for the first time in its file."""
+        new = type(node)(f"{self._file}{len(self._blanks)}")
+        return self._blanks.setdefault(node.value, (new, BLANK + new.value))
+
+    def _triple(self, triple: pyoxigraph.Triple) -> pyoxigraph.Triple:
+        return type(triple)(self._plain(triple.subject)[0], triple.predicate, self._plain(triple.object)[0])
+
+    def _literal(self, node: pyoxigraph.Literal) -> Literal:
+        value, language = node.value, node.language or ""
+        if len(value) > limits.ONTOLOGY_TERM_CHARS:
+            raise MemoryError(_TOO_LONG)
+        datatype = "" if language else node.datatype.value
+        datatype = "" if datatype == _PLAIN else self._share(datatype)
+        return Literal(value[: limits.ONTOLOGY_LITERAL_CHARS], language, datatype)
+
+    def _share(self, iri: str) -> str:
+        """The one copy of an IRI that is kept."""
+        if len(iri) > limits.ONTOLOGY_TERM_CHARS:
+            raise MemoryError(_TOO_LONG)
+        return self._iris.setdefault(iri, iri)
+
+
+def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
+    """Raise what pyoxigraph said, unless rdflib can read the file and all of its IRIs are valid."""
+    file = refused.file
+    told = _explain(file, refused.cause)
+    fitting = file.format in _TOLERANT and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
+    if file.sha256 in tolerated or not fitting or isinstance(refused.cause, Unsound | MemoryError | OSError):
+        raise told from refused.cause
+    try:
+        for _ in _parse_tolerantly(file).quads:
+            pass
+    except Exception as error:  # rdflib raises whatever its parsers raise
+        told = _explain(file, error) if isinstance(error, Unsound) else told
+        raise BadOntology(told.path, told.reason, told.hint, line=told.line or _line_of(error)) from error
+
+
+def _parse_tolerantly(file: SourceFile) -> _Parsing:
+    """The quads of a file that rdflib reads, checked by pyoxigraph. Numbers may come in their canonical form."""
+    import pyoxigraph
+    import rdflib
+    from rdflib.namespace import NamespaceManager
+
+    graph = rdflib.Dataset() if file.format in ("nquads", "trig") else rdflib.Graph()
+    graph.namespace_manager = NamespaceManager(graph, bind_namespaces="none")
+    check_sound(file.path, file.format, limits.ONTOLOGY_TOLERANT_BYTES, joined=True)
+    with _silenced():
+        base = f"file:///{file.sha256[:12]}"
+        graph.parse(data=file.path.read_bytes(), format=_TOLERANT[file.format], publicID=base)
+        text = graph.serialize(format="nquads" if isinstance(graph, rdflib.Dataset) else "nt", encoding="utf-8")
+    prefixes = {prefix: str(namespace) for prefix, namespace in graph.namespaces()}
+    return _Parsing(pyoxigraph.parse(input=text, format=pyoxigraph.RdfFormat.N_QUADS), prefixes)
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """rdflib says nothing: it warns of each odd literal, with a traceback."""
+    logger = logging.getLogger("rdflib")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _explain(file: SourceFile, cause: Exception) -> BadOntology:
+    """What is wrong with a file, where, and what to do."""
+    path, said = str(file.path), re.sub(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$", "", str(cause)).strip()
+    if isinstance(cause, OSError):
+        return BadOntology(path, f"can't be read ({cause.strerror or said})", "check the path and its permissions")
+    if isinstance(cause, MemoryError):
+        hint = "shorten it; long texts belong beside an ontology, not in it"
+        # pyoxigraph says so of its own buffer, which holds 16 MiB.
+        reason = (
+            "one of its literals or IRIs is too long" if "maximal size" in said or said == _TOO_LONG else "is too large"
+        )
+        return BadOntology(path, reason, hint)
+    if "LoadDocumentCallback" in said:
+        hint = "put the context into the file; nothing is fetched from the network"
+        return BadOntology(path, "its @context lies elsewhere", hint)
+    line = cause.lineno if isinstance(cause, SyntaxError | Unsound) else None
+    hint = "mend the file there, or get it again if it was cut"
+    if "IRI" in said:
+        hint = "percent-encode what an IRI can't hold, such as a blank or a '|'"
+    elif "UTF-8" in said:
+        hint = "save the file in UTF-8"
+    return BadOntology(path, f"is no valid {_SPOKEN[file.format]} ({said[:300]})", hint, line=line)
+
+
+def _line_of(error: Exception) -> int | None:
+    """The line that an error of rdflib names, if it does."""
+    told = getattr(error, "getLineNumber", None)
+    line = told() if callable(told) else getattr(error, "lines", None)
+    return line if isinstance(line, int) and line > 0 else None

@@ -1,0 +1,97 @@
+"""The ontology that a run was about, found again by its digest."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rbank_es.data import lights
+from rbank_es.errors import CannotRerun, QueryFailed
+
+if TYPE_CHECKING:
+    from rbank_es.ontology.loader import Ontology
+    from rbank_es.rerun.recorded_run import Recording
+    from rbank_es.sparql.source import Source
+
+
+class Ontologies:
+    """Where ontologies are looked for: among files that were given, then the one that comes with the package.
+
+    Sources are opened once and kept for the runs that follow. Use it in a `with`, or close it.
+    """
+
+    def __init__(self, given: Sequence[Path] = ()) -> None:
+        """`given` are files and directories: one ontology all together, or each one of its own. Nothing is read."""
+        self._given = tuple(given)
+        self._sources: dict[tuple[str, str], Source] = {}
+        self._starting: list[threading.Thread] = []
+
+    def source_for(self, recording: Recording) -> Source | None:
+        """What the run asked; None where it asked nothing.
+
+        That is the ontology with the digest that was registered. Where none has it, it is what was given: a rerun then
+        shows what that changes. Raises `CannotRerun` where nothing was given, `BadOntology` for what can't be read.
+        """
+        name, digest = recording.started.ontology, recording.ontology_digest
+        if name is None:
+            return None
+        if digest is None:
+            reason = f"its ontology {name!r} was never registered, so nothing tells which it was"
+            raise CannotRerun(recording.run, reason)
+        known = self._sources.get((name, digest))
+        return known or self._opened(self._found(name, digest, recording.run))
+
+    def close(self) -> None:
+        """Let go of the sources' processes."""
+        while self._starting:
+            self._starting.pop().join()
+        for source in self._sources.values():
+            source.close()
+        self._sources.clear()
+
+    def _found(self, name: str, digest: str, run: str) -> Ontology:
+        from rbank_es.ontology.loader import load_ontology
+
+        tried = [load_ontology(*paths, id=name) for paths in self._places()]
+        fitting = next((ontology for ontology in tried if ontology.digest == digest), None)
+        if fitting is not None:
+            return fitting
+        if not self._given:
+            reason = f"its ontology {name!r} (SHA-256 {digest[:12]}…) is not at hand; name its files with --ont"
+            raise CannotRerun(run, reason)
+        return load_ontology(*self._given, id=name)
+
+    def _places(self) -> Iterator[tuple[Path, ...]]:
+        if self._given:
+            yield self._given
+        if len(self._given) > 1:
+            yield from ((path,) for path in self._given)
+        yield (lights().ontology,)
+
+    def _opened(self, ontology: Ontology) -> Source:
+        from rbank_es.sparql.source import open_source
+
+        key = (ontology.id, ontology.digest)
+        if key not in self._sources:
+            self._sources[key] = open_source(ontology=ontology)
+            self._starting.append(threading.Thread(target=_ready, args=(self._sources[key],), daemon=True))
+            self._starting[-1].start()
+        return self._sources[key]
+
+    def __enter__(self) -> Ontologies:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _ready(source: Source) -> None:
+    """Have the query engine loaded by the time it is asked: its process starts while this one loads dspy."""
+    from rbank_es.sparql.engines.local import LocalEngine
+
+    with suppress(QueryFailed):
+        if isinstance(source.engine, LocalEngine):
+            source.engine.start()

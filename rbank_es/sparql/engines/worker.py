@@ -1,0 +1,126 @@
+"""The process that runs queries for the local engine: `python -m rbank_es.sparql.engines.worker FILE.nq`.
+
+It loads its graph, then gives up what a query might misuse: no further memory than its share, no further file or
+socket, no core dump. Requests come in on standard input, responses leave on standard output; when the engine's side is
+closed, it ends at once, also amid a query. Whatever becomes of the engine, no query outlives its time limit.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.sparql.answers import TRIPLE, Answer, Row
+from rbank_es.sparql.engines.graph_merge import Graphs
+from rbank_es.sparql.engines.row_cap import Keeper
+from rbank_es.sparql.engines.worker_protocol import Ended, Request, Response, receive, send
+from rbank_es.sparql.results import cell_of_term
+
+if TYPE_CHECKING:
+    from pyoxigraph import QueryTriples
+
+INPUT, OUTPUT, DESCRIPTORS = 0, 1, 3
+"""The two pipes, and how many descriptors there may be: these, and standard error."""
+
+GRACE_S = 5.0
+"""How long after its time limit a query ends by itself, should nobody have ended it."""
+
+
+def main(quads: str) -> None:
+    """Load the graph, then answer until the engine is gone."""
+    # A process that the system kills at this signal needs no Python to be stopped amid a query.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_engine, daemon=True).start()
+    try:
+        graphs = Graphs.of_file(quads)
+        _confine()
+    except Exception as error:
+        send(OUTPUT, Response(code="engine_failed", message=f"{type(error).__name__}: {error}"))
+        return
+    send(OUTPUT, Response())
+    decoder = msgspec.msgpack.Decoder(Request)
+    while True:
+        request = decoder.decode(receive(INPUT))
+        signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s + GRACE_S)
+        response = respond(graphs, request)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        send(OUTPUT, response)
+
+
+def _end_with_engine() -> None:
+    """Wait until nobody holds the other end of standard input any more, and end this process."""
+    poll = select.poll()
+    poll.register(INPUT, 0)  # asks for nothing, so it returns for a hang-up only
+    poll.poll()
+    os._exit(0)
+
+
+def _confine() -> None:
+    """Take away what queries don't need. Three descriptors are open; a fourth file or socket is more than allowed."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    address_space_bytes = _address_space_bytes()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+    if address_space_bytes:
+        most = address_space_bytes + limits.QUERY_MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _address_space_bytes() -> int:
+    """What this process has mapped; 0 where the system doesn't tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def respond(graphs: Graphs, request: Request) -> Response:
+    """Run one query."""
+    try:
+        return Response(answer=_answer(graphs, request))
+    except SyntaxError as error:
+        return Response(code="bad_query", message=str(error))
+    except MemoryError:
+        return Response(code="out_of_memory", message="the query needs too much memory")
+    except (RuntimeError, ValueError, OSError) as error:
+        return Response(code="bad_query", message=str(error))
+    except BaseException as error:  # a panic in the engine is no Exception
+        return Response(code="engine_failed", message=f"{type(error).__name__}: {error}")
+
+
+def _answer(graphs: Graphs, request: Request) -> Answer:
+    from pyoxigraph import QueryBoolean, QuerySolutions
+
+    found = graphs.query(request.query, request.sources)
+    if isinstance(found, QueryBoolean):
+        return Answer(form="ask", boolean=bool(found))
+    if isinstance(found, QuerySolutions):
+        keeper = Keeper([variable.value for variable in found.variables], request.caps)
+        rows: Iterable[Row] = (tuple(map(cell_of_term, solution)) for solution in found)
+    else:
+        keeper, rows = Keeper(TRIPLE, request.caps), _triples(found)
+    for row in rows:
+        if not keeper.add(row):
+            break
+    return keeper.answer(request.form)
+
+
+def _triples(found: QueryTriples) -> Iterator[Row]:
+    for triple in found:
+        yield tuple(map(cell_of_term, (triple.subject, triple.predicate, triple.object)))
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except Ended:
+        sys.exit(0)

@@ -1,0 +1,89 @@
+"""What the local engine and its worker say to each other over pipes: frames of msgpack behind their length."""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from rbank_es.sparql.answers import Answer, Form
+from rbank_es.sparql.engines.query_engine import Caps
+
+_LENGTH = struct.Struct(">I")
+
+
+class Sources(NamedTuple):
+    """The graphs that a query names: those after FROM, which together are its default graph, and after FROM NAMED."""
+
+    merged: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """A query for the worker. A query that names no graph is asked of all graphs together."""
+
+    query: str
+    form: Form
+    caps: Caps
+    sources: Sources = Sources()
+
+
+class Response(msgspec.Struct, frozen=True, array_like=True):
+    """What the worker says: an answer, or a code of `QueryFailed` and what happened. Neither of them: it is ready."""
+
+    answer: Answer | None = None
+    code: str = ""
+    message: str = ""
+
+
+class OutOfTime(Exception):
+    """The deadline passed while the other side was awaited."""
+
+
+class Ended(Exception):
+    """The other side is gone."""
+
+
+def send(fd: int, message: Request | Response, deadline: float | None = None) -> None:
+    """Write one frame. `deadline` is on the clock of `time.monotonic`. Raises `OutOfTime`, `Ended`."""
+    data = msgspec.msgpack.encode(message)
+    view = memoryview(_LENGTH.pack(len(data)) + data)
+    while view:
+        _wait(fd, select.POLLOUT, deadline)
+        try:
+            # A pipe that polls as writable takes this much without blocking.
+            view = view[os.write(fd, view[: select.PIPE_BUF]) :]
+        except BrokenPipeError:
+            raise Ended from None
+
+
+def receive(fd: int, deadline: float | None = None) -> bytes:
+    """Read one frame's content, likewise."""
+    (length,) = _LENGTH.unpack(_read(fd, _LENGTH.size, deadline))
+    return _read(fd, length, deadline)
+
+
+def _read(fd: int, size: int, deadline: float | None) -> bytes:
+    pieces = bytearray()
+    while len(pieces) < size:
+        _wait(fd, select.POLLIN, deadline)
+        piece = os.read(fd, size - len(pieces))
+        if not piece:
+            raise Ended
+        pieces += piece
+    return bytes(pieces)
+
+
+def _wait(fd: int, event: int, deadline: float | None) -> None:
+    """Return when the pipe is ready, or its other end is closed."""
+    if deadline is None:
+        return
+    poll = select.poll()
+    poll.register(fd, event)
+    left_s = deadline - time.monotonic()
+    if left_s <= 0 or not poll.poll(left_s * 1000):
+        raise OutOfTime

@@ -1,0 +1,1 @@
+"""The guard: the checks and edits that a query passes before an engine runs it."""

@@ -1,0 +1,289 @@
+"""What is slow in a query, or probably not meant: warnings, which an endpoint's profile may turn into refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
+
+from rbank_es.sparql.guard.selectivity import narrowed
+from rbank_es.sparql.parser.tokens import clipped
+from rbank_es.sparql.parser.traversal import (
+    bound_by,
+    calls,
+    groups,
+    is_grouped,
+    joints,
+    names,
+    projected,
+    selections,
+    triples,
+    variables_of,
+    visible,
+)
+from rbank_es.sparql.parser.tree import (
+    Alternative,
+    Bind,
+    Call,
+    Element,
+    Expression,
+    Filter,
+    Group,
+    Inverse,
+    Iri,
+    Nested,
+    Node,
+    Path,
+    Query,
+    Repeat,
+    Selection,
+    Sequence,
+    Triple,
+    Values,
+    Variable,
+)
+
+CODES: dict[str, str] = {
+    "unbound_predicate": "a predicate is a variable, and neither end of its triple is known",
+    "string_filter_on_predicate": "a filter looks into the IRIs of predicates",
+    "string_filter": "a filter looks into the text of every value",
+    "cross_product": "parts of a pattern share no variable",
+    "graph_scan": "GRAPH with a variable goes through every graph",
+    "unknown_graph": "GRAPH names a graph that isn't there",
+    "unbounded_path": "a path of any length, with both ends open",
+    "order_without_limit": "everything is sorted before the first row comes",
+    "unbound_variable": "a variable is asked for that no pattern binds",
+    "limit_counts_solutions": "LIMIT counts solutions of the pattern, not triples",
+}
+"""Every code that a finding can have, and what it stands for."""
+
+_STRING_TESTS = frozenset({"CONTAINS", "REGEX", "STRSTARTS", "STRENDS"})
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about a query that is worth knowing before it runs."""
+
+    code: str
+    """Stable, for programs and profiles: one of `CODES`."""
+    message: str
+    alternative: str
+    """What to write instead."""
+
+
+def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Finding, ...]:
+    """All findings of a query, each once, in the order of `CODES`; `graphs` are the named graphs, where one knows."""
+    known = narrowed(query)
+    found = [finding for find in _FINDERS for finding in find(query, known)]
+    if graphs is not None:
+        found += _unknown_graphs(query, graphs)
+    return tuple(sorted(dict.fromkeys(found), key=lambda finding: list(CODES).index(finding.code)))
+
+
+def _is_open(node: Node | Path, known: frozenset[str]) -> bool:
+    """Whether a node is a variable that nothing in the query holds to few values."""
+    return isinstance(node, Variable) and node.name not in known
+
+
+def _listed(variables: set[str]) -> str:
+    """Variables as a message shows them."""
+    shown = [f"?{clipped(name)}" for name in sorted(variables) if not name.startswith("_:")]
+    return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
+
+
+def _unbound_predicates(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+    """`?s ?p ?o` where neither end is known."""
+    for triple in triples(query):
+        if isinstance(triple.predicate, Variable) and all(_is_open(node, known) for node in triple):
+            yield Finding(
+                code="unbound_predicate",
+                message=f"the predicate {_listed({triple.predicate.name})} is a variable over all data",
+                alternative="name the predicate, or the subject; sparql_schema lists the predicates that there are",
+            )
+
+
+def _expressions(query: Query) -> Iterator[Expression]:
+    """Every expression of a query that stands by itself."""
+    for selection in selections(query):
+        yield from selection.expressions
+    for group in groups(query):
+        yield from (element.expression for element in group.elements if isinstance(element, Filter | Bind))
+
+
+def _string_tests(query: Query) -> Iterator[tuple[Call, set[str]]]:
+    """Every test of a text, with the names of the variables whose text it looks into."""
+    made = {b.variable.name: variables_of(b.expression) for b in _binds(query)}
+    for expression in _expressions(query):
+        for call in calls(expression):
+            if call.name in _STRING_TESTS and call.arguments:
+                looked = variables_of(call.arguments[0])
+                yield call, looked.union(*(made.get(name, set()) for name in looked))
+
+
+def _binds(query: Query) -> Iterator[Bind]:
+    """Every BIND of a query."""
+    for group in groups(query):
+        yield from (element for element in group.elements if isinstance(element, Bind))
+
+
+def _string_filters(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+    """REGEX, CONTAINS and the like over predicates, or over values of which nothing else is known."""
+    predicates = {t.predicate.name for t in triples(query) if isinstance(t.predicate, Variable)}
+    tests = [(call.name, looked - known) for call, looked in _string_tests(query)]
+    if over := [(name, looked & predicates) for name, looked in tests if looked & predicates]:
+        yield Finding(
+            code="string_filter_on_predicate",
+            message=f"{_told(over)} in the IRIs of predicates",
+            alternative="find the predicate with sparql_schema first, then name it in the query",
+        )
+    if over := [(name, looked - predicates) for name, looked in tests if looked - predicates]:
+        yield Finding(
+            code="string_filter",
+            message=f"{_told(over)} in the text of every value",
+            alternative="narrow the pattern first: a type, an exact value, or a known subject",
+        )
+
+
+def _told(tests: list[tuple[str, set[str]]]) -> str:
+    """Which functions look at which variables."""
+    functions = " and ".join(sorted({name for name, _ in tests}))
+    return f"{functions} over {_listed(set().union(*(looked for _, looked in tests)))} searches"
+
+
+def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+    """GRAPH ?g."""
+    for group in groups(query):
+        for element in group.elements:
+            if isinstance(element, Nested) and element.graph is not None and _is_open(element.graph, known):
+                yield Finding(
+                    code="graph_scan",
+                    message=f"GRAPH {_listed({element.graph[0]})} goes through every graph",
+                    alternative="leave GRAPH out, or name the graph",
+                )
+
+
+def _unknown_graphs(query: Query, graphs: Collection[str]) -> Iterator[Finding]:
+    """GRAPH with an IRI that is no graph's."""
+    for group in groups(query):
+        for element in group.elements:
+            if isinstance(element, Nested) and isinstance(element.graph, Iri) and element.graph.iri not in graphs:
+                yield Finding(
+                    code="unknown_graph",
+                    message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
+                    alternative="leave GRAPH out"
+                    + (f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""),
+                )
+
+
+def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+    """`?a p* ?b` where nothing else says what either end is."""
+    everything = list(triples(query))
+    for triple in everything:
+        ends = names(triple) - known
+        if isinstance(triple.predicate, Variable) or not _repeats(triple.predicate) or len(ends) < 2:
+            continue
+        if not any(ends & names(other) for other in everything if other is not triple):
+            yield Finding(
+                code="unbounded_path",
+                message=f"the path between {_listed(ends)} may have any length, and begins and ends anywhere",
+                alternative="name one end, or bind it with another pattern",
+            )
+
+
+def _repeats(path: Path) -> bool:
+    """Whether a path as a whole can be walked any number of times."""
+    match path:
+        case Repeat(_, sign):
+            return sign in "*+"
+        case Inverse(inner):
+            return _repeats(inner)
+        case Sequence(parts) | Alternative(parts):
+            return any(_repeats(part) for part in parts)
+    return False
+
+
+def _orders(query: Query, _: frozenset[str]) -> Iterator[Finding]:
+    """ORDER BY over everything."""
+    if query.form != "ask" and query.body.ordered and query.body.limit is None and not is_grouped(query.body):
+        yield Finding(
+            code="order_without_limit",
+            message="ORDER BY without a LIMIT sorts everything before the first row comes",
+            alternative="add a LIMIT, or leave out the order",
+        )
+
+
+def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
+    """Variables that are asked for, or tested, and that nothing binds: misspelt, most often."""
+    for selection in selections(query):
+        if selection.where is None:
+            continue
+        bound = visible(selection.where) | _made(selection)
+        if selection.values:
+            bound |= bound_by(selection.values)
+        wanted = set(projected(selection)).union(*(variables_of(e) for e in selection.expressions))
+        if missing := wanted - bound:
+            yield Finding(
+                code="unbound_variable",
+                message=f"no pattern binds {_listed(missing)}",
+                alternative="use the name that the pattern has"
+                + (f": {_listed(bound)}" if bound else ", or add a pattern"),
+            )
+
+
+def _made(selection: Selection) -> set[str]:
+    """The names that a SELECT gives to expressions."""
+    named = {column.variable.name for column in selection.columns if column.expression is not None}
+    aliases = (call for expression in selection.expressions for call in calls(expression) if call.name == "AS")
+    return named.union(*(variables_of(call.arguments[1]) for call in aliases))
+
+
+def _cross_products(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+    """Parts of a group that share no variable, of which at least two are not held to few values."""
+    for group in groups(query):
+        loose = [part for part in _components(group) if not part <= known and not all(n.startswith("_:") for n in part)]
+        if len(loose) > 1:
+            parts = " and ".join(sorted(_listed(part) for part in loose)[:3])
+            yield Finding(
+                code="cross_product",
+                message=f"nothing joins {parts}: every combination is an answer",
+                alternative="add a triple that joins them, or ask in two queries",
+            )
+
+
+def _components(group: Group) -> list[set[str]]:
+    """The variables of a group, those together that its patterns and filters join."""
+    parts: list[set[str]] = []
+    binding: set[str] = set()
+    for element in group.elements:
+        joined = _joined(element)
+        if not isinstance(element, Filter):
+            binding |= joined
+        if not joined:
+            continue
+        parts = [part for part in parts if not part & joined] + [joined.union(*(p for p in parts if p & joined))]
+    return [part & binding for part in parts if part & binding]
+
+
+def _joined(element: Element) -> set[str]:
+    """The variables and blank nodes that a part of a group joins."""
+    match element:
+        case Triple():
+            return joints(element)
+        case Filter():
+            return variables_of(element.expression)
+        case Bind():
+            return variables_of(element.expression) | {element.variable.name}
+        case Selection():
+            return set(projected(element))
+        case Nested() | Values():
+            return bound_by(element)
+
+
+_FINDERS: tuple[Callable[[Query, frozenset[str]], Iterator[Finding]], ...] = (
+    _unbound_predicates,
+    _string_filters,
+    _cross_products,
+    _graph_scans,
+    _unbounded_paths,
+    _orders,
+    _unbound_variables,
+)

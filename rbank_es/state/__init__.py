@@ -1,0 +1,33 @@
+"""The state of a bank: the pure fold over its events, digests of it, and differences between two states."""
+
+from rbank_es.state.bank_state import (
+    BIRTHS,
+    RELEVANT,
+    RESOLVED,
+    ItemState,
+    RunState,
+    Standing,
+    State,
+    Verdict,
+    active,
+    evolve,
+    fold,
+    usage,
+    wins,
+)
+
+__all__ = [
+    "BIRTHS",
+    "RELEVANT",
+    "RESOLVED",
+    "ItemState",
+    "RunState",
+    "Standing",
+    "State",
+    "Verdict",
+    "active",
+    "evolve",
+    "fold",
+    "usage",
+    "wins",
+]

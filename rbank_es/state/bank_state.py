@@ -1,0 +1,498 @@
+"""The pure fold: what a bank knows, computed from its events and nothing else.
+
+`fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It asks no
+clock, no model and no random source, and it is total: any sequence of well-typed events folds, and nonsense (an
+unknown id, a decision about a candidate that nobody extracted, a verdict on a run that never began) changes nothing.
+
+    candidates  what was extracted, under the id of the extraction and the index in it
+    births      add, merge and supersede bring their candidate's item to life; an id is born once
+    ends        merge and supersede end their targets; forgotten, retracted, undone end items; restored revives them
+    support     the distinct candidates that landed on an item
+    uses        the distinct runs that were given an item in full; wins are those that were judged a success
+    runs        from the first `run_started`; what ended, cost and stepped counts in any order
+    verdicts    the latest judgment of a run holds, one for learning and one for scoring
+    policies    those of the latest `policy_set`, whole
+    ontologies  the latest registration of each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rbank_es.errors import BadEvent
+from rbank_es.events import (
+    ContextBuilt,
+    Decision,
+    DecisionUndone,
+    Erased,
+    Event,
+    JudgmentOverruled,
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRead,
+    MemoriesRestored,
+    MemoriesRetracted,
+    OntologyRegistered,
+    PolicyChoice,
+    PolicySet,
+    Ref,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    type_of,
+)
+from rbank_es.events.items import Item
+
+Standing = Literal["active", "superseded", "merged", "forgotten", "retracted"]
+"""What became of an item. Only an active one is found, used and weighed against."""
+
+Pair = tuple[str, int]
+"""A candidate: id of the extraction, index in it from 0."""
+
+BIRTHS = frozenset({"add", "merge", "supersede"})
+ENDS: dict[str, Standing] = {"merge": "merged", "supersede": "superseded"}
+
+
+# `gc=False` below: such values hold no cycles, and a bank has hundreds of thousands of them.
+
+
+class Extracted(Struct, frozen=True, kw_only=True, gc=False):
+    """A candidate as it was extracted; `erased` if its words are gone, which leaves them empty in the item."""
+
+    item: Item
+    erased: bool = False
+
+
+class ItemState(Struct, frozen=True, kw_only=True, gc=False):
+    """An item and what became of it.
+
+    `ended_seq` is the position of the event that set the present state, None while the item is active. `support` is
+    the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event that
+    brought its words.
+    """
+
+    item: Item
+    state: Standing = "active"
+    born_seq: int
+    ended_seq: int | None = None
+    support: int = 0
+    extraction: str
+    erased: bool = False
+
+
+class Verdict(Struct, frozen=True, kw_only=True, gc=False):
+    """The standing judgment of a run for one purpose. `seq` is the position of the judgment."""
+
+    success: bool
+    judge: str
+    judge_version: str
+    kind: str
+    confidence: float | None = None
+    overruled: bool = False
+    seq: int
+
+
+class RunState(Struct, frozen=True, kw_only=True, gc=False):
+    """The facts of a run that began; its texts stay in the log.
+
+    What is not known is None. Totals are sums over the run's `lm_called` if there is one (of what the calls tell: a
+    total that none of them tells is None), else those of its `run_finished`. `iterations` are those of
+    `run_finished`, else the number of distinct steps. Times are UTC; `duration_s` is in seconds.
+    """
+
+    run: str
+    ontology: str | None = None
+    endpoint: str | None = None
+    executor: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    scripted: bool = False
+    rollout_group: str | None = None
+    rollout_index: int | None = None
+    iterations_max: int | None = None
+    started_seq: int
+    started_at: str
+    finished_seq: int | None = None
+    finished_at: str | None = None
+    outcome: str | None = None
+    iterations: int = 0
+    lm_calls: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+    duration_s: float | None = None
+    answer_chars: int | None = None
+    error_code: str | None = None
+
+
+class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
+    """What the latest `run_finished` of a run says, texts left out. `seq` is its position, `at` its time, UTC."""
+
+    seq: int
+    at: str
+    outcome: str
+    iterations: int | None = None
+    lm_calls: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+    duration_s: float | None = None
+    answer_chars: int | None = None
+    error_code: str | None = None
+
+
+class RunLedger(Struct, frozen=True, kw_only=True):
+    """All that was recorded under a run's id, whether or not the run began. `RunState` is drawn from it.
+
+    `started` is the run as it was when it began; `lm_calls` and the totals count `lm_called` only.
+    """
+
+    started: RunState | None = None
+    finished: RunEnd | None = None
+    lm_calls: int = 0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+    steps: frozenset[int] = frozenset()
+
+
+class Ontology(Struct, frozen=True, kw_only=True):
+    """The latest registration of an ontology. `seq` is its position, `sha256` of the file, in hex."""
+
+    ontology: str
+    sha256: str
+    format: str | None = None
+    triples: int | None = None
+    namespaces: Mapping[str, str] = {}
+    seq: int
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """A bank at one position. Never change its mappings: states share them. Items stand in order of birth.
+
+    `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
+    extraction, index) and `ledgers` are what the fold needs to go on.
+    """
+
+    position: int = 0
+    items: Mapping[str, ItemState] = {}
+    uses: Mapping[str, Mapping[str, int]] = {}
+    runs: Mapping[str, RunState] = {}
+    verdicts: Mapping[tuple[str, str], Verdict] = {}
+    policies: Mapping[str, PolicyChoice] = {}
+    ontologies: Mapping[str, Ontology] = {}
+    candidates: Mapping[Pair, Extracted] = {}
+    landings: Set[tuple[str, str, int]] = frozenset()
+    ledgers: Mapping[str, RunLedger] = {}
+
+
+def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:
+    """The state after `events`, which follow `state` (default: the empty bank) in order. `state` is left as it is.
+
+    Events of types not in `RELEVANT` may be left out; then give the `position` reached. The texts of types in
+    `RESOLVED` must be: raises `BadEvent` where a candidate is still a `Ref`. No other text is looked at.
+    """
+    work = _Work(state or State())
+    handlers, last = _HANDLERS, work.before.position
+    for event in events:
+        handler = handlers.get(type(event))
+        if handler is not None:
+            handler(work, event)
+        last = event.seq
+    return work.done(last if position is None else position)
+
+
+def evolve(state: State, event: Event) -> State:
+    """The state after one more event: a `fold` of one. It copies the containers, so `fold` many at once."""
+    return fold((event,), state)
+
+
+def active(state: State) -> dict[str, Item]:
+    """The active items by id, in order of birth."""
+    return {id: entry.item for id, entry in state.items.items() if entry.state == "active"}
+
+
+def wins(state: State, item: str) -> int:
+    """The number of runs that used the item and whose standing learning verdict is success."""
+    verdicts = (state.verdicts.get((run, "learning")) for run in state.uses.get(item, ()))
+    return sum(1 for verdict in verdicts if verdict is not None and verdict.success)
+
+
+def usage(state: State) -> dict[str, tuple[int, int]]:
+    """Uses and wins of every item that was ever used, known to the bank or not."""
+    won = {run for (run, purpose), verdict in state.verdicts.items() if purpose == "learning" and verdict.success}
+    return {item: (len(runs), len(won & runs.keys())) for item, runs in state.uses.items()}
+
+
+class _Run:
+    """What is being gathered about one run; the mutable twin of `RunLedger`."""
+
+    __slots__ = ("started", "finished", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "steps")
+
+    def __init__(self, ledger: RunLedger) -> None:
+        self.started, self.finished, self.lm_calls = ledger.started, ledger.finished, ledger.lm_calls
+        self.tokens_in, self.tokens_out, self.cost_usd = ledger.tokens_in, ledger.tokens_out, ledger.cost_usd
+        self.steps = set(ledger.steps)
+
+    def ledger(self) -> RunLedger:
+        return RunLedger(
+            started=self.started,
+            finished=self.finished,
+            lm_calls=self.lm_calls,
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cost_usd=self.cost_usd,
+            steps=frozenset(self.steps),
+        )
+
+
+class _Work:
+    """The containers of a state, copied once and then updated in place. Inner ones are copied on first touch."""
+
+    def __init__(self, state: State) -> None:
+        self.before = state
+        self.items = dict(state.items)
+        self.uses: dict[str, Mapping[str, int]] = dict(state.uses)
+        self.verdicts = dict(state.verdicts)
+        self.policies = state.policies
+        self.ontologies = dict(state.ontologies)
+        self.candidates = dict(state.candidates)
+        self.landings = set(state.landings)
+        self._own_uses: dict[str, dict[str, int]] = {}
+        self._runs: dict[str, _Run] = {}
+
+    def run(self, run: str) -> _Run:
+        found = self._runs.get(run)
+        if found is None:
+            found = self._runs[run] = _Run(self.before.ledgers.get(run) or RunLedger())
+        return found
+
+    def use(self, items: Iterable[str], run: str, seq: int) -> None:
+        for item in items:
+            own = self._own_uses.get(item)
+            if own is None:
+                own = self.uses[item] = self._own_uses[item] = dict(self.uses.get(item, ()))
+            own.setdefault(run, seq)
+
+    def land(self, item: str, pair: Pair) -> None:
+        entry, landing = self.items.get(item), (item, *pair)
+        if entry is not None and landing not in self.landings:
+            self.landings.add(landing)
+            self.items[item] = replace(entry, support=entry.support + 1)
+
+    def set_state(self, items: Iterable[str], standing: Standing, seq: int) -> None:
+        for item in items:
+            entry = self.items.get(item)
+            if entry is not None and entry.state != standing:
+                self.items[item] = replace(entry, state=standing, ended_seq=None if standing == "active" else seq)
+
+    def done(self, position: int) -> State:
+        touched = {run: gathered.ledger() for run, gathered in self._runs.items()}
+        began = {run: _run_state(ledger.started, ledger) for run, ledger in touched.items() if ledger.started}
+        return State(
+            position=position,
+            items=self.items,
+            uses=self.uses,
+            runs={**self.before.runs, **began},
+            verdicts=self.verdicts,
+            policies=self.policies,
+            ontologies=self.ontologies,
+            candidates=self.candidates,
+            landings=self.landings,
+            ledgers={**self.before.ledgers, **touched},
+        )
+
+
+def _run_state(started: RunState, ledger: RunLedger) -> RunState:
+    finished = ledger.finished
+    totals: RunLedger | RunEnd | None = ledger if ledger.lm_calls else finished
+    run = replace(started, iterations=len(ledger.steps))
+    if totals is not None:
+        run = replace(
+            run,
+            lm_calls=totals.lm_calls,
+            tokens_in=totals.tokens_in,
+            tokens_out=totals.tokens_out,
+            cost_usd=totals.cost_usd,
+        )
+    return run if finished is None else _ended(run, finished)
+
+
+def _ended(run: RunState, end: RunEnd) -> RunState:
+    return replace(
+        run,
+        finished_seq=end.seq,
+        finished_at=end.at,
+        outcome=end.outcome,
+        iterations=run.iterations if end.iterations is None else end.iterations,
+        duration_s=end.duration_s,
+        answer_chars=end.answer_chars,
+        error_code=end.error_code,
+    )
+
+
+def _run_started(work: _Work, event: RunStarted) -> None:
+    gathered = work.run(event.run)
+    if gathered.started is not None:
+        return
+    gathered.started = RunState(
+        run=event.run,
+        ontology=event.ontology,
+        endpoint=event.endpoint,
+        executor=event.executor,
+        model=event.model,
+        mode=event.mode,
+        scripted=event.scripted,
+        rollout_group=event.rollout_group,
+        rollout_index=event.rollout_index,
+        iterations_max=event.iterations_max,
+        started_seq=event.seq,
+        started_at=event.occurred_at or event.at,
+    )
+
+
+def _run_finished(work: _Work, event: RunFinished) -> None:
+    work.run(event.run).finished = RunEnd(
+        seq=event.seq,
+        at=event.occurred_at or event.at,
+        outcome=event.outcome,
+        iterations=event.iterations,
+        lm_calls=event.lm_calls,
+        tokens_in=event.tokens_in,
+        tokens_out=event.tokens_out,
+        cost_usd=event.cost_usd,
+        duration_s=event.duration_s,
+        answer_chars=event.answer_chars,
+        error_code=event.error_code,
+    )
+
+
+def _step_taken(work: _Work, event: StepTaken) -> None:
+    work.run(event.run).steps.add(event.index)
+
+
+def _lm_called(work: _Work, event: LmCalled) -> None:
+    if event.run is None:
+        return
+    gathered = work.run(event.run)
+    gathered.lm_calls += 1
+    if event.tokens_in is not None:
+        gathered.tokens_in = (gathered.tokens_in or 0) + event.tokens_in
+    if event.tokens_out is not None:
+        gathered.tokens_out = (gathered.tokens_out or 0) + event.tokens_out
+    if event.cost_usd is not None:
+        gathered.cost_usd = (gathered.cost_usd or 0.0) + event.cost_usd
+
+
+def _context_built(work: _Work, event: ContextBuilt) -> None:
+    work.use(event.items, event.run, event.seq)
+
+
+def _memories_read(work: _Work, event: MemoriesRead) -> None:
+    if event.how == "get":
+        work.use(event.ids, event.run, event.seq)
+
+
+def _judged(work: _Work, event: RunJudged | JudgmentOverruled) -> None:
+    work.verdicts[event.run, event.purpose] = Verdict(
+        success=event.success,
+        judge=event.judge,
+        judge_version=event.judge_version,
+        kind=event.kind,
+        confidence=event.confidence,
+        overruled=type(event) is JudgmentOverruled,
+        seq=event.seq,
+    )
+
+
+def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
+    for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
+        if isinstance(words, Ref):
+            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; read it resolved")
+        erased = isinstance(words, Erased)
+        item = Item.join(head, None if isinstance(words, Erased) else words)
+        work.candidates[event.id, index] = Extracted(item=item, erased=erased)
+
+
+def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
+    known = [
+        (decision, candidate)
+        for decision in event.decisions
+        if (candidate := work.candidates.get((event.extraction, decision.candidate)))
+        and candidate.item.id == decision.item
+    ]
+    for decision, candidate in known:
+        if decision.action in BIRTHS and decision.item not in work.items:
+            work.items[decision.item] = ItemState(
+                item=candidate.item, born_seq=event.seq, extraction=event.extraction, erased=candidate.erased
+            )
+    for decision, _ in known:
+        _settle(work, event, decision)
+
+
+def _settle(work: _Work, event: MemoriesConsolidated, decision: Decision) -> None:
+    pair = (event.extraction, decision.candidate)
+    if decision.action in BIRTHS:
+        work.land(decision.item, pair)
+    elif decision.action == "skip":
+        for target in decision.targets or (decision.item,):
+            work.land(target, pair)
+    if decision.action in ENDS:
+        work.set_state(decision.targets, ENDS[decision.action], event.seq)
+
+
+def _setting(standing: Standing) -> Callable[[_Work, MemoriesForgotten | MemoriesRetracted | MemoriesRestored], None]:
+    return lambda work, event: work.set_state(event.ids, standing, event.seq)
+
+
+def _decision_undone(work: _Work, event: DecisionUndone) -> None:
+    work.set_state(event.ends, "retracted", event.seq)
+    work.set_state(event.revives, "active", event.seq)
+
+
+def _policy_set(work: _Work, event: PolicySet) -> None:
+    work.policies = {policy.kind: policy for policy in event.policies}
+
+
+def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:
+    work.ontologies[event.ontology] = Ontology(
+        ontology=event.ontology,
+        sha256=event.sha256,
+        format=event.format,
+        triples=event.triples,
+        namespaces=event.namespaces,
+        seq=event.seq,
+    )
+
+
+_HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {
+    RunStarted: _run_started,
+    RunFinished: _run_finished,
+    StepTaken: _step_taken,
+    LmCalled: _lm_called,
+    ContextBuilt: _context_built,
+    MemoriesRead: _memories_read,
+    RunJudged: _judged,
+    JudgmentOverruled: _judged,
+    MemoriesExtracted: _memories_extracted,
+    MemoriesConsolidated: _memories_consolidated,
+    MemoriesForgotten: _setting("forgotten"),
+    MemoriesRetracted: _setting("retracted"),
+    MemoriesRestored: _setting("active"),
+    DecisionUndone: _decision_undone,
+    PolicySet: _policy_set,
+    OntologyRegistered: _ontology_registered,
+}
+
+RELEVANT: frozenset[str] = frozenset(type_of(cls) for cls in _HANDLERS)
+"""The event types that the fold reads; a reader may skip all others if it tells `fold` the position."""
+
+RESOLVED: frozenset[str] = frozenset({type_of(MemoriesExtracted)})
+"""The event types whose texts the fold reads; a reader need not fetch any others."""

@@ -1,0 +1,140 @@
+"""What the suite stands on: what an engine provides, and what the tests make of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rbank_es.errors import (
+    RBankError,
+)
+from rbank_es.events import (
+    MemoriesExtracted,
+    NoteLogged,
+    RunStarted,
+)
+from rbank_es.events.items import Item
+from rbank_es.log.protocol import EventLog, Head
+
+Clock = Callable[[], int]
+"""Returns UTC microseconds since 1970."""
+
+SECRET = "the vault opens with marigold-7"
+"""A text that is erased. Nothing else in the suite holds it."""
+
+ODD_TEXTS = (
+    "",
+    'a "quote" and a \\ backslash',
+    "two\nlines\r\nand\ttabs",
+    "nul \x00 and bell \x07",
+    "naïve café, 🦉, line\u2028separator",
+    '{"is":"erased","digest":"' + "0" * 64 + '"}',
+    '","salt":"AAAAAAAAAAAAAAAAAAAAAAAA","task":"x","more":0,"dur":0,"crc":"00000000"}',
+)
+"""Texts that look like parts of a line, or that careless escaping would break."""
+
+
+def event_id(number: int) -> str:
+    """A well-formed event id for a number."""
+    return f"01900000-0000-7000-8000-{number:012x}"
+
+
+def note(text: str, number: int | None = None, run: str | None = None) -> NoteLogged:
+    """A note with that text; with an id of its own where a number is given."""
+    return NoteLogged(note=text, run=run, id="" if number is None else event_id(number))
+
+
+def run(name: str, task: str, number: int | None = None, **facts: Any) -> RunStarted:
+    """A run's start, with its task."""
+    return RunStarted(run=name, task=task, id="" if number is None else event_id(number), **facts)
+
+
+def extraction(*items: Item) -> MemoriesExtracted:
+    """An extraction of these items."""
+    return MemoriesExtracted(
+        kind="manual", heads=tuple(item.head for item in items), candidates=tuple(item.text for item in items)
+    )
+
+
+@contextmanager
+def raises(error: type[RBankError]) -> Iterator[list[Any]]:
+    """Fails unless the body raises this error; the list holds it afterwards."""
+    caught: list[Any] = []
+    try:
+        yield caught
+    except error as found:
+        caught.append(found)
+    if not caught:
+        raise AssertionError(f"{error.__name__} was not raised")
+
+
+def at_once(*work: Callable[[], Any]) -> list[Any]:
+    """Results (or the RBankError raised) of functions run in threads that start together, in their order."""
+    results: list[Any] = [None] * len(work)
+    barrier = threading.Barrier(len(work))
+
+    def call(index: int) -> None:
+        barrier.wait()
+        try:
+            results[index] = work[index]()
+        except RBankError as error:
+            results[index] = error
+
+    threads = [threading.Thread(target=call, args=(index,)) for index in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def forms_of(text: str) -> set[bytes]:
+    """How a text may stand in a file: as it is, as JSON, and as JSON inside of a JSON string."""
+    forms = {text}
+    for _ in range(2):
+        forms |= {
+            encoded[1:-1] for form in forms for encoded in (json.dumps(form), json.dumps(form, ensure_ascii=False))
+        }
+    return {form.encode() for form in forms}
+
+
+class Basis:
+    """What an engine's author provides, and what the tests make of it."""
+
+    def make_log(self, clock: Clock | None = None) -> EventLog:
+        """A new, empty log; `clock`, where given, tells its time."""
+        raise NotImplementedError
+
+    def reopen(self, log: EventLog, clock: Clock | None = None) -> EventLog:
+        """Another handle to the same log, which shares nothing with the first but what is stored."""
+        raise NotImplementedError
+
+    def stored_bytes(self, log: EventLog) -> bytes:
+        """All bytes that the engine keeps of this log."""
+        raise NotImplementedError
+
+    def replace_last_line(self, log: EventLog, line: bytes) -> None:
+        """Store `line` in place of the last event's, with a checksum that is right."""
+        raise NotImplementedError
+
+    def all_of(self, log: EventLog) -> tuple[int, Head, list[bytes]]:
+        """Everything that a log says of itself: to be compared before and after."""
+        return log.position(), log.head(), list(log.lines())
+
+    @contextmanager
+    def refused(self, log: EventLog, error: type[RBankError]) -> Iterator[list[Any]]:
+        """Fails unless the body raises this error and leaves the log as it was, for other handles as well."""
+        before = self.all_of(log)
+        with raises(error) as caught:
+            yield caught
+        assert self.all_of(log) == before, "a refused append changed the log"
+        assert self.all_of(self.reopen(log)) == before, "a refused append changed the log for others"
+
+    def filled(self, count: int = 5) -> EventLog:
+        """A log of `count` notes."""
+        log = self.make_log()
+        log.append([note(f"note {number}", number) for number in range(1, count + 1)])
+        return log

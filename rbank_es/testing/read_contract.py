@@ -1,0 +1,169 @@
+"""Windows, types, lines, handles; heads and verification."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import (
+    CheckFailed,
+    LogCorruption,
+    UnknownEvent,
+)
+from rbank_es.events import (
+    BankForked,
+    MemoriesExtracted,
+    NoteLogged,
+    Ref,
+    ToolCalled,
+)
+from rbank_es.events.codec import TYPES, decode_event
+from rbank_es.events.items import Item, ItemText
+from rbank_es.log.protocol import Head
+from rbank_es.testing.contract_base import ODD_TEXTS, Basis, extraction, note, raises, run
+
+
+class ReadingContract(Basis):
+    """Windows, types, lines, handles."""
+
+    def test_windows(self) -> None:
+        """`read` and `lines` give the events after one position up to another, in order, and nothing else."""
+        log = self.filled(7)
+        everything = list(log.read())
+        for after in range(9):
+            assert list(log.read(after=after)) == everything[after:]
+            for upto in range(9):
+                wanted = everything[after:upto]
+                assert list(log.read(after=after, upto=upto)) == wanted
+                assert [decode_event(line) for line in log.lines(after=after, upto=upto)] == wanted
+
+    def test_types(self) -> None:
+        """`types` gives only events of these types; a type that doesn't exist is an error, not an empty answer."""
+        log = self.make_log()
+        log.append([note("1"), run("r", "2"), note("3"), extraction()])
+        for types in ({"note_logged"}, {"run_started", "memories_extracted"}, {"tool_called"}, set[str]()):
+            wanted = [event for event in log.read() if event.__struct_config__.tag in types]
+            assert list(log.read(types=types)) == wanted
+            assert [decode_event(line) for line in log.lines(types=types)] == wanted
+        assert [event.seq for event in log.read(after=1, upto=3, types={"note_logged"})] == [3]
+        with raises(UnknownEvent):
+            list(log.read(types={"no_such_type"}))
+
+    def test_lines_are_the_events(self) -> None:
+        """A line is one JSON object without a newline, and decodes to the event that `read` gives."""
+        log = self.make_log()
+        log.append([note(text) for text in ODD_TEXTS] + [run("r", text * 3_000) for text in ODD_TEXTS])
+        for line, event in zip(log.lines(), log.read(), strict=True):
+            assert b"\n" not in line and isinstance(json.loads(line), dict)
+            assert decode_event(line) == event
+            assert log.crc_at(event.seq) == event.crc != ""
+        assert log.crc_at(0) is None and log.crc_at(log.position() + 1) is None
+
+    def test_texts_are_what_was_given(self) -> None:
+        """Any text reads as it was given, short or long, whatever it looks like."""
+        log = self.make_log()
+        texts = [text + tail for text in ODD_TEXTS for tail in ("", "x" * limits.INLINE_TEXT_BYTES)]
+        log.append([note(text) for text in texts])
+        for handle in (log, self.reopen(log)):
+            assert [getattr(event, "note", None) for event in handle.read(resolve=TYPES)] == texts
+
+    def test_long_texts_are_handles(self) -> None:
+        """A text of more bytes than the limit is read as a handle: size, beginning, key; `text` gives it in full."""
+        log = self.make_log()
+        at_limit, over, wide = "x" * limits.INLINE_TEXT_BYTES, "y" * (limits.INLINE_TEXT_BYTES + 1), "é" * 1_500
+        log.append([note(at_limit), note(over), note(wide), ToolCalled(run="r", tool="t", result=over)])
+        first, second, third, fourth = log.read()
+        assert isinstance(first, NoteLogged) and first.note == at_limit
+        assert isinstance(second, NoteLogged) and isinstance(second.note, Ref)
+        assert (second.note.sz, second.note.prev, second.note.dtype) == (len(over), "y" * 80, "text")
+        assert isinstance(third, NoteLogged) and isinstance(third.note, Ref) and third.note.sz == 1_500
+        assert isinstance(fourth, ToolCalled) and isinstance(fourth.result, Ref)
+        assert [log.text(ref) for ref in (second.note, third.note, fourth.result)] == [over, wide, over]
+        with raises(LogCorruption):
+            log.text(Ref("0" * 64, "text", 1, "x"))
+
+    def test_resolve(self) -> None:
+        """`resolve` puts texts and items in the place of handles, for the types it names and no others."""
+        log = self.make_log()
+        item = Item.make("a title", "content " * 1_000, desc="d", tags=("a", "b"))
+        log.append([extraction(item, Item.make("short", "short")), note("z" * 5_000)])
+        plain, resolved = list(log.read()), list(log.read(resolve={"memories_extracted"}))
+        assert isinstance(plain[0], MemoriesExtracted) and isinstance(resolved[0], MemoriesExtracted)
+        assert isinstance(plain[0].candidates[0], Ref) and isinstance(plain[0].candidates[1], ItemText)
+        assert resolved[0].candidates == (item.text, Item.make("short", "short").text)
+        assert resolved[1] == plain[1]
+
+    def test_events_can_be_appended_as_they_were_read(self) -> None:
+        """An event that was read, handles and all, is new content under a new id, and a retry under its own."""
+        log = self.make_log()
+        log.append([note("long " * 1_000), extraction(Item.make("t", "c" * 5_000))])
+        read = list(log.read())
+        assert log.append(read).duplicate
+        copies = log.append([msgspec.structs.replace(event, id="") for event in read])
+        assert (copies.first, copies.last) == (3, 4)
+        events = list(log.read(resolve=TYPES))
+        assert getattr(events[2], "note", None) == "long " * 1_000
+        assert getattr(events[3], "candidates", None) == getattr(events[1], "candidates", ())
+
+    def test_type_or_version_from_the_future(self) -> None:
+        """A type or version that this release doesn't know raises, naming both; what stands before it is read."""
+        for old, new, known in ((b'"note_logged"', b'"note_sung"', None), (b'"v":1', b'"v":7', 1)):
+            log = self.filled(2)
+            log.append([note("three")])
+            line = list(log.lines())[-1]
+            self.replace_last_line(log, line.replace(old, new))
+            later, seen = self.reopen(log), list[int]()
+            with raises(UnknownEvent) as caught:
+                seen.extend(event.seq for event in later.read())
+            assert caught[0].known == known and caught[0].seq == 3
+            assert (caught[0].type, caught[0].version) == (("note_sung", 1) if known is None else ("note_logged", 7))
+            assert [event.seq for event in later.read(upto=2)] == [1, 2]
+            for use in (later.verify, partial(later.append, [note("x")])):
+                with raises(UnknownEvent):
+                    use()
+
+
+class ProvingContract(Basis):
+    """Heads and verification."""
+
+    def test_heads_are_stable(self) -> None:
+        """The head at a position never changes, whatever is appended, whoever asks; all heads differ."""
+        log = self.make_log()
+        noted = [log.head()]
+        for number in range(12):
+            log.append(
+                [
+                    note(f"{number}", run="r"),
+                    run("r", "x" * 3_000),
+                    BankForked(parent="p", parent_seq=1, parent_digest="d"),
+                ]
+            )
+            noted += [log.head(log.position() - 2), log.head(log.position() - 1), log.head()]
+        for handle in (log, self.reopen(log)):
+            assert [handle.head(head.seq) for head in noted] == noted
+            assert handle.verify(noted).noted == tuple(noted)
+        assert len({head.digest for head in noted}) == len(noted)
+        assert [Head.parse(str(head)) for head in noted] == noted
+
+    def test_verify_counts(self) -> None:
+        """`verify` says how far it got and what it saw."""
+        log = self.filled(4)
+        log.append([note("a long text " * 500), note("another long text " * 500)])
+        seen = log.verify()
+        assert (seen.head, seen.events, seen.texts, seen.erased) == (log.head(), 6, 2, 0)
+        assert seen.torn is None and not seen.cleared
+
+    def test_verify_finds_a_head_that_does_not_hold(self) -> None:
+        """A noted head with another digest, or beyond the end, fails the check: something was changed or cut off."""
+        log = self.filled(3)
+        for seq in (0, 1, 3):
+            with raises(CheckFailed):
+                log.verify([Head(seq, "ab" * 32)])
+        with raises(CheckFailed):
+            log.verify([Head(4, log.head().digest)])
+        for noted in ([log.head(), Head(3, "ab" * 32)], [Head(3, "ab" * 32), log.head()]):
+            with raises(CheckFailed):
+                log.verify(noted)

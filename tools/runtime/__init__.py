@@ -1,0 +1,1 @@
+"""The runtime of tools: one invocation, its budget, its encoder, the store behind handles."""

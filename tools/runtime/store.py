@@ -1,0 +1,173 @@
+"""The store: payloads by key, so that a prompt holds handles instead.
+
+A store over a bank keeps payloads in the bank's own texts: what is put gets the id of the `tool_called` event that will
+hold it, and is durable when that event is appended. So a key is good in every later process, and in `rbank-es show`.
+Without a bank, payloads are held in memory, and a key is good as long as the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
+from rbank_es.events import Ref, ToolCalled
+from rbank_es.tools.runtime.encoder import text_of
+
+Handle = str | Mapping[str, Any] | Ref
+"""What names a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""
+
+
+class Store:
+    """Payloads by key and by alias (`results_0`), for one run.
+
+    `new_id` makes the keys of a store over a bank; the log's own ids, unless given. Who runs a recorded run again gives
+    the recorded ones, for they stand in its prompts.
+    """
+
+    def __init__(self, bank: Bank | None = None, run: str = "", new_id: Callable[[], str] | None = None) -> None:
+        self._bank = bank
+        self._new_id = new_id or (bank.log.new_id if bank is not None else None)
+        self._run = run
+        self._held: dict[str, str] = {}
+        self._held_chars = 0
+        self._refs: dict[str, Ref] = {}
+        self._aliases: dict[str, str] = {}
+
+    def put(self, content: str, dtype: str) -> Ref:
+        """Keep a payload; `dtype` says what it is: results, graph, mem, text.
+
+        Raises `LimitExceeded` if the payload, or all that is held in memory, is larger than the limits allow.
+        """
+        content = text_of(content)
+        # An escape takes up to six bytes: shorter texts need no counting.
+        if len(content) > limits.PAYLOAD_BYTES // 6:
+            size_bytes = len(msgspec.json.encode(content))
+            if size_bytes > limits.PAYLOAD_BYTES:
+                raise LimitExceeded("bytes of a payload", size_bytes, limits.PAYLOAD_BYTES, "ask for less")
+        alias = f"{dtype}_{len(self._aliases)}"
+        key = alias if self._new_id is None else self._new_id()
+        self._hold(key, content)
+        return self._name(Ref(key, dtype, len(content), content[: limits.REF_PREVIEW_CHARS]), alias)
+
+    def remember(self, calls: Iterable[ToolCalled]) -> None:
+        """Know the aliases that calls of this run were given in an earlier process; those to come follow on them."""
+        self._aliases.update((call.alias, call.id) for call in calls if call.alias)
+
+    def settle(self, ref: Ref) -> None:
+        """The event that holds this payload was appended: from now on it may be read from there."""
+        if self._bank is not None and self._held_chars > limits.PAYLOADS_KEPT_CHARS:
+            self._held_chars -= len(self._held.pop(ref.key, ""))
+
+    def drop(self, ref: Ref) -> None:
+        """The event that should hold this payload could not be appended: the handle is void."""
+        self._held_chars -= len(self._held.pop(ref.key, ""))
+        self._refs.pop(ref.key, None)
+
+    def resolve(self, handle: Handle) -> Ref:
+        """The `Ref` of whatever names a payload. Raises `UnknownHandle`."""
+        key = _key_of(handle)
+        key = self._aliases.get(key, key)
+        known = self._refs.get(key)
+        if known is not None:
+            return known
+        found = self._in_bank(key)
+        if found is None:
+            raise UnknownHandle(key)
+        return found
+
+    def alias_of(self, ref: Ref) -> str:
+        """The short name within the run; empty where it has none."""
+        return next((alias for alias, key in self._aliases.items() if key == ref.key), "")
+
+    def get(self, handle: Handle) -> str:
+        """The whole payload. Raises `UnknownHandle`, also where its text was erased."""
+        ref = self.resolve(handle)
+        if ref.key in self._held:
+            return self._held[ref.key]
+        text = self._read(ref.key)
+        if text is None:
+            raise UnknownHandle(ref.key, "its text was erased")
+        return text
+
+    def peek(self, handle: Handle, n: int = limits.PEEK_CHARS) -> str:
+        """The first `n` characters. Raises `UnknownHandle`, `BadInput` for a negative `n`."""
+        return self.slice(handle, 0, n)
+
+    def slice(self, handle: Handle, start: int, end: int) -> str:
+        """The characters from `start` (from 0) up to, not including, `end`. Raises `UnknownHandle`, `BadInput`."""
+        if start < 0 or end < 0:
+            raise BadInput(f"a slice from {start} to {end}: offsets count from 0 and can't be negative")
+        return self.get(handle)[start:end]
+
+    def stats(self, handle: Handle) -> dict[str, Any]:
+        """Kind, length in characters, number of lines, and SHA-256 of the UTF-8 text. Raises `UnknownHandle`."""
+        ref = self.resolve(handle)
+        text = self.get(ref)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        lines = text.count("\n") + (not text.endswith("\n") if text else 0)
+        return {"key": ref.key, "dtype": ref.dtype, "length": len(text), "lines": lines, "sha256": digest}
+
+    def origin(self, handle: Handle) -> ToolCalled | None:
+        """The call that made a payload, where the bank has it. Raises `UnknownHandle`."""
+        return self._event(self.resolve(handle).key)
+
+    # ---------------------------------------------------------------- where payloads are
+
+    def _hold(self, key: str, content: str) -> None:
+        if self._bank is None and self._held_chars + len(content) > limits.STORE_CHARS:
+            raise LimitExceeded(
+                "characters held in memory", self._held_chars + len(content), limits.STORE_CHARS, "use a bank"
+            )
+        self._held[key] = content
+        self._held_chars += len(content)
+
+    def _name(self, ref: Ref, alias: str) -> Ref:
+        self._refs[ref.key] = ref
+        self._aliases[alias] = ref.key
+        return ref
+
+    def _in_bank(self, key: str) -> Ref | None:
+        """A payload of an earlier process, by its key, or by its alias in this run."""
+        event = self._event(key) or self._by_alias(key)
+        if event is None or event.result is None:
+            return None
+        size = event.result.sz if isinstance(event.result, Ref) else len(self._read(event.id) or "")
+        text = event.result.prev if isinstance(event.result, Ref) else (self._read(event.id) or "")
+        ref = Ref(event.id, event.dtype or "text", size, text[: limits.REF_PREVIEW_CHARS])
+        return self._name(ref, event.alias) if event.alias and event.run == self._run else ref
+
+    def _event(self, key: str) -> ToolCalled | None:
+        seq = self._bank.log.seq_of_id(key) if self._bank is not None and len(key) == _ID_CHARS else None
+        if self._bank is None or seq is None:
+            return None
+        found = next(iter(self._bank.log.read(after=seq - 1, upto=seq)), None)
+        return found if isinstance(found, ToolCalled) else None
+
+    def _by_alias(self, alias: str) -> ToolCalled | None:
+        if self._bank is None or not self._run:
+            return None
+        calls = self._bank.events(types={"tool_called"}, run=self._run)
+        named = [call for call in calls if isinstance(call, ToolCalled) and call.alias == alias]
+        return named[-1] if named else None
+
+    def _read(self, key: str) -> str | None:
+        event = self._event(key)
+        return self._bank.text(event.result) if self._bank is not None and event is not None else None
+
+
+_ID_CHARS = 36
+
+
+def _key_of(handle: Handle) -> str:
+    if isinstance(handle, Ref):
+        return handle.key
+    key = handle.get("key", handle.get("alias")) if isinstance(handle, Mapping) else handle
+    if not isinstance(key, str) or not key:
+        raise UnknownHandle(str(key)[: limits.REF_PREVIEW_CHARS], "that is no handle")
+    return key[: limits.NAME_CHARS]
