@@ -7,6 +7,8 @@ hold, write or print more than is named here. Sizes are in bytes unless the name
 KIB = 1024
 MIB = 1024 * KIB
 
+# -------------------- log
+
 LINE_BYTES = 1 * MIB
 """One numbered line. Longer texts live in text lines, so a reader can hold any event cheaply."""
 
@@ -28,12 +30,6 @@ INLINE_TEXT_BYTES = 2 * KIB
 REF_PREVIEW_CHARS = 80
 """What a `Ref` shows of its text (source: the handle pattern's 80 characters)."""
 
-NAME_CHARS = 256
-"""Identifiers, model names, tool names, error codes: facts that are never erased."""
-
-NAMES = 10_000
-"""Elements of one list of names or ids in an event."""
-
 LOCK_WAIT_S = 60.0
 """How long a writer waits for another before it gives up with `LogBusy`."""
 
@@ -42,6 +38,27 @@ READ_BLOCK_BYTES = 256 * KIB
 
 POLL_S = 0.25
 """How often a follower looks by itself, where no file notification arrives."""
+
+NEEDLE_CHARS = 8
+"""Shorter texts are erased where they stand, and not looked for elsewhere: "yes" is everybody's."""
+
+SEARCHED_IDS = 32
+"""Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
+
+# -------------------- events
+
+NAME_CHARS = 256
+"""Identifiers, model names, tool names, error codes: facts that are never erased."""
+
+NAMES = 10_000
+"""Elements of one list of names or ids in an event."""
+
+# -------------------- errors
+
+ERROR_CHARS = 2_000
+"""What an event keeps of an error's message."""
+
+# -------------------- projections and policies
 
 PROJECTION_BATCH_EVENTS = 20_000
 """Events whose row changes are applied in one transaction while catching up."""
@@ -67,12 +84,16 @@ SEARCH_HITS = 100
 QUOTE_CHARS = 500
 """Default size of `quote`."""
 
+# -------------------- items
+
 ITEM_TITLE_CHARS = 120
 ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
 ITEM_TAGS = 12
 ITEM_TAG_CHARS = 60
 """Sizes of an item as an extractor may make it; imports are kept whole."""
+
+# -------------------- importers
 
 IMPORT_FILE_BYTES = 256 * MIB
 """One file given to `import`."""
@@ -89,108 +110,14 @@ IMPORT_LOOKUPS = 8
 IMPORT_TRIES = 20
 """How often an import plans anew when other writers were faster."""
 
-LOG_TAIL = 1_000_000
-"""The largest `--tail`."""
+# -------------------- bank
 
-NEEDLE_CHARS = 8
-"""Shorter texts are erased where they stand, and not looked for elsewhere: "yes" is everybody's."""
+CONSOLIDATION_TRIES = 50
+CONSOLIDATION_WAIT_S = 2.0
+"""How often candidates are decided about anew because other writers were faster, and the longest wait before that.
+With 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions."""
 
-SEARCHED_IDS = 32
-"""Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
-
-FLAG_RETURN_CHARS = 1_000
-FLAG_ITEMS_INJECTED = 3
-FLAG_CONTEXT_CHARS = 4_000
-"""Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged."""
-
-DASHBOARD_POINTS = 1_000
-"""Points of one line of a chart. More can't be told apart on a screen, and would slow the page."""
-
-DASHBOARD_ROWS = 200
-"""Rows of one table of the dashboard; more is for SQL and `--json`."""
-
-DASHBOARD_BARS = 20
-"""Bars of one chart of the dashboard, each with a name to read."""
-
-DASHBOARD_TEXT_CHARS = 120
-"""What the dashboard shows of a task, a title, a name."""
-
-TOOL_RETURN_CHARS = 1_000
-"""What a tool returns at most, as JSON. More than that in one return is a red flag of leakage."""
-
-SLICE_RETURN_CHARS = 4_000
-"""What `sparql_slice` and `ctx_slice` return at most: rows and excerpts that the agent asked for."""
-
-ITEMS_RETURN_CHARS = 4_500
-"""What `mem_get` returns at most: three items in full, as an extractor may make them, and little more."""
-
-TOOL_ARGUMENT_CHARS = 20_000
-"""Characters of one call's arguments, as JSON, that are taken; a query or a note that is longer is refused."""
-
-PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
-"""Bytes of one payload as JSON: with what stands around it, it fits into a text line."""
-
-PAYLOADS_KEPT_CHARS = 32 * MIB
-"""Payloads of a run that are kept in memory beside the bank; those recorded later are read from there."""
-
-STORE_CHARS = 256 * MIB
-"""All payloads of a store that has no bank."""
-
-ERROR_CHARS = 2_000
-"""What an event keeps of an error's message."""
-
-TOOL_TRIES = 20
-"""How often a tool that reads the bank reads again because other writers were faster."""
-
-READ_ITEMS = 3
-"""Items that `mem_get` gives in full at once."""
-
-FOUND_ITEMS = 20
-"""The largest `k` of `mem_search`: what still fits into its return with titles."""
-
-PEEK_CHARS = 200
-"""Default size of `ctx_peek` (source: the handle pattern)."""
-
-FIND_HITS = 100
-"""The largest `k` of `ctx_find`."""
-
-FIND_TIME_S = 1.0
-"""How long `ctx_find` may look: a pattern can backtrack for ever."""
-
-FIND_SNIPPET_CHARS = 40
-"""What `ctx_find` shows around a hit, on either side."""
-
-CELL_CHARS = 300
-"""What a slice shows of one value; the whole stays behind the handle."""
-
-CELL_IRI_CHARS = 2_000
-"""What a slice shows of an IRI: a part of one is of no use, and half a page holds it (longer ones aren't described)."""
-
-SLICE_ROWS = 100
-"""Rows of one slice."""
-
-QUERY_TEXT_CHARS = 20_000
-"""Characters of a SPARQL query; longer ones are not parsed."""
-
-QUERY_ROWS_DEFAULT = 100
-QUERY_ROWS = 10_000
-"""Rows that a query gives: unless asked otherwise, and at most."""
-
-QUERY_TIME_S = 30.0
-QUERY_TIME_MOST_S = 300.0
-"""How long a query may run: unless asked otherwise, and at most."""
-
-QUERY_MEMORY_BYTES = 1024 * MIB
-"""Memory that a query may take in the local engine, beside the graph itself."""
-
-RESULT_BYTES = 4 * MIB
-"""Bytes of one result: with the escapes of JSON, it still fits into a text line."""
-
-RESULT_CELL_CHARS = 100_000
-"""Characters of one value that are kept of a result."""
-
-ENGINE_START_S = 60.0
-"""How long the local engine may take to load its graph."""
+# -------------------- ontology
 
 ONTOLOGY_FILES = 1_000
 """Files of one ontology."""
@@ -230,6 +157,31 @@ DISJOINT_PAIRS = 10_000
 GRAPH_CACHE_ENTRIES = 32
 """Parsed graphs that are kept on disk; the one used least recently goes first."""
 
+# -------------------- sparql
+
+QUERY_TEXT_CHARS = 20_000
+"""Characters of a SPARQL query; longer ones are not parsed."""
+
+QUERY_ROWS_DEFAULT = 100
+QUERY_ROWS = 10_000
+"""Rows that a query gives: unless asked otherwise, and at most."""
+
+QUERY_TIME_S = 30.0
+QUERY_TIME_MOST_S = 300.0
+"""How long a query may run: unless asked otherwise, and at most."""
+
+QUERY_MEMORY_BYTES = 1024 * MIB
+"""Memory that a query may take in the local engine, beside the graph itself."""
+
+RESULT_BYTES = 4 * MIB
+"""Bytes of one result: with the escapes of JSON, it still fits into a text line."""
+
+RESULT_CELL_CHARS = 100_000
+"""Characters of one value that are kept of a result."""
+
+ENGINE_START_S = 60.0
+"""How long the local engine may take to load its graph."""
+
 ENDPOINT_CONNECT_S = 5.0
 ENDPOINT_READ_S = 20.0
 """How long an endpoint may take to accept a connection, and between two pieces of an answer."""
@@ -247,6 +199,61 @@ ENDPOINT_GET_CHARS = 1_800
 ENDPOINT_MESSAGE_CHARS = 300
 """What the agent sees of an endpoint's own error message."""
 
+# -------------------- tools
+
+TOOL_RETURN_CHARS = 1_000
+"""What a tool returns at most, as JSON. More than that in one return is a red flag of leakage."""
+
+SLICE_RETURN_CHARS = 4_000
+"""What `sparql_slice` and `ctx_slice` return at most: rows and excerpts that the agent asked for."""
+
+ITEMS_RETURN_CHARS = 4_500
+"""What `mem_get` returns at most: three items in full, as an extractor may make them, and little more."""
+
+TOOL_ARGUMENT_CHARS = 20_000
+"""Characters of one call's arguments, as JSON, that are taken; a query or a note that is longer is refused."""
+
+PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
+"""Bytes of one payload as JSON: with what stands around it, it fits into a text line."""
+
+PAYLOADS_KEPT_CHARS = 32 * MIB
+"""Payloads of a run that are kept in memory beside the bank; those recorded later are read from there."""
+
+STORE_CHARS = 256 * MIB
+"""All payloads of a store that has no bank."""
+
+TOOL_TRIES = 20
+"""How often a tool that reads the bank reads again because other writers were faster."""
+
+READ_ITEMS = 3
+"""Items that `mem_get` gives in full at once."""
+
+FOUND_ITEMS = 20
+"""The largest `k` of `mem_search`: what still fits into its return with titles."""
+
+PEEK_CHARS = 200
+"""Default size of `ctx_peek` (source: the handle pattern)."""
+
+FIND_HITS = 100
+"""The largest `k` of `ctx_find`."""
+
+FIND_TIME_S = 1.0
+"""How long `ctx_find` may look: a pattern can backtrack for ever."""
+
+FIND_SNIPPET_CHARS = 40
+"""What `ctx_find` shows around a hit, on either side."""
+
+CELL_CHARS = 300
+"""What a slice shows of one value; the whole stays behind the handle."""
+
+CELL_IRI_CHARS = 2_000
+"""What a slice shows of an IRI: a part of one is of no use, and half a page holds it (longer ones aren't described)."""
+
+SLICE_ROWS = 100
+"""Rows of one slice."""
+
+# -------------------- context
+
 CONTEXT_BASE_CHARS = 800
 CONTEXT_L0_CHARS = 600
 CONTEXT_L1_CHARS = 1_000
@@ -261,26 +268,32 @@ CONTEXT_LEAN_L3_CHARS = 200
 CONTEXT_FILE_BYTES = 4 * MIB
 """A guide or a file of constraints that is given to a context."""
 
-ROLLOUTS = 16
-"""Runs of one task side by side: each has a sandbox of its own."""
+# -------------------- models
 
-RUN_ITERATIONS = 12
-RUN_SUBCALLS = 25
-"""Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""
+LM_RETRIES = 2
+LM_WAIT_S = 30.0
+"""How often a call of a model that was turned away is tried again, and the longest wait that a provider may ask for."""
 
-RUN_ITERATIONS_MOST = 1_000
-RUN_SUBCALLS_MOST = 10_000
-"""The most that anybody may ask for: a run of so many steps is a mistake."""
+LM_TIME_S = 300.0
+LM_TIME_MOST_S = 86_400
+LM_CONNECT_S = 10.0
+"""How long a model may take for one answer, and at most where somebody says otherwise: some think for minutes. And how
+long to accept the connection."""
 
-STEP_OUTPUT_CHARS = 10_000
-"""What an agent is shown again of each earlier step's output, head and tail (source: dspy.RLM)."""
+LM_REQUEST_BYTES = 4 * MIB
+"""One request to a model as JSON: with its escapes it fits into a text line, beside the answer into a group."""
 
-HISTORY_ENTRIES = 4
-HISTORY_LINE_CHARS = 200
-"""Latest steps that the scratchpad shows whole, and what it shows of each step before: one line."""
+LM_RESPONSE_BYTES = 16 * MIB
+LM_RESPONSE_CHARS = 1_000_000
+"""What is read of one answer, with all that a provider puts around it, and what is kept of it: its words."""
 
-REPLY_SHOWN_CHARS = 1_000
-"""What an agent is shown of a reply of its own that could not be read."""
+LM_MENDED_CHARS = 2_000
+"""A field of an answer that is malformed JSON, and is mended: up to 1 s. Mending 32,000 characters took 66 s."""
+
+LM_SCRIPT_BYTES = 4 * MIB
+"""One file of scripted turns."""
+
+# -------------------- sandbox
 
 STEP_TIME_S = 60.0
 """How long the code of one step may run; what the tools it calls take is not counted."""
@@ -322,28 +335,27 @@ SANDBOX_RESTARTS = 3
 SANDBOX_POOL = 16
 """Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB."""
 
-LM_RETRIES = 2
-LM_WAIT_S = 30.0
-"""How often a call of a model that was turned away is tried again, and the longest wait that a provider may ask for."""
+# -------------------- executors
 
-LM_TIME_S = 300.0
-LM_TIME_MOST_S = 86_400
-LM_CONNECT_S = 10.0
-"""How long a model may take for one answer, and at most where somebody says otherwise: some think for minutes. And how
-long to accept the connection."""
+RUN_ITERATIONS = 12
+RUN_SUBCALLS = 25
+"""Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""
 
-LM_REQUEST_BYTES = 4 * MIB
-"""One request to a model as JSON: with its escapes it fits into a text line, beside the answer into a group."""
+RUN_ITERATIONS_MOST = 1_000
+RUN_SUBCALLS_MOST = 10_000
+"""The most that anybody may ask for: a run of so many steps is a mistake."""
 
-LM_RESPONSE_BYTES = 16 * MIB
-LM_RESPONSE_CHARS = 1_000_000
-"""What is read of one answer, with all that a provider puts around it, and what is kept of it: its words."""
+STEP_OUTPUT_CHARS = 10_000
+"""What an agent is shown again of each earlier step's output, head and tail (source: dspy.RLM)."""
 
-LM_MENDED_CHARS = 2_000
-"""A field of an answer that is malformed JSON, and is mended: up to 1 s. Mending 32,000 characters took 66 s."""
+HISTORY_ENTRIES = 4
+HISTORY_LINE_CHARS = 200
+"""Latest steps that the scratchpad shows whole, and what it shows of each step before: one line."""
 
-LM_SCRIPT_BYTES = 4 * MIB
-"""One file of scripted turns."""
+REPLY_SHOWN_CHARS = 1_000
+"""What an agent is shown of a reply of its own that could not be read."""
+
+# -------------------- judging
 
 DIFFERENCE_EXAMPLES = 3
 """Rows or columns that are shown of one way in which two answers differ."""
@@ -369,6 +381,8 @@ JUDGE_TERMS = 200
 JUDGE_CASES_BYTES = 16 * MIB
 """A file of labelled cases."""
 
+# -------------------- extraction
+
 EXTRACTION_ITEMS = 3
 EXTRACTION_PROPOSALS = 10
 """Items that are learnt from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
@@ -383,13 +397,37 @@ EXTRACTION_TEXT_CHARS = 4_000
 """What an extracting model is shown: of the steps of a run, of all rollouts of a task together, and of a task, an
 answer, a query or a reason."""
 
-CONSOLIDATION_TRIES = 50
-CONSOLIDATION_WAIT_S = 2.0
-"""How often candidates are decided about anew because other writers were faster, and the longest wait before that.
-With 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions."""
+# -------------------- loop and rerun
+
+ROLLOUTS = 16
+"""Runs of one task side by side: each has a sandbox of its own."""
 
 TASKS = 10_000
 TASKS_BYTES = 16 * MIB
 TASK_CHARS = 10_000
 TASK_ID_CHARS = 100
 """A file of tasks, the question of one, and its id, which becomes part of the ids of its runs."""
+
+# -------------------- dashboard
+
+FLAG_RETURN_CHARS = 1_000
+FLAG_ITEMS_INJECTED = 3
+FLAG_CONTEXT_CHARS = 4_000
+"""Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged."""
+
+DASHBOARD_POINTS = 1_000
+"""Points of one line of a chart. More can't be told apart on a screen, and would slow the page."""
+
+DASHBOARD_ROWS = 200
+"""Rows of one table of the dashboard; more is for SQL and `--json`."""
+
+DASHBOARD_BARS = 20
+"""Bars of one chart of the dashboard, each with a name to read."""
+
+DASHBOARD_TEXT_CHARS = 120
+"""What the dashboard shows of a task, a title, a name."""
+
+# -------------------- cli
+
+LOG_TAIL = 1_000_000
+"""The largest `--tail`."""

@@ -1,8 +1,8 @@
 """Registries of what can be added to the project, and the plugins of other packages that add to them.
 
 A registry is the one place where a seam (log engines, executors, importers, …) names its implementations. Each name
-leads to a home, `module:attribute`, that is imported on first use. A package of somebody else's adds its own by an entry
-point in the group `rbank_es.plugins` that names a function without arguments: it calls `add` of the registries.
+leads to a home, `module:attribute`, that is imported on first use. A package of somebody else's adds its own by an
+entry point in the group `rbank_es.plugins` that names a function without arguments: it calls `add` of the registries.
 """
 
 from __future__ import annotations

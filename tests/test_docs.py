@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import rbank_es.bank
+import rbank_es.bank.bank
 from tests.cli_runner import CACHE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -139,6 +139,6 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 def test_the_example_of_the_bank_runs() -> None:
     """The session at the head of the module, and any in its functions."""
-    failed, tried = doctest.testmod(rbank_es.bank, optionflags=OPTIONS)
+    failed, tried = doctest.testmod(rbank_es.bank.bank, optionflags=OPTIONS)
     assert tried > 0
     assert not failed

@@ -29,7 +29,7 @@ FLOORS = {
     "rbank_es.sparql": (2, "sparql"),
     "rbank_es.projections": (3, "projections"),
     "rbank_es.bank": (4, "bank"),
-    "rbank_es.exporters": (5, "exporters"),
+    "rbank_es.exporters": (6, "exporters"),
     "rbank_es.importers": (5, "importers"),
     "rbank_es.testing": (5, "testing"),
     "rbank_es.tools": (5, "tools"),

@@ -13,8 +13,8 @@ import pytest
 
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import CACHE
-from tests.executors.sandboxes import require_dspy, runtime
-from tests.lms.openai_server import openai_server
+from tests.models.openai_server import openai_server
+from tests.sandbox.sandboxes import require_dspy, runtime
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -45,7 +45,7 @@ from rbank_es.models.serialization import answer_text
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.state import State
 from rbank_es.state.digests import state_digests
-from tests.executors.sandboxes import require_dspy, runtime
+from tests.sandbox.sandboxes import require_dspy, runtime
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"
 SAMPLE = LOGS / "sample"

@@ -25,7 +25,7 @@ from rbank_es.models.scripted_model import rendered
 from rbank_es.tools.runtime.reply import Reply, ToolError
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.toolbox import Toolbox
-from tests.tools.desks import RUN, bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import RUN, bank_at, desk_for, toolbox_for
 
 TASK = "Which lights can be seen from the Marigold?"
 

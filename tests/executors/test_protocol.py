@@ -10,7 +10,7 @@ from rbank_es.errors import BadInput
 from rbank_es.executors.executor import RunLimits
 from rbank_es.executors.registry import EXECUTORS, executor_named
 from rbank_es.executors.submission import Refused, Submission, submitted_fields
-from tests.executors.sandboxes import require_dspy
+from tests.sandbox.sandboxes import require_dspy
 
 
 @pytest.mark.parametrize("name", EXECUTORS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.executors.sandboxes import require_dspy
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.executors.sandboxes import require_dspy
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402

@@ -13,8 +13,8 @@ from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox.configuration import SandboxSettings
 from rbank_es.sandbox.deno import Deno
 from rbank_es.sandbox.session import Session
-from tests.executors.fake_deno import fake
-from tests.executors.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
+from tests.sandbox.fake_deno import fake
+from tests.sandbox.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
 
 require_dspy()
 from rbank_es.executors.registry import executor_named  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 
 from rbank_es.executors.executor import RunLimits
 from rbank_es.executors.sub_calls import WORKERS, SubCalls
-from tests.executors.sandboxes import require_dspy
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

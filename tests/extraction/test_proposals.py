@@ -16,8 +16,8 @@ from rbank_es.events.items import Item
 from rbank_es.extraction import consolidate, from_proposals, proposals_of
 from rbank_es.policies import SuccessFailure
 from rbank_es.tools.memory_tools import MemoryTools
-from tests.extraction.attempts import LOST, WON
-from tests.tools.desks import bank_at, desk_for, toolbox_for
+from tests.extraction.judged_runs import LOST, WON
+from tests.tools.tool_sessions import bank_at, desk_for, toolbox_for
 
 
 def proposed(item: Item, run: str = "run-a") -> MemoryProposed:

@@ -20,11 +20,11 @@ from rbank_es.sandbox import pool as pool_module
 from rbank_es.sandbox.pool import SandboxPool
 from rbank_es.sandbox.process import SandboxProcess
 from tests.cli_runner import COMMAND, environment, run
-from tests.executors.fake_deno import fake
-from tests.executors.sandboxes import require_dspy
 from tests.faults.disk import Disk, no_space
 from tests.loop.loops import SCRIPT, TASKS, learnt, looped, quick, scripted, summary, told
 from tests.loop.test_closed_loop import of_type
+from tests.sandbox.fake_deno import fake
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

@@ -24,8 +24,8 @@ from rbank_es.events.items import Item
 from rbank_es.projections import ALL, builder, checkpoints
 from rbank_es.projections.read_models import Applied, ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown
+from tests.projections.test_search import born
 from tests.strategies import stamped
-from tests.test_search import born
 
 ROOT = Path(__file__).parents[2]
 SECRET = "xylophone"
@@ -317,7 +317,7 @@ PROCESS = """
 import os, signal, sys
 from pathlib import Path
 from rbank_es import limits
-from rbank_es.projections import files
+from rbank_es.projections import database_file as files
 from rbank_es.projections.read_models import ReadModels
 from tests.fakes import FakeLog
 from tests.faults.test_projection_faults import EVENTS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.models.scripted_model import rendered
 from tests.effort import examples
-from tests.executors.sandboxes import require_dspy
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 from tests.executors.runs import Setting, answer, call, code  # noqa: E402

@@ -19,7 +19,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.sandbox.configuration import Restart, SandboxSettings
 from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep
-from tests.executors import sandboxes
+from tests.sandbox import sandboxes
 
 sandboxes.require_dspy()
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError  # noqa: E402
@@ -307,7 +307,7 @@ START = """
     from pathlib import Path
     from rbank_es.executors import deno, pool
     from rbank_es.sandbox.session import Session
-    from tests.executors.fake_deno import fake
+    from tests.sandbox.fake_deno import fake
     runtime = deno.find() if {real} else fake(Path({place!r}))
 """
 BUSY = """

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox.session import Lost, Session
-from tests.executors.fake_deno import fake
-from tests.executors.sandboxes import is_gone, soon_gone
+from tests.sandbox.fake_deno import fake
+from tests.sandbox.sandboxes import is_gone, soon_gone
 
 CALL = '{"jsonrpc":"2.0","id":"%s","method":"tool_call","params":%s}'
 FORGED = {

@@ -37,7 +37,7 @@ from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
 from tests.effort import examples
-from tests.extraction.attempts import LOST, TASK, WON, Extractor, answer, attempt, entry
+from tests.extraction.judged_runs import LOST, TASK, WON, Extractor, answer, attempt, entry
 from tests.faults.disk import Quick
 from tests.laws.test_consolidation import banks, batches, near_items
 from tests.strategies import stamped

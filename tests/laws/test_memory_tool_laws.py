@@ -18,8 +18,8 @@ from rbank_es.tools.memory.item_fit import fit_hits, fit_items, quoted
 from rbank_es.tools.runtime.encoder import NEXT, encode, size
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import CAPS_CHARS, Toolbox, build_tools
-from tests.tools.desks import bank_at
 from tests.tools.memories import LONG, lamps, remember
+from tests.tools.tool_sessions import bank_at
 
 texts = st.one_of(
     st.text(max_size=60),

@@ -19,7 +19,6 @@ from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.loop.closed_loop import ClosedLoop
 from rbank_es.loop.run_context import Equipment
 from rbank_es.models.choice import LmChoice
-from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import (
     HEIGHT,
     SCRIPT,
@@ -36,6 +35,7 @@ from tests.loop.loops import (
     told,
 )
 from tests.rerun.banks import quick_code, reruns
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

@@ -22,9 +22,9 @@ from rbank_es.cli.shared.dry_run import (
 )
 from rbank_es.events import ContextBuilt, LmCalled
 from rbank_es.models.serialization import prompt_text
-from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted, source
 from tests.loop.test_closed_loop import REACT, of_type
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

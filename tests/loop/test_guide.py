@@ -12,10 +12,10 @@ from rbank_es.events import ArtifactMaterialised, ContextBuilt, LmCalled, RunFin
 from rbank_es.loop import write_guide
 from rbank_es.models.model import Question, Try
 from rbank_es.models.scripted_model import Script, ScriptedModel
-from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT as TASKS_SCRIPT
 from tests.loop.loops import TASKS, CutOff, cut_off, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

@@ -21,9 +21,9 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.loop.closed_loop import run_matts_parallel
-from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import HEIGHT, TASKS, TOWER, CutOff, cut_off, learnt, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

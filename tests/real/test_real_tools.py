@@ -16,8 +16,8 @@ from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.source import Source, open_source
-from tests.tools.desks import bank_at
 from tests.tools.library import Desktop
+from tests.tools.tool_sessions import bank_at
 
 pytestmark = [
     pytest.mark.real,

@@ -11,7 +11,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.extraction import Attempt, attempt_of, extract, format_trajectory
 from rbank_es.importers import import_paths
-from tests.extraction.attempts import LOST, WON, answer, entry, extractor
+from tests.extraction.judged_runs import LOST, WON, answer, entry, extractor
 
 pytestmark = pytest.mark.real
 

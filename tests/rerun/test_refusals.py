@@ -20,9 +20,9 @@ from rbank_es.loop.single_run import close_run
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.recorded_run import runs_of
 from rbank_es.sandbox import deno
-from tests.executors.sandboxes import require_dspy
 from tests.loop.loops import SCRIPT, TASKS
 from tests.rerun.banks import Change, bytes_of, changing, leaving_out, retold, run_in, shipped
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

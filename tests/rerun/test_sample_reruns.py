@@ -14,8 +14,8 @@ from rbank_es.loop.tasks import Task, load_tasks
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.recorded_run import runs_of
 from tests.cli_runner import ROOT, SAMPLE, run
-from tests.executors.sandboxes import require_dspy
 from tests.rerun.banks import shipped
+from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 

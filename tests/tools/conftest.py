@@ -9,8 +9,8 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.sparql.source import Source
-from tests.tools.desks import bank_at
 from tests.tools.library import Desktop, open_library
+from tests.tools.tool_sessions import bank_at
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rbank_es.tools.runtime.encoder import encode, size
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
 from rbank_es.tools.sparql_tools import SparqlTools
-from tests.tools.desks import desk_for, ticking
+from tests.tools.tool_sessions import desk_for, ticking
 
 NAMESPACE = "http://library.example/ns#"
 THINGS = "http://library.example/thing/"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.executors import sandboxes
+from tests.sandbox import sandboxes
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.effort import examples
-from tests.tools.desks import bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import bank_at, desk_for, toolbox_for
 
 TEXT = "".join(f"line {n}: the quick brown fox\n" for n in range(2_000))
 

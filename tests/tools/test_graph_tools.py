@@ -17,9 +17,9 @@ from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schem
 from rbank_es.sparql.source import Source
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
-from tests.tools.desks import types
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library
 from tests.tools.test_sparql_tools import endpoint_over
+from tests.tools.tool_sessions import types
 
 
 def test_the_statistics_are_those_of_the_schema(tools: Desktop, source: Source) -> None:

@@ -29,8 +29,8 @@ from rbank_es.policies import RetrievalPolicy
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
-from tests.tools.desks import RUN, types
 from tests.tools.memories import LONG, lamps, remember
+from tests.tools.tool_sessions import RUN, types
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from rbank_es.tools.runtime.encoder import encode, handle_of
 from rbank_es.tools.runtime.store import Store
 from tests.effort import examples
 from tests.laws.test_encoding_laws import results
-from tests.tools.desks import bank_at, desk_for, toolbox_for
 from tests.tools.sandbox import sandbox
+from tests.tools.tool_sessions import bank_at, desk_for, toolbox_for
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 

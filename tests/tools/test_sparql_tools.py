@@ -21,8 +21,8 @@ from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
-from tests.tools.desks import calls, types
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library
+from tests.tools.tool_sessions import calls, types
 
 BOOKS = "SELECT ?book ?title WHERE { ?book a lib:Book ; lib:title ?title } ORDER BY ?title"
 EVERYTHING = "SELECT * WHERE { ?s ?p ?o }"

@@ -12,7 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import NoteLogged, Ref, ToolCalled
 from rbank_es.tools.runtime.store import Store
-from tests.tools.desks import RUN, bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import RUN, bank_at, desk_for, toolbox_for
 
 
 def test_a_handle_shows_metadata_and_never_the_payload() -> None:

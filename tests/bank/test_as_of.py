@@ -1,0 +1,219 @@
+"""The past: what a view as of a position shows, where it gets it from, and that looking leaves no trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from rbank_es.errors import BadPoint, ProjectionError
+from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, PolicySet, RunJudged, RunStarted
+from rbank_es.events.items import Item
+from rbank_es.policies import RetrievalPolicy
+from rbank_es.projections.read_models import ReadModels, rebuild
+from tests.fakes import FakeLog, dump, shown
+from tests.projections.test_search import born
+from tests.strategies import stamped
+
+OWL = Item.make("Ask the owl", "The owl knows many taxa.", id="owl")
+FOX = Item.make("Ask the fox", "The fox knows one of the taxa.", id="fox")
+HEN = Item.make("Ask the hen", "The hen knows no taxa at all, but it counts.", id="hen")
+
+EVENTS: list[Event] = stamped(
+    [
+        *born([OWL, FOX], "e1"),  # 1, 2
+        RunStarted(run="a", task="Who knows?"),
+        MemoriesForgotten(ids=("fox",), policy="bounded-1"),  # 4
+        *born([HEN], "e2"),  # 5, 6
+        MemoriesRestored(ids=("fox",)),  # 7
+        RunJudged(run="a", purpose="learning", success=True, judge="j", judge_version="1", kind="check"),  # 8
+    ]
+)
+LOG = FakeLog(EVENTS)
+QUERY = "who knows the taxa"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> ReadModels:
+    """Read models of the whole log, in a folder of their own."""
+    models = ReadModels.open(tmp_path / "bank" / "projections.sqlite")
+    models.catch_up(LOG)
+    return models
+
+
+def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
+@contextmanager
+def untouched(folder: Path) -> Iterator[None]:
+    """Asserts that no file of the folder is written, made or removed."""
+    before = files_of(folder)
+    yield
+    assert files_of(folder) == before
+
+
+def expected(seq: int, tmp_path: Path) -> tuple[dict[str, list[str]], object]:
+    """What a file shows and finds that was replayed to the position."""
+    path = tmp_path / f"{seq}.sqlite"
+    rebuild(path, LOG, upto=seq)
+    with ReadModels.open(path).live() as view:
+        return shown(view), view.search(QUERY, 5)
+
+
+@pytest.mark.parametrize("seq", range(9))
+def test_a_view_equals_a_replay_and_writes_nothing(models: ReadModels, tmp_path: Path, seq: int) -> None:
+    """At every position: all views, counters, and search with its exact scores."""
+    with untouched(models.path.parent), models.as_of(seq, LOG) as view:
+        assert view.position == seq
+        assert (shown(view), view.search(QUERY, 5)) == expected(seq, tmp_path)
+
+
+def test_search_follows_the_items_that_were_active(models: ReadModels) -> None:
+    """Not the documents of today: their number and lengths would change every score."""
+    found = {}
+    for seq in range(9):
+        with models.as_of(seq) as view:
+            found[seq] = {hit.id: hit.score for hit in view.search(QUERY, 5)}
+    ids = {seq: set(hits) for seq, hits in found.items()}
+    assert ids[1] == set()
+    assert ids[2] == ids[3] == {"owl", "fox"}
+    assert ids[4] == ids[5] == {"owl"}
+    assert ids[6] == {"owl", "hen"}
+    assert ids[7] == ids[8] == {"owl", "fox", "hen"}
+    assert len({hits["owl"] for hits in (found[2], found[4], found[6], found[7])}) == 4
+
+
+@pytest.mark.parametrize("seq", [0, 3, 8])
+def test_a_missing_file_is_made_good_in_memory(tmp_path: Path, seq: int) -> None:
+    """And isn't made on disk."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    with untouched(folder), ReadModels.open(folder / "p.sqlite").as_of(seq, LOG) as view:
+        assert (shown(view), view.search(QUERY, 5)) == expected(seq, tmp_path)
+
+
+@pytest.mark.parametrize("only", [None, ["leakage", "memory_index"]])
+def test_a_file_that_is_behind_is_caught_up_in_a_copy(tmp_path: Path, only: list[str] | None) -> None:
+    """Also where its projections are at different positions. Positions that it holds are read in place."""
+    models = ReadModels.open(tmp_path / "bank" / "p.sqlite")
+    models.catch_up(LOG, upto=3)
+    models.catch_up(LOG, upto=5, only=only)
+    for seq in (2, 6, 8):
+        with untouched(models.path.parent), models.as_of(seq, LOG) as view:
+            assert (shown(view), view.search(QUERY, 5)) == expected(seq, tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["garbage", "empty", "cut", "schema", "off the log"])
+def test_a_file_that_cannot_be_trusted_is_not_read(models: ReadModels, tmp_path: Path, damage: str) -> None:
+    """The answer is made from the log; the file is left as it is, for a writer to replace."""
+    ruin(models.path, damage)
+    log = FakeLog(stamped([*EVENTS[:6], *EVENTS[7:]])) if damage == "off the log" else LOG
+    with untouched(models.path.parent), models.as_of(5, log) as view:
+        assert (shown(view), view.search(QUERY, 5)) == expected(5, tmp_path)
+
+
+def ruin(path: Path, damage: str) -> None:
+    if damage == "garbage":
+        path.write_bytes(b"this is no database" * 1_000)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:5_000])
+    elif damage == "schema":
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DROP TABLE item_states")
+
+
+def test_a_folder_that_cannot_be_written_is_enough(models: ReadModels, tmp_path: Path) -> None:
+    """Neither a lock nor a journal is needed to look, ahead of the file or not."""
+    behind = ReadModels.open(tmp_path / "behind" / "p.sqlite")
+    behind.catch_up(LOG, upto=2)
+    for models_ in (models, behind):
+        with read_only(models_.path.parent), untouched(models_.path.parent), models_.as_of(8, LOG) as view:
+            assert (shown(view), view.search(QUERY, 5)) == expected(8, tmp_path)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    paths = [*folder.iterdir(), folder]
+    for path in paths:
+        path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
+    try:
+        yield
+    finally:
+        for path in paths:
+            path.chmod(path.stat().st_mode | stat.S_IWUSR)
+
+
+def test_without_a_log_a_view_is_what_the_file_holds(models: ReadModels, tmp_path: Path) -> None:
+    """Up to its position; beyond, and without a file, the error says what to run."""
+    with models.live() as view:
+        assert view.position == 8
+    for missing, seq in ((models, 9), (ReadModels.open(tmp_path / "none.sqlite"), 0)):
+        with pytest.raises(ProjectionError, match="run: rbank-es project BANK"):
+            missing.as_of(seq)
+    for nonsense in (-1, 9):
+        with pytest.raises(BadPoint):
+            models.as_of(nonsense, LOG)
+
+
+def test_an_open_view_does_not_move(models: ReadModels, tmp_path: Path) -> None:
+    """Whatever is appended, caught up, rebuilt or deleted meanwhile; a view opened later sees it."""
+    more = FakeLog([*EVENTS, *stamped([MemoriesForgotten(ids=("owl",), policy="bounded-1")], start=9)])
+    with models.live() as early, models.live() as unsearched:
+        before = shown(early), early.search(QUERY, 5)
+        models.catch_up(more)
+        assert (shown(early), early.search(QUERY, 5)) == before
+        assert unsearched.search(QUERY, 5) == before[1]
+        models.rebuild(more)
+        assert (shown(early), early.search(QUERY, 5)) == before
+        models.path.unlink()
+        assert (shown(early), early.search(QUERY, 5)) == before
+        with models.live(more) as late:
+            assert [hit.id for hit in late.search(QUERY, 5)] == ["fox", "hen"]
+
+
+def test_an_open_view_keeps_nobody_from_catching_up(tmp_path: Path) -> None:
+    """It holds no lock between two questions."""
+    models = ReadModels.open(tmp_path / "p.sqlite")
+    models.catch_up(LOG, upto=3)
+    with models.live() as view:
+        view.rows("items")
+        view.search(QUERY)
+        for seq in range(4, 9):
+            assert models.catch_up(LOG, upto=seq).position == seq
+
+
+def test_read_models_see_a_file_that_was_replaced_or_deleted(models: ReadModels, tmp_path: Path) -> None:
+    """By another process, or by hand: the object holds no file open."""
+    rebuild(tmp_path / "other.sqlite", LOG, upto=4)
+    shutil.copy(tmp_path / "other.sqlite", tmp_path / "copy.sqlite")
+    os.replace(tmp_path / "copy.sqlite", models.path)  # noqa: PTH105
+    with models.live() as view:
+        assert view.position == 4
+    models.path.unlink()
+    assert models.checkpoints() == {}
+    models.catch_up(LOG)
+    rebuild(tmp_path / "whole.sqlite", LOG)
+    assert dump(models.path) == dump(tmp_path / "whole.sqlite")
+
+
+def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
+    """Unless it is given another; a bank whose policies name none for retrieval has the default."""
+    two, three = (PolicySet(policies=(RetrievalPolicy(k=k).choice,)) for k in (2, 3))
+    events = stamped([*born([OWL, FOX, HEN], "e1"), two, three, PolicySet(policies=())])
+    models = ReadModels.open(tmp_path / "p.sqlite")
+    models.catch_up(FakeLog(events))
+    found = {}
+    for seq in range(2, 6):
+        with models.as_of(seq) as view:
+            found[seq] = len(view.search("taxa"))
+            assert len(view.search("taxa", policy=RetrievalPolicy(k=2))) == 2
+    assert found == {2: 1, 3: 2, 4: 3, 5: 1}

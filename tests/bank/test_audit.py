@@ -1,0 +1,160 @@
+"""What a review of the whole found: each of these went wrong once."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank, Item
+from rbank_es.errors import BadImport, BankExists, CheckFailed, ErasureUnfinished
+from rbank_es.events import (
+    Decision,
+    Hit,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesRetrieved,
+    NoteLogged,
+    RunStarted,
+    ToolCalled,
+    type_of,
+)
+from rbank_es.importers import import_paths
+from rbank_es.log.file.system_calls import System
+
+ROOT = Path(__file__).parents[2]
+SECRET = 'a "secret"\nof two lines'
+
+
+def rbank(*arguments: str | bytes | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "RBANK_HOME": str(cwd)}
+    command = [sys.executable, "-m", "rbank_es", *arguments]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=60)
+
+
+def make_or_open(place: Path) -> None:
+    """Make a bank, or open it where somebody else was quicker; then append."""
+    try:
+        bank = Bank.create(place)
+    except BankExists:
+        bank = Bank.open(place)
+    bank.append(NoteLogged())
+    bank.close()
+
+
+def test_a_bank_is_never_seen_without_its_birth(tmp_path: Path):
+    """However many make it at once, every bank begins with `bank_created` and `policy_set`."""
+    for number in range(5):
+        place = tmp_path / str(number)
+        makers = [multiprocessing.get_context("fork").Process(target=make_or_open, args=(place,)) for _ in range(4)]
+        for maker in makers:
+            maker.start()
+        for maker in makers:
+            maker.join(30)
+        with Bank.open(place) as bank:
+            assert [type_of(event) for event in bank.events()][:2] == ["bank_created", "policy_set"]
+            assert bank.position == 6
+
+
+class FullLater(System):
+    """A disk that is full when a segment is to be rewritten."""
+
+    full = True
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Refuse to put a rewritten segment in its place."""
+        if self.full and source.name == f"{target.stem}.tmp" and target.suffix == ".jsonl":
+            raise OSError(28, "No space left on device")
+        super().replace(source, target)
+
+
+def test_an_erasure_that_runs_out_of_space_says_that_it_has_begun(tmp_path: Path):
+    """It doesn't say that the log is as it was; and once there is room, the next append completes it."""
+    calls = FullLater()
+    with Bank.create(tmp_path / "bank", calls=calls) as bank:
+        bank.append(NoteLogged(note=json.dumps({"text": "a secret of some length"})))
+        with pytest.raises(ErasureUnfinished, match="has begun and can't be completed: No space left"):
+            bank.erase(event=3)
+        with pytest.raises(ErasureUnfinished):
+            bank.append(NoteLogged())
+        assert bank.verify().log.erasing
+        calls.full = False
+        bank.append(NoteLogged())
+        assert bank.verify().log.erased == 1
+
+
+@pytest.mark.parametrize("depth", range(4))
+def test_a_text_is_erased_however_deep_in_json_it_stands(tmp_path: Path, depth: int):
+    """A text with quotes and newlines, inside JSON inside strings of JSON."""
+    inside = SECRET
+    for _ in range(depth):
+        inside = json.dumps({"q": inside})
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.append(ToolCalled(run="r", tool="t", arguments=json.dumps({"text": inside})))
+        assert len(bank.erase(text=SECRET).places) == 1
+
+
+def test_a_run_that_is_called_like_a_time_can_be_named(tmp_path: Path):
+    """`2026-99-99` is no time, but may be a run."""
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.append(RunStarted(run="2026-99-99"))
+        assert bank.resolve("2026-99-99") == 2
+
+
+def test_an_export_in_another_order_is_refused(tmp_path: Path):
+    """Events whose positions don't grow would be imported as nonsense."""
+    with Bank.create(tmp_path / "bank") as bank:
+        lines = [line + b"\n" for line in bank.log.lines()]
+        (tmp_path / "turned.jsonl").write_bytes(b"".join(reversed(lines)))
+        with pytest.raises(BadImport, match="not in the order of the log"):
+            import_paths(bank, [tmp_path / "turned.jsonl"])
+
+
+def test_a_replay_goes_into_a_file_named_by_text(tmp_path: Path):
+    """`into` takes a path or its text."""
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.replay(into=str(tmp_path / "then.sqlite"))
+    assert (tmp_path / "then.sqlite").stat().st_size > 0
+
+
+def test_a_failed_check_is_told_to_programs_too(tmp_path: Path):
+    """With `--json` there is a document on standard output also where a check fails."""
+    Bank.create(tmp_path / "bank").close()
+    done = rbank("verify", "bank", "--head", "1:" + "0" * 64, "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert done.returncode == told["error"]["exit_code"] == 1
+    assert told["ok"] is False and "1" in told["error"]["message"]
+
+
+def test_a_retrieval_that_differs_in_its_score_says_so(tmp_path: Path):
+    """The message shows scores, so that what differs can be seen."""
+    item = Item.make("Count the lamps", "Count them.")
+    with Bank.create(tmp_path / "bank") as bank:
+        made = bank.append(MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,)))
+        decision = Decision(candidate=0, action="add", item=item.id)
+        bank.append(MemoriesConsolidated(extraction=made.events[0].id, policy="append-1", decisions=(decision,)))
+        wrong = Hit(id=item.id, rank=1, score=-99.5)
+        bank.append(MemoriesRetrieved(k=1, policy="bm25-1", query="lamps", hits=(wrong,)))
+        with pytest.raises(CheckFailed, match=rf"found {item.id} \(-99.5\) and now finds {item.id} \(-"):
+            bank.verify(retrievals=True)
+
+
+def test_an_argument_that_is_no_text_is_refused(tmp_path: Path):
+    """Bytes that aren't UTF-8 are bad input, not a defect."""
+    done = rbank("show", "bank", b"\xff", cwd=tmp_path)
+    assert done.returncode == 2 and "not UTF-8" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_bad_input_and_not_damage(tmp_path: Path) -> None:
+    """Exit code 2, as for every full disk and read-only place; 3 is for damage."""
+    from rbank_es.errors import ProjectionUnavailable
+    from rbank_es.projections.read_models import rebuild
+
+    (tmp_path / "file").write_text("in the way")
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank, pytest.raises(ProjectionUnavailable) as caught:
+        rebuild(tmp_path / "file" / "models.sqlite", bank.log)
+    assert caught.value.exit_code == 2 and "Make room there, or make it writable" in str(caught.value)

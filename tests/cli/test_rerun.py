@@ -1,0 +1,149 @@
+"""The command `rerun`: what it prints, its exit codes, and that it needs no model, no key and no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.events import RunFinished, RunStarted
+from rbank_es.rerun.recorded_run import runs_of
+from tests import cli_runner as cli
+from tests.loop.loops import SCRIPT, TASKS
+from tests.rerun.banks import bytes_of, changing, retold, run_in
+from tests.sandbox.sandboxes import require_dspy
+
+require_dspy()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with `bank`: two runs that come out the same, and one that was imported."""
+    place = tmp_path_factory.mktemp("cli")
+    with run_in(place, SCRIPT, TASKS) as bank:
+        bank.append([RunStarted(run="old", task="Which?"), RunFinished(run="old", outcome="submitted")])
+    yield place
+
+
+@pytest.fixture(scope="module")
+def runs(place: Path) -> tuple[str, ...]:
+    with Bank.open(place / "bank") as bank:
+        return runs_of(bank)
+
+
+@pytest.fixture(scope="module")
+def tampered(place: Path) -> Path:
+    """The same, but that the first run is said to have answered otherwise."""
+    with Bank.open(place / "bank") as bank:
+        retold(bank, place / "tampered", changing(RunFinished, answer="Nothing.")).close()
+    return place / "tampered"
+
+
+@pytest.mark.slow
+def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, runs: tuple[str, ...]) -> None:
+    before = bytes_of(place / "bank")
+    done = cli.run("rerun", "./bank", "--all", cwd=place)
+    lines = done.out.splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        [runs[0], "identical", "script"],
+        [runs[1], "identical", "script"],
+        ["old", "not", "run"],
+    ]
+    assert "it was imported" in lines[3]
+    assert bytes_of(place / "bank") == before
+
+
+def test_one_run_as_json(place: Path, runs: tuple[str, ...]) -> None:
+    (place / "tasks.json").write_bytes(msgspec.json.encode(TASKS))
+    told = cli.run("rerun", "./bank", runs[1], "--tasks", "tasks.json", "--json", cwd=place).json
+    [run] = told["runs"]
+    assert (told["ok"], run["run"], run["result"], run["difference"]) == (True, runs[1], "identical", None)
+    assert run["scripted"] is True
+    assert run["events"] > 10 and not any("right answer" in note for note in run["notes"])
+
+
+@pytest.mark.slow
+def test_a_difference_is_shown_and_is_exit_code_1(place: Path, tampered: Path, runs: tuple[str, ...]) -> None:
+    done = cli.run("rerun", "./tampered", runs[0], cwd=place, code=1)
+    assert "different" in done.out
+    for line in ("run_finished", "answer, character 0", "recorded", "'Nothing.'", "now", "maybe", "a script, with no"):
+        assert line in done.out
+    told = cli.run("rerun", "./tampered", *runs[:2], "--json", cwd=place, code=1).json
+    assert (told["ok"], [run["result"] for run in told["runs"]]) == (False, ["different", "identical"])
+    assert told["runs"][0]["difference"]["recorded"] == "'Nothing.'"
+
+
+def test_a_run_that_cannot_be_run_again_is_exit_code_2(place: Path, runs: tuple[str, ...]) -> None:
+    assert "it was imported" in " ".join(cli.run("rerun", "./bank", "old", cwd=place, code=2).out.split())
+    told = cli.run("rerun", "./bank", runs[0], "old", "--json", cwd=place, code=2).json
+    assert [run["result"] for run in told["runs"]] == ["identical", "not run"]
+    assert "reason" in told["runs"][1]
+
+
+def test_where_no_run_can_be_run_again_all_of_them_are_no_success(place: Path, tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "old") as bank:
+        bank.append([RunStarted(run="old", task="Which?"), RunFinished(run="old", outcome="submitted")])
+    cli.run("rerun", "./old", "--all", cwd=tmp_path, code=2)
+
+
+def test_a_bank_without_runs(tmp_path: Path) -> None:
+    Bank.create(tmp_path / "empty").close()
+    assert "there are no runs in empty" in cli.run("rerun", "./empty", "--all", cwd=tmp_path).out
+
+
+@pytest.mark.parametrize("given", [[], ["old", "--all"]])
+def test_either_runs_or_all_of_them_are_named(place: Path, given: list[str]) -> None:
+    assert "--all" in cli.fails("rerun", "./bank", *given, cwd=place)
+
+
+@pytest.mark.slow
+def test_the_banks_in_which_runs_ran_again_can_be_kept(place: Path, runs: tuple[str, ...], tmp_path: Path) -> None:
+    cli.run("rerun", "./bank", *runs[:2], "--into", tmp_path / "kept", cwd=place)
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == sorted(runs[:2])
+    cli.run("verify", tmp_path / "kept" / runs[1], cwd=place)
+    assert "is not empty" in cli.fails("rerun", "./bank", runs[0], "--into", tmp_path / "kept", cwd=place)
+    assert "inside the bank" in cli.fails("rerun", "./bank", runs[0], "--into", "./bank/kept", cwd=place)
+
+
+def test_a_run_after_the_point_is_not_there(place: Path, runs: tuple[str, ...]) -> None:
+    cli.fails("rerun", f"./bank@{runs[1]}", runs[1], cwd=place)
+    assert "identical" in cli.run("rerun", f"./bank@{runs[1]}", "--all", cwd=place).out
+
+
+WITHOUT_NETWORK = """
+import json, os, sys
+
+def audit(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg"):
+        raise SystemExit(f"{event} {arguments}")
+
+sys.addaudithook(audit)
+from rbank_es.cli import main
+code = main(sys.argv[1:])
+print(json.dumps({"code": code, "loaded": [name for name in ("litellm", "openai", "deno") if name in sys.modules]}))
+"""
+
+
+def test_it_opens_no_connection_needs_no_key_and_loads_no_client_of_models(tmp_path: Path) -> None:
+    with run_in(tmp_path, SCRIPT, TASKS, executor="rlm"):
+        pass
+    kept = {name: value for name, value in cli.environment().items() if not name.endswith(("_KEY", "_TOKEN", "_BASE"))}
+    nowhere = {"HOME": str(tmp_path), "PATH": os.devnull, "DENO_DIR": os.devnull}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NETWORK, "rerun", "./bank", "--all"],
+        cwd=tmp_path,
+        env=kept | nowhere,
+        capture_output=True,
+        text=True,
+        timeout=cli.TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"code": 0, "loaded": []}, done.stdout
+    assert done.stdout.count("identical") == 2

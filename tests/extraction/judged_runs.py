@@ -1,0 +1,74 @@
+"""What tests of extraction share: attempts at a task, answers of a model, and models that give them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rbank_es.bank import Bank
+from rbank_es.extraction import Attempt, Step
+from rbank_es.models.router import Lms
+from tests.models.runs import Saying, models
+
+TASK = "How many lights have three sectors?"
+WON = {"success": True, "reason": "the rows answer it"}
+LOST = {"success": False, "reason": "the class is missing"}
+
+STEPS = (
+    Step(index=1, reasoning="Look at the classes.", code="print(g_classes())", output="Light, Sector"),
+    Step(index=2, reasoning="Count.", code="sparql_query('SELECT …')", output="3"),
+)
+
+
+def attempt(run: str = "run-a", **facts: Any) -> Attempt:
+    """An attempt that submitted an answer."""
+    told: dict[str, Any] = {"answer": "3 lights", "sparql": "SELECT (COUNT(*) AS ?n) {}", "steps": STEPS}
+    return Attempt(task=TASK, run=run, **(told | facts))
+
+
+def entry(title: str = "Count with DISTINCT", content: str = "Joins repeat rows: count distinct things.") -> Any:
+    """One entry of a model's list, as it was asked for."""
+    return {"title": title, "description": "When a join may repeat rows.", "content": content}
+
+
+def answer(entries: Any, why_none: str = "") -> str:
+    """A model's answer in the form that it was asked for; entries that are a text stand as they are."""
+    listed = entries if isinstance(entries, str) else json.dumps(entries)
+    return f"[[ ## memory_items ## ]]\n{listed}\n\n[[ ## why_none ## ]]\n{why_none}\n\n[[ ## completed ## ]]\n"
+
+
+class Extractor(Saying):
+    """An engine that gives its answers one after the other, the last one for ever. An error is raised."""
+
+    def __init__(self, *answers: str | Exception) -> None:
+        super().__init__()
+        self._answers = list(answers)
+
+    def complete(self, request: Any) -> Any:
+        said = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(said, Exception):
+            raise said
+        self.answer = lambda words: said
+        return super().complete(request)
+
+    @property
+    def prompts(self) -> list[str]:
+        """All words of each request, the system's first."""
+        return [
+            "\n".join([str(request.system), *(each.text for each in request.messages)]) for request in self.requests
+        ]
+
+
+@contextmanager
+def extractor(place: Path, *answers: str | Exception) -> Iterator[tuple[Bank, Lms, Extractor]]:
+    """A bank, the models of a run in it, and the engine that answers for all of them."""
+    engine = Extractor(*answers)
+    with models(place, model_for=lambda role, choice: engine) as (bank, lms):
+        yield bank, lms, engine
+
+
+def titles(items: Sequence[Any]) -> list[str]:
+    return [item.title for item in items]

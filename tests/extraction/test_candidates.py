@@ -1,0 +1,195 @@
+"""Items out of what a model wrote: what is forgiven, what is cut, what is left out and under which code."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.events.items import make_id
+from rbank_es.extraction.candidates import many_lines, one_line, read_answer, shortened, usable
+from tests.extraction.judged_runs import answer, entry
+
+
+def entries_of(text: str) -> list[Any] | None:
+    return read_answer(text, "memory_items", "why_none").entries
+
+
+# ---------------------------------------------------------------- reading
+
+
+ONE = [entry()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        answer(ONE),
+        answer(f"```json\n{json.dumps(ONE)}\n```"),
+        answer(f"Here they are: {json.dumps(ONE)} I hope they help."),
+        answer(json.dumps({"memory_items": ONE})),
+        answer(json.dumps(ONE[0])),
+        answer(json.dumps(ONE)[:-2]),
+        answer(str(ONE)),
+        answer(ONE).split("[[ ## why_none")[0],
+        json.dumps(ONE),
+        json.dumps({"memory_items": ONE, "why_none": ""}),
+        f"```\n{json.dumps(ONE)}\n```",
+        answer(ONE) + answer([]),
+    ],
+    ids=[
+        "as asked",
+        "fenced",
+        "amid words",
+        "in an object",
+        "one object alone",
+        "cut off",
+        "a Python literal",
+        "without the second field",
+        "without marks",
+        "one JSON object",
+        "fenced, without marks",
+        "twice: the first counts",
+    ],
+)
+def test_a_list_is_found_however_it_is_wrapped(text: str) -> None:
+    assert entries_of(text) == ONE
+
+
+def test_line_breaks_inside_texts_are_forgiven() -> None:
+    assert entries_of(answer('[{"title": "a", "content": "one\ntwo"}]')) == [{"title": "a", "content": "one\ntwo"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "I can't help with that.", answer("none"), answer("3"), answer("null"), "[[ ## why_none ## ]]\nno", "["],
+)
+def test_an_answer_without_a_list_is_none(text: str) -> None:
+    assert entries_of(text) is None
+
+
+def test_an_empty_list_is_one_and_its_reason_is_read() -> None:
+    reading = read_answer(answer([], "Nothing\n carries over."), "memory_items", "why_none")
+    assert (reading.entries, reason := reading.reason) == ([], reason)
+    assert reason == "Nothing carries over."
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text", ["[" * 500_000, '{"a":' * 100_000, '["' * 3_900, "\n" * 900_000, "```\n" + " " * 900_000, "- " * 400_000]
+)
+def test_no_answer_takes_long_to_read(text: str) -> None:
+    """Only short ones are mended: that takes the square of their length."""
+    began = time.process_time()
+    assert usable(entries_of(text) or [], "success").items == ()
+    many_lines(text)
+    assert time.process_time() - began < 30
+
+
+# ---------------------------------------------------------------- items
+
+
+def test_an_item_has_the_words_and_the_facts_that_are_given() -> None:
+    """Polarity follows from the source, the id from the words."""
+    (item,) = usable([entry()], "failure", domain="lights", tags=("sparql", "sparql", "", "x" * 61)).items
+    assert (item.src, item.polarity, item.domain, item.tags) == ("failure", "failure", "lights", ("sparql",))
+    assert (item.title, item.desc) == ("Count with DISTINCT", "When a join may repeat rows.")
+    assert item.id == make_id(item.title, item.content)
+
+
+@pytest.mark.parametrize(
+    ("source", "polarity"), [("success", "success"), ("contrastive", "success"), ("pattern", "success")]
+)
+def test_what_was_learnt_of_successes_says_what_to_do(source: Any, polarity: str) -> None:
+    assert usable([entry()], source).items[0].polarity == polarity
+
+
+@pytest.mark.parametrize(
+    ("given", "title"),
+    [
+        ("  two\n\twords ", "two words"),
+        ("## A heading", "A heading"),
+        ("Title: What to do", "What to do"),
+        ("Memory Item 2: What", "What"),
+        ("- a list", "a list"),
+        ("zero\u200bwidth \x07bell\ud800", "zerowidth bell"),
+        ("```\nfenced\n```", "fenced"),
+        ("कर्\u200dम", "कर्\u200dम"),
+        ("Cafe\u0301s", "Caf\u00e9s"),
+        ("cafe\u0007\u0301", "caf\u00e9"),
+    ],
+)
+def test_a_title_is_one_clean_line(given: str, title: str) -> None:
+    assert usable([entry(given)], "success").items[0].title == title
+
+
+def test_a_content_keeps_its_lines_and_their_indentation() -> None:
+    """Two blank lines in a row, spaces at ends, fences around all and characters that can't be seen are gone."""
+    content = "```markdown\r\nFirst: \n\n\n\n    indented\x00\n\n```sparql\nSELECT\n```\nend  \n```"
+    expected = "First:\n\n    indented\n\n```sparql\nSELECT\n```\nend"
+    assert usable([entry(content=content)], "success").items[0].content == expected
+
+
+def test_what_is_too_long_is_cut_at_a_sentence_else_between_words() -> None:
+    item = usable([entry("word " * 50, "A sentence of some words. " * 200)], "success").items[0]
+    assert len(item.title) <= limits.ITEM_TITLE_CHARS and item.title.endswith("word…")
+    assert len(item.content) <= limits.ITEM_CONTENT_CHARS and item.content.endswith("words.")
+    assert shortened("x" * 30, 10) == "x" * 9 + "…"
+    assert shortened("1234567.", 8) == "1234567."
+
+
+def test_what_looks_the_same_is_the_same() -> None:
+    """Marks that stand behind their letters are composed, so that neither dedup nor the id takes it for another."""
+    made = usable([entry("Caf\u00e9s", "Z\u00fcrich"), entry("Cafe\u0301s", "Zu\u0308rich")], "success")
+    assert ([item.content for item in made.items], made.flaws) == (["Z\u00fcrich"], ("repeated",))
+
+
+def test_names_of_fields_may_be_in_capitals() -> None:
+    (item,) = usable([{"Title": "T", " CONTENT ": "c", "Description": "d", "title": None}], "success").items
+    assert (item.title, item.desc, item.content) == ("T", "d", "c")
+
+
+def test_a_description_may_be_missing_and_lists_of_lines_are_joined() -> None:
+    (item,) = usable([{"title": "T", "content": ["one", "two"], "extra": 3}], "success").items
+    assert (item.desc, item.content) == ("", "one\ntwo")
+
+
+@pytest.mark.parametrize(
+    ("bad", "flaw"),
+    [
+        (3, "not_an_object"),
+        ("title: x", "not_an_object"),
+        (None, "not_an_object"),
+        ({}, "no_title"),
+        ({"title": "", "content": "x"}, "no_title"),
+        ({"title": "…", "content": "x"}, "no_title"),
+        ({"title": ["a", 1], "content": "x"}, "no_title"),
+        ({"title": {"a": "b"}, "content": "x"}, "no_title"),
+        ({"title": "x", "content": " \n\x00"}, "no_content"),
+        ({"title": "x", "content": 3}, "no_content"),
+        ({"title": "x"}, "no_content"),
+        (entry(), "repeated"),
+        (entry(title="COUNT with  distinct", content="Other words."), "repeated"),
+    ],
+)
+def test_an_entry_that_is_no_item_is_left_out_with_its_flaw(bad: Any, flaw: str) -> None:
+    """The others stay."""
+    made = usable([entry(), bad, entry("Another")], "success")
+    assert [item.title for item in made.items] == ["Count with DISTINCT", "Another"]
+    assert made.flaws == (flaw,)
+
+
+def test_the_first_three_are_taken() -> None:
+    """Or fewer, where fewer are wanted."""
+    many = [entry(f"Title {number}") for number in range(5)]
+    made = usable(many, "success")
+    assert [item.title for item in made.items] == ["Title 0", "Title 1", "Title 2"]
+    assert made.flaws == ("too_many", "too_many")
+    assert len(usable(many, "success", most=1).items) == 1
+
+
+def test_words_of_a_line_are_parted_by_single_blanks() -> None:
+    assert one_line(" a\u00a0\n\tb\u2028c ") == "a b c"

@@ -1,0 +1,141 @@
+"""What a loop can be given so that its log comes out the same every time: a clock, an origin, rollouts in turn."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.bank import PROJECTIONS, Bank
+from rbank_es.errors import LoopStopped, SandboxUnavailable
+from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.loop import run_closed_loop
+from rbank_es.loop.rollouts import side_by_side
+from rbank_es.loop.run_context import Equipment
+from rbank_es.projections.read_models import ReadModels
+from tests.loop.loops import TASKS, local, looped, quick, scripted, source
+from tests.loop.test_closed_loop import of_type
+from tests.loop.test_matts import SCRIPT as ROLLOUTS
+from tests.sandbox.sandboxes import require_dspy
+
+require_dspy()
+
+
+class Counted:
+    """Stands in for the sandboxes of a loop: code runs in this process, and how many are needed is noted."""
+
+    unavailable = None
+    needed: list[int | None] = []
+
+    def __init__(self, *_: object, needed: int | None) -> None:
+        self.needed.append(needed)
+
+    def __call__(self) -> Any:
+        return local()
+
+    def __enter__(self) -> Counted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def needed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """How many sandboxes each loop says that it needs."""
+    monkeypatch.setattr("rbank_es.loop.sandboxes.Sandboxes", Counted)
+    monkeypatch.setattr("rbank_es.loop.run_context.check", lambda *_, **__: None)
+    monkeypatch.setattr(Counted, "needed", [])
+    return Counted.needed
+
+
+def test_no_more_sandboxes_are_begun_than_there_are_runs_to_come(tmp_path: Path, needed: list[int | None]) -> None:
+    """Tasks that are done need none, and a loop that only shows them begins none."""
+    settings = scripted(tmp_path)
+    with quick(tmp_path / "bank") as bank:
+        for tasks in (TASKS[:1], TASKS, TASKS):
+            run_closed_loop(tasks, bank, settings, source())
+        assert needed == [1, 1]
+        run_closed_loop(TASKS, bank, settings, source(), again=True)
+        run_closed_loop(TASKS[:1], bank, scripted(tmp_path, ROLLOUTS, rollouts=3), source())
+        assert needed == [1, 1, 2, 3]
+
+
+def test_rollouts_share_the_sandboxes_of_their_loop(tmp_path: Path, needed: list[int | None]) -> None:
+    """Also where all of them ask for one at once."""
+    settings = scripted(tmp_path, rollouts=3)
+    with quick(tmp_path / "bank") as bank, Equipment(bank, settings) as equipment:
+        side_by_side(bank, [lambda _, n=n: equipment.executor(n) and None for n in range(3)])
+    assert needed == [None]
+
+
+def test_a_loop_that_gets_no_sandbox_stops_with_the_reason_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an error with its parts, whatever its words are."""
+    reason, fix = "it does not start (gone; twice)", "see: rbank-es doctor"
+
+    def start(_: object) -> None:
+        raise SandboxUnavailable("broken", reason, fix)
+
+    monkeypatch.setattr("rbank_es.sandbox.pool._start", start)
+    monkeypatch.setattr("rbank_es.loop.run_context.check", lambda *_, **__: None)
+    with quick(tmp_path / "bank") as bank, pytest.raises(LoopStopped, match="goes on from here") as caught:
+        run_closed_loop(TASKS, bank, scripted(tmp_path), source())
+    cause = caught.value.cause
+    assert isinstance(cause, SandboxUnavailable)
+    assert (cause.code, cause.reason, cause.fix) == ("broken", reason, fix)
+
+
+def test_durations_are_told_by_the_clock_that_is_given(tmp_path: Path) -> None:
+    """A clock that goes on by a second whenever it is read: a call takes one, a run all that were read in it."""
+    ticks = itertools.count()
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path), TASKS[:1], clock=lambda: float(next(ticks)))
+        assert {event.duration_s for event in of_type(bank, LmCalled)} == {1.0}
+        assert {event.duration_s for event in of_type(bank, ToolCalled)} == {1.0}
+        calls = len(of_type(bank, ToolCalled)) + sum(event.role == "agent" for event in of_type(bank, LmCalled))
+        assert [event.duration_s for event in of_type(bank, RunFinished)] == [2 * calls + 1]
+
+
+def test_which_code_runs_is_recorded_as_it_is_given(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path), TASKS[:1], origin=lambda: {"release": "7.0", "commit": None})
+        [started] = of_type(bank, RunStarted)
+        assert (started.release, started.commit) == ("7.0", None)
+
+
+def test_rollouts_run_one_after_the_other_where_that_is_chosen(tmp_path: Path) -> None:
+    """Each is run and judged before the next takes a step."""
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, ROLLOUTS, rollouts=3), TASKS[:1], at_once=False)
+        started = [event.run for event in of_type(bank, RunStarted)]
+        judged = [event for event in of_type(bank, RunJudged) if event.purpose == "learning"]
+        assert [event.run for event in judged] == started
+        for verdict, following in itertools.pairwise([*judged, None]):
+            assert verdict is not None
+            asked = [event for event in of_type(bank, LmCalled) if event.run == verdict.run and event.role == "agent"]
+            assert max(event.seq for event in asked) < verdict.seq
+            if following is not None:
+                later = [event for event in of_type(bank, LmCalled) if event.run == following.run]
+                assert min(event.seq for event in later) > verdict.seq
+
+
+def read_models(bank: Bank) -> set[int]:
+    """The positions of a bank's read models."""
+    return {point.position for point in ReadModels.open(bank.log.folder / PROJECTIONS).checkpoints().values()}
+
+
+def test_contexts_are_read_from_read_models_that_were_brought_up_to_date(tmp_path: Path) -> None:
+    """Else each context would copy the whole file into memory to bring the copy up to date."""
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path), TASKS)
+        assert read_models(bank) == {of_type(bank, RunStarted)[-1].seq - 1}
+
+
+def test_without_procedures_nothing_reads_the_read_models(tmp_path: Path) -> None:
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, layers=("L0", "L1")), TASKS[:1])
+        assert read_models(bank) == set()

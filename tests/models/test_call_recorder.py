@@ -1,0 +1,234 @@
+"""The record of calls: each try an event, on disk before its answer goes on."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
+from rbank_es.models.adapter import adapter
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.router import Lms
+from rbank_es.models.run_calls import Totals
+from tests.faults.disk import Disk
+from tests.models.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
+
+
+def test_the_event_is_in_the_bank_before_the_answer_goes_on(tmp_path: Path) -> None:
+    import dspy
+
+    seen: list[int] = []
+
+    class Watching(dspy.utils.callback.BaseCallback):
+        def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
+            seen.append(len(called(bank)))
+
+    with models(tmp_path, **saying()) as (bank, lms), dspy.context(callbacks=[Watching()]):
+        ask(lms)
+    assert seen == [1]
+
+
+@pytest.mark.parametrize(("role", "step"), [("agent", 2), ("sub", 2), ("judge", None), ("extractor", None)])
+def test_agents_and_sub_calls_have_a_step_judges_and_extractors_none(
+    role: Any, step: int | None, tmp_path: Path
+) -> None:
+    with models(tmp_path, **saying()) as (bank, lms):
+        lms.step = 2
+        ask(lms, role=role)
+        (event,) = called(bank)
+    assert (event.role, event.step) == (role, step)
+
+
+def test_a_role_without_a_choice_takes_the_agents_and_others_their_own(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def model_for(role: str, choice: LmChoice) -> Saying:
+        asked.append((role, choice.model))
+        return Saying(lambda words: role)
+
+    choices: Any = {"agent": STUB, "judge": LmChoice(model="openai/strict")}
+    with (
+        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
+        Lms(bank, None, choices, model_for=model_for) as lms,
+    ):
+        assert [ask(lms, role=role) for role in ("agent", "sub", "judge", "extractor")] == [
+            "agent",
+            "agent",
+            "judge",
+            "agent",
+        ]
+        assert [(event.run, event.model) for event in called(bank)] == [
+            (None, "openai/stub"),
+            (None, "openai/stub"),
+            (None, "openai/strict"),
+            (None, "openai/stub"),
+        ]
+    assert asked == [("agent", "openai/stub"), ("judge", "openai/strict")]
+
+
+def test_no_choice_for_a_role_is_bad_input(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank") as bank:
+        with pytest.raises(BadInput, match="--lm"):
+            Lms(bank, RUN, {})
+        with pytest.raises(BadInput, match="agent"):
+            Lms(bank, RUN, {"judge": STUB}, **saying()).lm("agent")
+
+
+def test_the_temperature_of_a_caller_goes_before_the_choices_own(tmp_path: Path) -> None:
+    import dspy
+
+    warm = LmChoice(model="openai/stub", arguments={"temperature": 0.9})
+    with models(tmp_path, warm, **saying(lambda words: "[[ ## b ## ]]\nx")) as (bank, lms):
+        ask(lms)
+        ask(lms, temperature=0.0)
+        with lms.context("judge"):
+            dspy.Predict("a -> b")(a="x", config={"temperature": 0.2})
+        assert [event.parameters["temperature"] for event in called(bank)] == [0.9, 0.0, 0.2]
+
+
+def test_a_model_that_takes_no_temperature_gets_none_and_none_is_recorded(tmp_path: Path) -> None:
+    with models(tmp_path, LmChoice(model="openai/gpt-5"), **saying()) as (bank, lms):
+        ask(lms, temperature=0.0)
+        (event,) = called(bank)
+    assert "temperature" not in event.parameters and "temperature" not in str(event.request)
+
+
+def test_a_parameter_that_the_model_refuses_outright_is_bad_input(tmp_path: Path) -> None:
+    few = LmChoice(model="openai/gpt-5", arguments={"max_tokens": 10})
+    with models(tmp_path, few, **saying()) as (_, lms), pytest.raises(BadInput, match="16000"):
+        lms.lm("agent")
+
+
+def test_totals_and_the_size_of_the_last_prompt_of_the_agent(tmp_path: Path) -> None:
+    with models(tmp_path, **saying()) as (_, lms):
+        ask(lms, "x" * 100)
+        ask(lms, "y" * 500, "sub")
+        assert lms.last_prompt_chars == 100
+        assert lms.totals == Totals(calls=2, tokens_in=6, tokens_out=4, cost_usd=None)
+
+
+def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rbank_es.models.live_model import LiveModel
+    from rbank_es.models.model import Question
+
+    monkeypatch.setenv("OPENAI_API_KEY", "any-value-at-all")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    model = LiveModel(LmChoice(model="openai/gpt-4o-mini"))
+    model._client = Saying()
+    from dspy.lm15 import Message, Request
+
+    request = Request(model="openai/gpt-4o-mini", messages=(Message.user("hello"),))
+    answer = model.asked(Question(request, "agent", 1, "", ""))()
+    assert answer.cost_usd == pytest.approx(3 * 0.15e-6 + 2 * 0.6e-6)
+
+
+def test_a_call_that_cant_be_recorded_fails_and_so_does_every_later_one(tmp_path: Path) -> None:
+    disk = Disk()
+    bank = Bank.create(tmp_path / "bank", calls=disk)
+    lms = Lms(bank, RUN, {"agent": STUB}, **saying())
+    assert ask(lms)
+    disk.fail = lambda name, number: OSError(errno.ENOSPC, "no space left on device") if name == "write" else None
+    with pytest.raises(LmFailed, match="no space") as caught:
+        ask(lms)
+    assert caught.value.code == "not_recorded" and isinstance(caught.value.__cause__, LogUnavailable)
+    disk.fail = lambda name, number: None
+    with pytest.raises(LmFailed) as again:
+        ask(lms)
+    assert again.value.code == "not_recorded" and lms.broken is not None
+    assert len(called(bank)) == 1
+
+
+def test_an_interruption_is_recorded_and_goes_on(tmp_path: Path) -> None:
+    def interrupted(words: str) -> str:
+        raise KeyboardInterrupt
+
+    with models(tmp_path, **saying(interrupted)) as (bank, lms):
+        with pytest.raises(KeyboardInterrupt):
+            ask(lms)
+        assert [event.error_code for event in called(bank)] == ["interrupted"]
+
+
+def test_a_defect_of_an_engine_is_a_failure_that_names_it(tmp_path: Path) -> None:
+    def broken(words: str) -> str:
+        raise ZeroDivisionError("by nought")
+
+    with models(tmp_path, **saying(broken)) as (bank, lms):
+        with pytest.raises(LmFailed, match="ZeroDivisionError.*by nought") as caught:
+            ask(lms)
+        assert caught.value.code == called(bank)[0].error_code == "unexpected"
+    with models(tmp_path / "other", **saying(lambda words: 17)) as (bank, lms), pytest.raises(LmFailed):
+        ask(lms)
+
+
+def test_a_request_that_is_too_long_is_not_sent(tmp_path: Path) -> None:
+    engine = Saying()
+    with models(tmp_path, model_for=lambda role, choice: engine) as (bank, lms):
+        with pytest.raises(LmFailed) as caught:
+            ask(lms, "é" * (limits.LM_REQUEST_BYTES // 2))
+        (event,) = called(bank)
+    assert caught.value.code == event.error_code == "request_too_long"
+    assert event.request is None and event.request_key and not engine.requests
+
+
+def test_the_largest_request_and_answer_that_are_taken_fit_into_the_bank(tmp_path: Path) -> None:
+    answer = '"' * (limits.LM_RESPONSE_CHARS // 2 - 1_000)
+    with models(tmp_path, **saying(lambda words: answer)) as (bank, lms):
+        assert ask(lms, '"' * (limits.LM_REQUEST_BYTES // 2 - 1_000)) == answer
+        assert called(bank)[0].error_code is None
+
+
+def test_failures_are_dspys_own_to_dspy_and_ours_to_us(tmp_path: Path) -> None:
+    import dspy
+    from dspy.lm15 import ContextLengthError, RateLimitError
+
+    def turned_away(words: str) -> str:
+        raise RateLimitError("slow down", retry_after=99)
+
+    def too_long(words: str) -> str:
+        raise ContextLengthError("too long")
+
+    with models(tmp_path, **saying(turned_away)) as (_, lms), pytest.raises(dspy.LMError) as caught:
+        ask(lms)
+    assert isinstance(caught.value, LmFailed) and caught.value.code == "rate_limited"
+    with (
+        models(tmp_path / "other", **saying(too_long)) as (_, lms),
+        pytest.raises(dspy.ContextWindowExceededError) as shortened,
+    ):
+        ask(lms)
+    assert isinstance(shortened.value, LmFailed) and shortened.value.code == "context_too_long"
+
+
+def test_dspy_keeps_no_history_in_a_context_of_the_models(tmp_path: Path) -> None:
+    import dspy
+
+    with models(tmp_path, **saying(lambda words: "[[ ## b ## ]]\nx")) as (_, lms), lms.context("agent"):
+        dspy.Predict("a -> b")(a="x")
+        assert dspy.settings.lm.history == []
+        assert dspy.settings.adapter.use_json_adapter_fallback is adapter().use_json_adapter_fallback is False
+
+
+def test_waits_are_bounded_in_number_and_length(tmp_path: Path) -> None:
+    from dspy.lm15 import RateLimitError
+
+    def turned_away(words: str) -> str:
+        raise RateLimitError("slow down", retry_after=float(words))
+
+    slept = Waits()
+    with models(tmp_path, sleep=slept, **saying(turned_away)) as (_, lms):
+        for asked_s in (limits.LM_WAIT_S, limits.LM_WAIT_S + 1):
+            with pytest.raises(LmFailed):
+                ask(lms, str(asked_s))
+    assert slept == [limits.LM_WAIT_S] * limits.LM_RETRIES
+
+
+def test_without_dspy_one_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name == "dspy" or name.startswith("dspy.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dspy", None)
+    with Bank.create(tmp_path / "bank") as bank, pytest.raises(MissingExtra, match=r"rbank-es\[agent\]"):
+        Lms(bank, RUN, {"agent": STUB})

@@ -1,0 +1,289 @@
+"""Models over HTTP: a server on the loopback that answers, and one that does all that servers were seen to do."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.errors import LmFailed
+from rbank_es.models.choice import LmChoice
+from tests.models import openai_server as says
+from tests.models.openai_server import OpenAiServer, openai_server
+from tests.models.runs import Waits, ask, called, models
+
+
+@pytest.fixture(autouse=True)
+def _a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
+
+
+def stub(server: OpenAiServer, **arguments: float | str) -> LmChoice:
+    return LmChoice(model="openai/stub", api_base=server.url, arguments=dict(arguments))
+
+
+def test_an_answer_comes_over_http_and_is_recorded_whole(tmp_path: Path) -> None:
+    with (
+        openai_server(["forty-two of them"]) as server,
+        models(tmp_path, stub(server, temperature=0.5, max_tokens=64)) as (bank, lms),
+    ):
+        lms.step = 3
+        assert ask(lms, "How many lights?", rollout_id=7) == "forty-two of them"
+        (event,) = called(bank)
+    assert (event.run, event.role, event.model, event.step, event.attempt) == ("run-1", "agent", "openai/stub", 3, 1)
+    assert event.parameters == {"temperature": 0.5, "max_tokens": 64, "rollout_id": 7}
+    assert (event.tokens_in, event.tokens_out, event.tokens_cached) == (10, 3, 4)
+    assert event.error_code is None and event.cost_usd is None and event.duration_s
+    assert "How many lights?" in str(event.request) and "forty-two of them" in str(event.response)
+    (sent,) = server.requests
+    assert sent["model"] == "stub" and sent["temperature"] == 0.5 and sent["messages"][-1]["content"]
+    assert server.headers[0]["authorization"] == "Bearer sk-of-a-test-0123456789"
+
+
+def test_a_server_on_this_machine_is_asked_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with openai_server(["yes"]) as server, models(tmp_path, stub(server)) as (_, lms):
+        assert ask(lms) == "yes"
+
+
+def test_the_address_may_stand_in_the_providers_own_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with openai_server(["yes"]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        with models(tmp_path) as (_, lms):
+            assert ask(lms) == "yes"
+
+
+def test_nothing_is_cached_and_nothing_asked_twice(tmp_path: Path) -> None:
+    with openai_server(["one", "two", "three"]) as server, models(tmp_path, stub(server)) as (_, lms):
+        assert [ask(lms), ask(lms), ask(lms, temperature=0.0)] == ["one", "two", "three"]
+        assert len(server.requests) == 3
+
+
+def test_an_answer_that_cant_be_parsed_costs_one_call(tmp_path: Path) -> None:
+    import dspy
+
+    with openai_server(["no fields at all", "never asked"]) as server, models(tmp_path, stub(server)) as (_, lms):
+        with lms.context("judge"), pytest.raises(dspy.AdapterParseError):
+            dspy.Predict("question -> success: bool, reason")(question="Is it?")
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("behaviours", "waits"),
+    [
+        ([says.rate_limited()], [1.0]),
+        ([says.rate_limited(7)], [7.0]),
+        ([says.rate_limited(0), says.failing()], [0.0, 2.0]),
+        ([says.failing("503 Service Unavailable"), says.failing("504 Gateway Timeout")], [1.0, 2.0]),
+    ],
+)
+def test_what_another_try_may_mend_is_tried_again_and_each_try_recorded(
+    tmp_path: Path, behaviours: list[says.Behaviour], waits: list[float]
+) -> None:
+    slept = Waits()
+    with (
+        openai_server([*behaviours, "at last"]) as server,
+        models(tmp_path, stub(server), sleep=slept) as (bank, lms),
+    ):
+        assert ask(lms) == "at last"
+        events = called(bank)
+    assert slept == waits
+    assert [event.attempt for event in events] == list(range(1, len(waits) + 2))
+    assert [event.error_code is None for event in events] == [False] * len(waits) + [True]
+    assert len({event.request_key for event in events}) == 1
+
+
+FAILURES = {
+    "rate_limited": ([says.rate_limited(0)] * 3, "rate_limited", 3),
+    "asked to wait too long": ([says.rate_limited(3600)], "rate_limited", 1),
+    "no credit": ([says.no_credit()], "no_credit", 1),
+    "500": ([says.failing()] * 3, "server_error", 3),
+    "401": ([says.unauthorized()], "wrong_key", 1),
+    "404": ([says.unknown_model()], "unknown_model", 1),
+    "404 of another path": ([says.error("404 Not Found", "no such page")], "unknown_model", 1),
+    "400": ([says.refused()], "refused", 1),
+    "too much context": ([says.too_much_context()], "context_too_long", 1),
+    "half a body": ([says.half_a_body()], "bad_response", 1),
+    "closed": ([says.closing()], "bad_response", 1),
+    "a page": ([says.not_json()], "bad_response", 1),
+    "other JSON": ([says.other_json()], "bad_response", 1),
+    "nothing": ([says.empty()], "bad_response", 1),
+    "a filter": ([says.empty("content_filter")], "bad_response", 1),
+    "blank": (["  \n "], "bad_response", 1),
+    "very long": ([says.very_long(limits.LM_RESPONSE_CHARS + 1)], "response_too_long", 1),
+    "a flood": ([says.flooding()], "response_too_long", 1),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_misbehaviour_ends_as_a_failure_with_a_code_and_is_recorded(tmp_path: Path, name: str) -> None:
+    behaviours, code, tries = FAILURES[name]
+    with openai_server(behaviours) as server, models(tmp_path, stub(server)) as (bank, lms):
+        with pytest.raises(LmFailed) as caught:
+            ask(lms)
+        events = called(bank)
+        assert len(server.requests) == tries
+    assert (caught.value.code, [event.error_code for event in events]) == (code, [code] * tries)
+    assert events[-1].error == caught.value.message and caught.value.hint
+    assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
+
+
+def test_a_right_answer_in_a_wrong_wrapping_is_an_answer(tmp_path: Path) -> None:
+    with openai_server([says.wrong_type("still right")]) as server, models(tmp_path, stub(server)) as (_, lms):
+        assert ask(lms) == "still right"
+
+
+@pytest.mark.parametrize("behaviour", [says.hanging(), says.dripping()])
+def test_a_server_that_never_ends_is_left_at_the_time_limit(tmp_path: Path, behaviour: says.Behaviour) -> None:
+    with openai_server([behaviour]) as server, models(tmp_path, stub(server, timeout=0.5)) as (bank, lms):
+        began = time.monotonic()
+        with pytest.raises(LmFailed, match="timeout=SECONDS") as caught:
+            ask(lms)
+        assert time.monotonic() - began < 30
+        assert len(server.requests) == 1, "what took too long is not tried again"
+        assert [event.error_code for event in called(bank)] == ["timeout"]
+    assert caught.value.code == "timeout"
+
+
+def test_nobody_reads_on_from_a_server_that_was_left(tmp_path: Path) -> None:
+    """Each such call left a thread behind, which read on for hours."""
+    with openai_server([says.dripping()] * 3) as server, models(tmp_path, stub(server, timeout=0.2)) as (_, lms):
+        for _ in range(3):
+            with pytest.raises(LmFailed):
+                ask(lms)
+        ended = time.monotonic() + 10
+        while reading() and time.monotonic() < ended:
+            time.sleep(0.02)
+        assert reading() == 0
+
+
+def reading() -> int:
+    """Threads in which an answer is waited for."""
+    return sum(thread.name == "model call" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("depth", [100, 400, 900, 2_000, 50_000])
+def test_an_answer_that_is_nested_deeply_is_an_answer_or_a_bad_one(tmp_path: Path, depth: int) -> None:
+    """Some were called a defect of this program."""
+    arguments = '{"a": ' + "[" * depth + "]" * depth + "}"
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}}
+    body = says.completion(None, choices=[choice])
+    with openai_server([says.says(body, says.JSON)]) as server, models(tmp_path, stub(server)) as (bank, lms):
+        try:
+            assert ask(lms)
+        except LmFailed as failure:
+            assert failure.code == "bad_response"
+        (event,) = called(bank)
+    assert event.error_code in (None, "bad_response") and event.tokens_in in (None, 10)
+
+
+def test_an_answer_that_is_too_long_has_cost_its_tokens_all_the_same(tmp_path: Path) -> None:
+    long = says.very_long(limits.LM_RESPONSE_CHARS + 1)
+    with openai_server([long]) as server, models(tmp_path, stub(server)) as (bank, lms):
+        with pytest.raises(LmFailed):
+            ask(lms)
+        (event,) = called(bank)
+    assert (event.error_code, event.tokens_in, event.tokens_out) == ("response_too_long", 10, 1)
+    assert event.response is None
+
+
+def test_a_server_that_isnt_there_is_tried_again(tmp_path: Path) -> None:
+    with openai_server([]) as server:
+        gone = stub(server)
+    slept = Waits()
+    with models(tmp_path, gone, sleep=slept) as (bank, lms):
+        with pytest.raises(LmFailed) as caught:
+            ask(lms)
+        assert [event.error_code for event in called(bank)] == ["unreachable"] * 3
+    assert caught.value.code == "unreachable" and slept == [1.0, 2.0]
+
+
+def test_a_lone_surrogate_in_an_answer_is_replaced_so_that_it_can_be_recorded(tmp_path: Path) -> None:
+    with openai_server(["cut \ud83d emoji"]) as server, models(tmp_path, stub(server)) as (bank, lms):
+        assert ask(lms) == "cut \ufffd emoji"
+        assert called(bank)[0].error_code is None
+
+
+def test_eight_threads_ask_at_once_and_every_call_is_recorded(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def echo(body: dict[str, list[dict[str, str]]]) -> str:
+        return f"to {body['messages'][-1]['content']}"
+
+    with openai_server(echo) as server, models(tmp_path, stub(server)) as (bank, lms):
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda number: ask(lms, f"question {number}", "sub"), range(40)))
+        events = called(bank)
+    assert answers == [f"to question {number}" for number in range(40)]
+    assert len(events) == 40 and lms.totals.calls == 40 and lms.totals.tokens_in == 400
+    assert all(f"to {question}" in str(event.response) for event in events for question in [_asked(str(event.request))])
+
+
+def _asked(request: str) -> str:
+    import json
+
+    return str(json.loads(request)["messages"][-1]["parts"][0]["text"])
+
+
+def test_a_key_is_nowhere_in_the_bank_even_where_the_server_says_it_aloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, other = "sk-live-abc123XYZ-0987654321", 'tok"en\\with-signs'
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("MY_SERVICE_TOKEN", other)
+    answers = [f"your key is {key}", says.unauthorized(f"wrong key {key}"), f"and {other}"]
+    with openai_server(answers) as server, models(tmp_path, stub(server)) as (bank, lms):
+        assert ask(lms, f"is it {other}?") == "your key is [key]"
+        with pytest.raises(LmFailed) as caught:
+            ask(lms)
+        assert ask(lms) == "and [key]"
+        bank.project()
+    assert key not in str(caught.value)
+    assert server.requests[0]["messages"][-1]["content"] == f"is it {other}?", "the request itself is not touched"
+    written = b"".join(path.read_bytes() for path in (tmp_path / "bank").rglob("*") if path.is_file())
+    assert b"is it [key]?" in written
+    for form in (key, other, other.replace("\\", "\\\\").replace('"', '\\"'), key[3:]):
+        assert form.encode() not in written
+
+
+@pytest.mark.parametrize("before", [5, 10, 20])
+def test_of_a_key_at_the_end_of_a_long_error_no_part_is_left(tmp_path: Path, before: int) -> None:
+    """The error was cut first, and scrubbed then: the first half of the key stayed."""
+    key = "sk-of-a-test-0123456789"
+    said = "x" * (limits.ENDPOINT_MESSAGE_CHARS - before) + key
+    with openai_server([says.unauthorized(said)]) as server, models(tmp_path, stub(server)) as (bank, lms):
+        with pytest.raises(LmFailed) as caught:
+            ask(lms)
+        (event,) = called(bank)
+    assert "sk-" not in str(event.error) + str(caught.value)
+
+
+def test_a_provider_is_not_followed_elsewhere(tmp_path: Path) -> None:
+    """The key would go to whoever the first server names."""
+    with openai_server(lambda body: "never asked") as elsewhere:
+        moved = says.error("307 Temporary Redirect", "over there", None, f"Location: {elsewhere.url}/chat/completions")
+        with (
+            openai_server([moved]) as server,
+            models(tmp_path, stub(server)) as (_, lms),
+            pytest.raises(LmFailed),
+        ):
+            ask(lms)
+        assert not elsewhere.requests
+
+
+@pytest.mark.slow
+def test_a_provider_that_only_litellm_knows_is_bounded_and_not_followed_either(tmp_path: Path) -> None:
+    """litellm sent the prompt on to wherever it was led, and read without end."""
+    with openai_server(lambda body: "never asked") as elsewhere:
+        moved = says.error("307 Temporary Redirect", "over there", None, f"Location: {elsewhere.url}/chat/completions")
+        with openai_server([moved, says.flooding(), "well"]) as server:
+            choice = LmChoice(model="lm_studio/stub", api_base=server.url)
+            with models(tmp_path, choice) as (bank, lms):
+                for _ in range(2):
+                    with pytest.raises(LmFailed):
+                        ask(lms)
+                assert ask(lms) == "well"
+                assert [event.error_code for event in called(bank)] == ["bad_response", "response_too_long", None]
+        assert not elsewhere.requests

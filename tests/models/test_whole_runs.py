@@ -1,0 +1,152 @@
+"""Whole tasks over HTTP: a server answers run, judge and extractor, and misbehaves at one of them.
+
+Whatever it does, the loop ends as it should, every call is recorded, the run has its end, and no item comes of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import LoopStopped
+from rbank_es.events import LmCalled, RunFinished, ToolCalled
+from rbank_es.loop.settings import LoopSettings
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.scripted_model import rendered
+from tests.loop.loops import HEIGHT, TASKS, looped
+from tests.models import openai_server as says
+from tests.models.openai_server import Reply, openai_server
+from tests.sandbox.sandboxes import require_dspy
+
+require_dspy()
+
+FOUND = f"found = sparql_query({HEIGHT!r})\nSUBMIT(answer='45 metres', sparql={HEIGHT!r}, evidence={{}})"
+ITEM = {"title": "Ask for the focal height", "description": "d", "content": "Use lt:focalHeight for heights."}
+CODED = rendered({"reasoning": "r", "code": f"```python\n{FOUND}\n```"})
+WELL = [CODED, rendered({"success": True, "reason": "Right."}), rendered({"memory_items": [ITEM], "why_none": ""})]
+ROLES = ["agent", "judge", "extractor"]
+
+
+def broken() -> says.Behaviour:
+    return says.error("500 Internal Server Error", "it broke", None, "Retry-After: 0")
+
+
+MISBEHAVIOURS: dict[str, tuple[list[Reply], list[str | None]]] = {
+    "429, then well": ([says.rate_limited(0)], ["rate_limited"]),
+    "500, then well": ([broken(), broken()], ["server_error"] * 2),
+    "429 for good": ([says.rate_limited(0)] * 3, ["rate_limited"] * 3),
+    "500 for good": ([broken()] * 3, ["server_error"] * 3),
+    "half a body": ([says.half_a_body()], ["bad_response"]),
+    "wrong JSON": ([says.other_json()], ["bad_response"]),
+    "time-out": ([says.hanging()], ["timeout"]),
+    "empty": ([says.empty()], ["bad_response"]),
+    "very long": ([says.very_long(limits.LM_RESPONSE_CHARS + 1)], ["response_too_long"]),
+    "wrong key": ([says.unauthorized()], ["wrong_key"]),
+    "prose": (["I would rather talk."] * 3, [None] * 3),
+    "brackets": (["[[ ## success ## ]]\n" + "[" * 50_000] * 3, [None] * 3),
+    "wrong types": ([rendered({"success": 7, "code": 7, "memory_items": {"a": 7}})] * 3, [None] * 3),
+}
+MENDED = {"429, then well", "500, then well"}
+
+
+def settings(url: str, **more: Any) -> LoopSettings:
+    lm = LmChoice(model="openai/stub", api_base=url, arguments={"timeout": 0.5})
+    return LoopSettings(**{"lm": lm, "executor": "scratchpad", "extract": True, "iterations": 2, **more})
+
+
+def told(bank: Bank) -> list[tuple[str, str | None]]:
+    """Role and error code of every call that is recorded."""
+    return [(event.role, event.error_code) for event in bank.events() if isinstance(event, LmCalled)]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2], ids=ROLES)
+@pytest.mark.parametrize("name", MISBEHAVIOURS)
+def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int) -> None:
+    replies, codes = MISBEHAVIOURS[name]
+    answers = [*WELL[:at], *replies, *(WELL[at:] if name in MENDED else [broken()] * 9)]
+    with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        try:
+            results = looped(bank, settings(server.url), TASKS[:1])
+        except LoopStopped as stopped:
+            assert stopped.code in codes, "the loop stops of what the next run would fail of too"
+            results = []
+        ends = [event for event in bank.events() if isinstance(event, RunFinished)]
+        # Others are made of the query itself, without a model.
+        items = [state.item for state in bank.state().items.values() if state.item.title == ITEM["title"]]
+        calls, asked = told(bank), len(server.requests)
+        assert bank.verify().log.events == bank.position
+    assert [code for role, code in calls if role == ROLES[at]][: len(codes)] == codes
+    assert len(calls) == asked, "no call that is not recorded, no record of a call that was not made"
+    assert len(ends) == 1 and (ends[0].outcome == "submitted") == (at > 0 or name in MENDED)
+    assert len(items) == (name in MENDED)
+    assert name not in MENDED or results[0].success
+
+
+def test_every_role_asks_its_own_model(tmp_path: Path) -> None:
+    """`--sub-lm`, `--judge-lm` and `--extractor-lm` are what is asked, not only what is recorded."""
+    asking = f"print(llm_query('what?'))\n{FOUND}"
+    answers = {
+        "one": rendered({"reasoning": "r", "code": f"```python\n{asking}\n```"}),
+        "two": "so",
+        "three": WELL[1],
+        "four": WELL[2],
+    }
+    with (
+        openai_server(lambda body: answers[body["model"]]) as server,
+        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
+    ):
+        names = zip(("lm", "sub_lm", "judge_lm", "extractor_lm"), answers, strict=True)
+        models = {role: LmChoice(model=f"openai/{model}", api_base=server.url) for role, model in names}
+        [result] = looped(bank, settings(server.url, **models), TASKS[:1])
+        assert result.success
+        events = [event for event in bank.events() if isinstance(event, LmCalled)]
+    asked = [(body["model"], body.get("temperature")) for body in server.requests]
+    assert [model for model, _ in asked] == ["one", "two", "three", "four"]
+    assert (asked[2][1], asked[3][1]) == (0.0, 1.0)
+    assert [(event.role, event.model) for event in events] == [
+        ("agent", "openai/one"),
+        ("sub", "openai/two"),
+        ("judge", "openai/three"),
+        ("extractor", "openai/four"),
+    ]
+
+
+def test_a_tool_that_does_not_exist_is_told_to_the_agent_and_the_run_goes_on(tmp_path: Path) -> None:
+    chosen = {"next_thought": "t", "next_tool_name": "look_it_up", "next_tool_args": {"word": "light"}}
+    submitted = {"answer": "45 metres", "sparql": HEIGHT, "evidence": {}}
+    right = {"next_thought": "t", "next_tool_name": "sparql_query", "next_tool_args": {"query": HEIGHT}}
+    done = {"next_thought": "t", "next_tool_name": "SUBMIT", "next_tool_args": submitted}
+    answers = [rendered(chosen), rendered(right), rendered(done), WELL[1], WELL[2]]
+    with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        [result] = looped(bank, settings(server.url, executor="react", iterations=5), TASKS[:1])
+        assert result.outcome == "submitted" and result.success
+        assert "look_it_up" in server.requests[1]["messages"][-1]["content"]
+        assert [role for role, _ in told(bank)] == ["agent"] * 3 + ["judge", "extractor"]
+
+
+def test_a_key_that_the_agents_code_reads_without_a_sandbox_is_in_no_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps, calls of tools, what those propose, and answers held it."""
+    key = "sk-of-a-test-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    reads = "import os\nkey = os.environ['OPENAI_API_KEY']\nprint(key)\nevent_log({'seen': [key]})"
+    uses = (
+        "print(ctx_find(key, key))\nprint(mem_add('Use the secret', 'It is ' + key, tags=[key]))\n"
+        "print(sparql_query('SELECT ?l WHERE { ?l lt:name \"' + key + '\" }'))"
+    )
+    submits = "SUBMIT(answer=key, sparql=key, evidence={'key': key})"
+    answers = [rendered({"reasoning": "r", "code": f"```python\n{code}\n```"}) for code in (reads, uses, submits)]
+    with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        looped(bank, settings(server.url, judge="none", extract=False, iterations=3), TASKS[:1])
+        [ended] = [event for event in bank.events(resolve=True) if isinstance(event, RunFinished)]
+        assert ended.answer == "[key]"
+        tools = {event.tool for event in bank.events(types={"tool_called"}) if isinstance(event, ToolCalled)}
+        assert tools == {"event_log", "ctx_find", "mem_add", "sparql_query"}
+        bank.project()
+    written = b"".join(path.read_bytes() for path in (tmp_path / "bank").rglob("*") if path.is_file())
+    assert b"[key]" in written and key.encode() not in written

@@ -1,0 +1,86 @@
+"""What a rerun takes from a run's events, where it can't be had: it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es.errors import BadInput
+from tests.sandbox.sandboxes import require_dspy
+
+require_dspy()
+from rbank_es.models.scripted_model import rendered  # noqa: E402
+from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter  # noqa: E402
+from rbank_es.sandbox.recorded_steps import recorded_keys, recorded_steps  # noqa: E402
+from rbank_es.sandbox.step_outcome import ERROR, Measures, RecordedCall, RecordedStep  # noqa: E402
+from tests.executors.runs import Setting, code  # noqa: E402
+
+
+def test_steps_hold_their_calls_and_those_without_code_are_left_out(tmp_path: Path) -> None:
+    said = [
+        code("print(find('rock')['found'])\nprint(llm_query('p'))"),
+        "prose",
+        rendered({"reasoning": "r", "code": "```sparql\nSELECT\n```"}),
+        code("print('FINAL: {}')"),
+        code("SUBMIT('A', '', {})"),
+    ]
+    made = Setting(tmp_path / "bank", said)
+    made.run("rlm")
+    calls = (
+        RecordedCall(tool="find", arguments='{"word":"rock"}'),
+        RecordedCall(tool="llm_query", arguments='{"prompt":"p"}'),
+    )
+    first, printed, last = recorded_steps(made.events)
+    assert (first.kind, first.output.strip(), first.calls) == ("output", "rock light\nP", calls)
+    assert (printed.kind, printed.output.strip()) == ("output", "FINAL: {}")
+    assert (last.code, last.kind) == ("SUBMIT('A', '', {})", "final")
+    assert last.output == '{"answer": "A", "sparql": "", "evidence": {}}'
+    assert len(recorded_keys(made.events)) == 1
+
+
+def test_steps_that_failed_fail_again_in_the_same_way(tmp_path: Path) -> None:
+    said = [code("1/0"), code("print("), code("SUBMIT('', '', {})"), code("SUBMIT('A', '', {})")]
+    made = Setting(tmp_path / "bank", said)
+    result = made.run("rlm")
+    steps = recorded_steps(made.events)
+    assert [step.kind for step in steps] == ["error", "syntax", "refused", "final"]
+    assert [ERROR + step.output for step in steps[:3]] == [step.output for step in result.steps[:3]]
+
+
+def test_a_step_is_played_with_what_was_measured(tmp_path: Path) -> None:
+    measures = Measures(stdout_chars=30_001, variables_n=3, variables_chars=99, variable_types={"str": 3})
+    steps = [
+        RecordedStep(code="x = 1", output="short", measures=measures),
+        RecordedStep(code="SUBMIT('A', '', {})", kind="final", output='{"answer": "A"}', measures=measures),
+    ]
+    made = Setting(tmp_path / "bank", [code(step.code) for step in steps])
+    made.run("rlm", lambda: RecordedInterpreter(steps))
+    assert [step.measures for step in recorded_steps(made.events)] == [measures] * 2
+    assert [step.stdout_chars for step in made.steps] == [30_001] * 2
+
+
+def test_a_run_that_died_is_played_as_far_as_it_came(tmp_path: Path) -> None:
+    def interrupt(_: object) -> str:
+        raise KeyboardInterrupt
+
+    made = Setting(tmp_path / "bank", [code("print(1)"), interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        made.run("rlm")
+    [step] = recorded_steps(made.events)
+    assert (step.kind, step.output.strip()) == ("output", "1")
+
+
+def test_an_erased_run_can_not_be_played(tmp_path: Path) -> None:
+    made = Setting(tmp_path / "bank", [code("print('x' * 3_000)"), code("SUBMIT('A', '', {})")])
+    made.run("rlm")
+    made.bank.erase(run=made.run_id, reason="test")
+    with pytest.raises(BadInput, match="erased"):
+        recorded_steps(made.events)
+
+
+def test_arguments_that_were_not_kept_whole_can_not_be_played(tmp_path: Path) -> None:
+    made = Setting(tmp_path / "bank", [code("find('x' * 30_000)"), code("SUBMIT('A', '', {})")])
+    assert made.run("rlm").outcome == "submitted"
+    with pytest.raises(BadInput, match="too long"):
+        recorded_steps(made.events)

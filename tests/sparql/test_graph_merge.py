@@ -1,0 +1,132 @@
+"""A triple that stands in several graphs counts once: in the default graph, under several FROMs, and for every tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.sparql.engines.local import LocalEngine
+from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
+from rbank_es.sparql.source import Source, open_source
+from tests.tools.library import Desktop
+from tests.tools.tool_sessions import bank_at
+
+# rdflib calls its own old names.
+pytestmark = pytest.mark.filterwarnings("ignore:Dataset:DeprecationWarning")
+
+PREFIXES = "@prefix e: <http://example.org/> . @prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+TRIG = f"""{PREFIXES}
+e:Lamp a owl:Class . e:lamp a e:Lamp ; e:watt 40 .
+e:one {{ e:lamp a e:Lamp ; e:watt 40 . e:bulb a e:Lamp ; e:watt 7 . _:x e:name 'hall' }}
+e:two {{ e:lamp a e:Lamp ; e:watt 40 . e:bulb a e:Lamp ; e:watt 7 . e:tube a e:Lamp ; e:watt 20 . _:x e:name 'hall' }}
+"""
+TURTLE = f"{PREFIXES} e:Lamp a owl:Class . e:lamp a e:Lamp ; e:watt 40 . e:bulb a e:Lamp ; e:watt 7 ."
+JSON_LD = """{"@context": {"e": "http://example.org/", "xsd": "http://www.w3.org/2001/XMLSchema#"}, "@graph": [
+{"@id": "e:one", "@graph": [{"@id": "e:lamp", "@type": "e:Lamp", "e:watt": 40}, {"@id": "_:x", "e:name": "hall"},
+  {"@id": "e:bulb", "@type": "e:Lamp", "e:watt": 7}]},
+{"@id": "e:two", "@graph": [{"@id": "e:lamp", "@type": "e:Lamp", "e:watt": 40}, {"@id": "_:x", "e:name": "hall"},
+  {"@id": "e:bulb", "@type": "e:Lamp", "e:watt": 7}, {"@id": "e:tube", "@type": "e:Lamp", "e:watt": 20}]}]}"""
+ONE, TWO = "FROM <http://example.org/one> ", "FROM <http://example.org/two> "
+NAMED = "FROM NAMED <http://example.org/one> "
+P = "PREFIX e: <http://example.org/> "
+COUNT, SUM = "SELECT (COUNT(*) AS ?n) ", "SELECT (SUM(?w) AS ?n) "
+WATTS = "{ ?s e:watt ?w }"
+
+
+@pytest.fixture(scope="module", params=["trig", "directory"])
+def ontology(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ontology:
+    place = tmp_path_factory.mktemp(request.param)
+    if request.param == "trig":
+        (place / "lamps.trig").write_text(TRIG)
+        return load_ontology(place / "lamps.trig", cache=place / "cache")
+    (place / "lamps").mkdir()
+    (place / "lamps" / "lamps.ttl").write_text(TURTLE)
+    (place / "lamps" / "more.jsonld").write_text(JSON_LD)
+    return load_ontology(place / "lamps", cache=place / "cache")
+
+
+@pytest.fixture(scope="module")
+def source(ontology: Ontology) -> Iterator[Source]:
+    local = open_source(ontology=ontology)
+    yield local
+    local.close()
+
+
+@pytest.fixture(scope="module", params=["pyoxigraph", "rdflib"])
+def engine(request: pytest.FixtureRequest, ontology: Ontology) -> Iterator[Engine]:
+    made: Engine = LocalEngine(ontology.quads) if request.param == "pyoxigraph" else RdflibEngine(ontology.quads)
+    yield made
+    made.close()
+
+
+def number(engine: Engine, query: str) -> str:
+    [[cell]] = engine.run(P + query, "select", Caps()).rows
+    assert cell is not None
+    return cell.value
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (COUNT + WATTS, "3"),
+        (SUM + WATTS, "67"),
+        (COUNT + "{ ?s a e:Lamp ; e:watt ?w }", "3"),
+        (COUNT + "{ ?s e:name 'hall' }", "1"),
+        (COUNT + ONE + TWO + WATTS, "3"),
+        (SUM + TWO + ONE + WATTS, "67"),
+        (SUM + ONE + WATTS, "47"),
+        (SUM + ONE + ONE + WATTS, "47"),
+        (COUNT + ONE + TWO + "{ ?s e:name ?name }", "1"),
+        (COUNT + ONE + TWO + "{ GRAPH ?g { ?s ?p ?o } }", "0"),
+        (COUNT + ONE + TWO + NAMED + "{ GRAPH ?g { ?s e:watt ?w } }", "2"),
+        (SUM + ONE + TWO + NAMED + WATTS, "67"),
+        (COUNT + NAMED + WATTS, "0"),
+        (COUNT + "{ GRAPH ?g { ?s e:watt ?w } }", "5"),
+        (SUM + "{ GRAPH e:two { ?s e:watt ?w } }", "67"),
+        ("SELECT (COUNT(DISTINCT ?g) AS ?n) { GRAPH ?g { ?s ?p ?o } }", "2"),
+    ],
+)
+def test_each_triple_counts_once_however_many_graphs_it_stands_in(engine: Engine, query: str, expected: str) -> None:
+    assert number(engine, query) == expected
+
+
+def test_rows_of_a_select_come_once(engine: Engine) -> None:
+    rows = engine.run(P + "SELECT ?s ?w { ?s e:watt ?w }", "select", Caps()).rows
+    assert sorted(row[1].value for row in rows if row[1]) == ["20", "40", "7"]
+
+
+def test_another_set_of_graphs_is_another_merge_and_the_default_graph_stays_what_it_is(engine: Engine) -> None:
+    for _ in range(2):
+        assert number(engine, COUNT + ONE + TWO + WATTS) == "3"
+        assert number(engine, SUM + ONE + TWO + NAMED + "{ GRAPH e:one { ?s e:watt ?w } }") == "47"
+        assert number(engine, "SELECT (COUNT(DISTINCT ?g) AS ?n) { GRAPH ?g { ?s e:watt ?w } }") == "2"
+        assert number(engine, COUNT + WATTS) == "3"
+
+
+def test_what_the_schema_counts_is_what_a_query_counts(source: Source) -> None:
+    assert source.schema is not None
+    [[everything]] = source.query(COUNT + "{ ?s ?p ?o }")[1].rows
+    assert everything is not None
+    assert int(everything.value) == source.schema.triples
+    [lamp] = [each for each in source.schema.classes if each.iri.endswith("Lamp")]
+    [[lamps]] = source.query(COUNT + "{ ?s a e:Lamp }")[1].rows
+    assert lamps is not None
+    assert int(lamps.value) == lamp.instances == 3
+
+
+def test_tools_agree_with_queries_on_how_much_there_is(source: Source, tmp_path: Path) -> None:
+    with bank_at(tmp_path / "bank") as bank:
+        tools = Desktop(bank, source)
+        everything = tools("sparql_query", query=COUNT + "{ ?s ?p ?o }")
+        [row] = tools("sparql_slice", result=everything)["rows"]
+        assert tools("g_stats")["triples"] == row["n"]
+        sample = tools("g_sample", cls="e:Lamp")
+        assert (sample["count"], len(sample["instances"])) == (3, 3)
+        assert not any("more" in instance for instance in sample["instances"])
+        look = tools("sparql_peek", resource="e:watt")
+        assert (look["uses"], len(look["examples"])) == (3, 3)
+        assert [each["n"] for each in tools("sparql_peek", resource="e:lamp")["properties"]] == [1, 1]

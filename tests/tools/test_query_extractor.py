@@ -1,0 +1,532 @@
+"""Extraction without a model: procedures and pitfalls from queries, and the tools that propose them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.events import MemoryProposed, ToolCalled
+from rbank_es.events.items import Item
+from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
+from rbank_es.policies import find_similar
+from rbank_es.sparql.source import Source, open_source
+from rbank_es.tools.memory.query_extractor import Evidence, Extractor, QueryPattern
+from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from tests.tools.memories import remember
+from tests.tools.tool_sessions import RUN
+
+SEA = "https://sea.example/ns#"
+PREFIXES = {"sea": SEA, "isle": "https://sea.example/isle/"}
+SCHEMA = Schema(
+    classes=(
+        ClassInfo(iri=SEA + "Boat", instances=0),
+        ClassInfo(iri=SEA + "Ferry", instances=12, parents=(SEA + "Boat",)),
+        ClassInfo(iri=SEA + "Ghost"),
+        ClassInfo(iri=SEA + "Harbour", instances=3),
+    ),
+    properties=(
+        PropertyInfo(iri=SEA + "callsAt", triples=20, inverses=(SEA + "isCalledAtBy",)),
+        PropertyInfo(iri=SEA + "isCalledAtBy", inverses=(SEA + "callsAt",)),
+        PropertyInfo(iri=SEA + "hasName", triples=9, label="official name"),
+        PropertyInfo(
+            iri=SEA + "lengthM",
+            comment="Over all,\n in metres.\x1b",
+            triples=5,
+            domains=(Bound(iri=SEA + "Boat", source="rdfs"),),
+            ranges=(Bound(iri="http://www.w3.org/2001/XMLSchema#decimal", source="rdfs"),),
+        ),
+    ),
+    links=(Link(subject=SEA + "Ferry", property=SEA + "callsAt", object=SEA + "Harbour", uses=20),),
+)
+QUERY = """
+PREFIX s: <https://sea.example/ns#>
+# which ferries call at Gull Bay?
+select distinct ?f ?n where {
+  ?f a s:Ferry ; s:callsAt <https://sea.example/isle/gull-bay> ; s:hasName ?n .
+  optional { ?f s:lengthM ?metres filter(?metres > 30.5) }
+} limit 10
+"""
+
+
+def evidence(query: str = QUERY, **more: Any) -> Evidence:
+    given = {"variables": ("f", "n"), "rows": 3, "domain": "sea", "prefixes": PREFIXES, "schema": SCHEMA, **more}
+    return Evidence(query=query, **given)
+
+
+def procedure(query: str = QUERY, **more: Any) -> Item:
+    item = QueryPattern().from_success(evidence(query, **more))
+    assert item is not None
+    return item
+
+
+def pitfall(query: str = QUERY, **more: Any) -> Item:
+    item = QueryPattern().from_failure(evidence(query, **more))
+    assert item is not None
+    return item
+
+
+# ---------------------------------------------------------------- procedures
+
+
+def test_a_query_that_worked_becomes_a_procedure() -> None:
+    item = procedure()
+    assert item.title == "Query: ferry with official name, length m, given calls at"
+    assert (item.src, item.polarity, item.domain) == ("success", "success", "sea")
+    assert item.tags == ("sparql", "select", "filter", "optional")
+    assert item.desc == (
+        "A SELECT query over sea:Ferry by sea:callsAt, sea:hasName, sea:lengthM, with filter, optional; it gives "
+        "?ferry, ?officialName."
+    )
+    assert item.content == (
+        "Fill in what stands in «».\n\n"
+        "SELECT DISTINCT ?ferry ?officialName WHERE {\n"
+        "  ?ferry a sea:Ferry ;\n"
+        "    sea:callsAt «calls at» ;\n"
+        "    sea:hasName ?officialName .\n"
+        "  OPTIONAL {\n"
+        "    ?ferry sea:lengthM ?lengthM .\n"
+        "    FILTER(?lengthM > «number»)\n"
+        "  }\n"
+        "}\n\n"
+        "sea:hasName: official name\n"
+        "sea:lengthM: Over all, in metres."
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        QUERY.replace("gull-bay", "tern-sound").replace("30.5", "-7"),
+        QUERY.replace(" s:", " water:"),
+        QUERY.replace("<https://sea.example/isle/gull-bay>", "isle:gull-bay"),
+        QUERY.replace("?f", "?ferryBoat").replace("?n ", "$called "),
+        QUERY.replace("\n", " \t\n#noise\n").replace("select", "SeLeCt"),
+        QUERY.replace("limit 10", "offset 20"),
+        QUERY.replace(" .\n", "\n").replace(" }\n", " . }\n"),
+        QUERY.replace("a s:Ferry", "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type> s:Ferry"),
+    ],
+    ids=["instances", "prefixes", "short names", "variables", "layout", "page", "full stops", "rdf:type"],
+)
+def test_what_is_no_structure_makes_no_other_item(other: str) -> None:
+    assert other != QUERY
+    names = ("ferryBoat", "called") if "ferryBoat" in other else ("f", "n")
+    assert procedure(other, variables=names) == procedure()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        QUERY.replace("s:Ferry", "s:Boat"),
+        QUERY.replace("s:callsAt", "^s:isCalledAtBy"),
+        QUERY.replace("optional", ""),
+        QUERY.replace("distinct", ""),
+        QUERY.replace("limit 10", "order by ?n limit 10"),
+    ],
+)
+def test_another_structure_makes_another_item(other: str) -> None:
+    assert procedure(other).id != procedure().id
+
+
+def test_the_task_and_the_number_of_rows_are_not_in_the_item() -> None:
+    assert procedure(task="Which ferries call at Gull Bay?", reason="the rows say so", rows=77) == procedure()
+
+
+def test_terms_of_the_schema_stay_wherever_they_stand() -> None:
+    item = procedure("SELECT ?x { VALUES ?type { sea:Ferry sea:Harbour } ?x a ?type ; ?p sea:Harbour }")
+    assert "VALUES ?type { sea:Ferry sea:Harbour }" in item.content and "?property sea:Harbour" in item.content
+
+
+def test_how_many_values_were_listed_is_not_told() -> None:
+    few = "SELECT ?x { VALUES ?x { isle:a } VALUES (?x ?y) { (isle:a 1) } ?x sea:callsAt ?y }"
+    many = few.replace("{ isle:a }", "{ isle:a isle:b isle:c }").replace(
+        "(isle:a 1)", "(isle:a 1) (isle:b 2) (isle:c 3)"
+    )
+    assert procedure(few) == procedure(many)
+
+
+def test_each_literal_has_a_place_of_its_own() -> None:
+    same, different = 'ASK { ?x sea:hasName "a", "a", 3 }', 'ASK { ?x sea:hasName "a", "b", 3 }'
+    assert procedure(same) == procedure(different)
+    assert "sea:hasName «text», «text 2», «number»" in procedure(same).content
+
+
+def test_an_instance_keeps_one_name_wherever_it_stands() -> None:
+    item = procedure("ASK { { isle:a sea:callsAt ?x } UNION { ?x sea:callsAt isle:a } ?x sea:callsAt isle:b }")
+    assert item.content.count("«thing»") == 2 and item.content.count("«calls at»") == 1
+
+
+@pytest.mark.parametrize(
+    ("literal", "shown"),
+    [
+        ('"x"', "«text»"),
+        ("'''x'''", "«text»"),
+        ('"x"@en-GB', "«text with language»"),
+        ("42", "«number»"),
+        ("-4.2e1", "«number»"),
+        ('"42"^^xsd:integer', "«number»"),
+        ('"2026-01-31"^^<http://www.w3.org/2001/XMLSchema#date>', "«date»"),
+        ('"POINT(1 2)"^^isle:private', "«typed value»"),
+        ("true", "«boolean»"),
+    ],
+)
+def test_a_literal_becomes_a_place_that_tells_its_kind(literal: str, shown: str) -> None:
+    assert f"?thing sea:hasName {shown} }}" in procedure(f"SELECT * {{ ?x sea:hasName {literal} }}").content
+
+
+COUNTED = "Query: count of things with calls at, given official name"
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("ASK { ?x a sea:Ferry }", "Query: check for ferry"),
+        ("SELECT (COUNT(*) AS ?n) { ?x a sea:Ferry }", "Query: count of ferry"),
+        ("SELECT (MAX(?m) AS ?n) { ?x sea:lengthM ?m }", "Query: figures over things with length m"),
+        (
+            "CONSTRUCT { ?x sea:callsAt ?y } { ?y sea:isCalledAtBy ?x }",
+            "Query: graph of things with calls at, is called at by",
+        ),
+        ("SELECT ?m { ?x sea:lengthM ?m }", "Query: length m"),
+        ("SELECT ?m { ?x sea:hasName 'x' ; sea:lengthM ?m }", "Query: length m, given official name"),
+        ("SELECT (COUNT(?y) AS ?n) { ?x sea:hasName 'x' ; sea:callsAt ?y }", COUNTED),
+        ("SELECT ?x { ?x a sea:Ferry }", "Query: ferry"),
+        ("SELECT ?x { ?x sea:hasName 'x' }", "Query: things, given official name"),
+        ("DESCRIBE ?x { ?x sea:hasName 'x' }", "Query: description of things, given official name"),
+    ],
+)
+def test_the_title_says_what_the_query_does(query: str, title: str) -> None:
+    assert procedure(query).title == title
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT * { ?s ?p ?o }", "DESCRIBE <http://x/y>", "no query at all", "", "{", "SELECT"]
+)
+def test_a_query_without_terms_teaches_nothing(query: str) -> None:
+    assert QueryPattern().from_success(evidence(query)) is None
+    assert QueryPattern().from_failure(evidence(query)) is None
+
+
+def test_a_query_that_found_nothing_is_no_procedure() -> None:
+    assert QueryPattern().from_success(evidence(rows=0)) is None
+    assert QueryPattern().from_success(evidence("ASK { ?x a sea:Ghost }", rows=None)) is not None
+
+
+def test_a_query_that_cannot_be_read_is_no_procedure() -> None:
+    assert QueryPattern().from_success(evidence('SELECT ?x { ?x sea:hasName "open }')) is None
+
+
+def test_without_a_schema_classes_and_properties_are_known_by_their_places() -> None:
+    item = procedure("SELECT ?x { ?x a <http://x/A> ; <http://x/p> <http://x/thing1> }", schema=None, prefixes={})
+    assert "?a a x:A ;\n    x:p «p»" in item.content and "PREFIX x: <http://x/>" in item.content
+    taxa = procedure("SELECT ?x { ?x rdfs:subClassOf isle:a ; sea:hasName ?n }", schema=None)
+    assert "rdfs:subClassOf «sub class of»" in taxa.content
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT ?y { ?x sea:callsAt ?y }", "sea:callsAt: calls at, ferry to harbour"),
+        ("SELECT ?y { ?x sea:isCalledAtBy ?y }", "sea:isCalledAtBy: is called at by, anything to boat"),
+        ("SELECT ?y { ?x a sea:Ferry }", "sea:Ferry: ferry"),
+        ("SELECT ?y { ?x <http://x/madeOf> ?y }", "x:madeOf: made of"),
+    ],
+)
+def test_a_term_without_a_comment_is_told_by_its_name_and_where_it_leads(query: str, said: str) -> None:
+    ranges = (Bound(iri=SEA + "Boat", source="rdfs"), Bound(iri=SEA + "Boat", source="shacl"))
+    called = PropertyInfo(iri=SEA + "isCalledAtBy", ranges=ranges)
+    properties = (*(each for each in SCHEMA.properties if each.iri != called.iri), called)
+    schema = msgspec.structs.replace(SCHEMA, properties=properties)
+    assert procedure(query, schema=schema).content.split("\n\n")[1].startswith(said)
+
+
+def test_only_prefixes_that_a_query_must_declare_are_in_its_item() -> None:
+    """Those of the ontology are known wherever it is."""
+    query = "PREFIX own: <https://own.example/> SELECT ?x { ?x sea:callsAt ?y ; own:size ?z }"
+    for item in (procedure(query), pitfall(query)):
+        assert item.content.endswith("\n\nPREFIX own: <https://own.example/>") and "PREFIX sea:" not in item.content
+
+
+def test_a_long_query_makes_an_item_within_the_limits() -> None:
+    triples = " ".join(f"?x{n} sea:callsAt ?x{n + 1} ; sea:property{n}OfAFerry ?y{n} ." for n in range(150))
+    for item in (procedure(f"SELECT * {{ {triples} }}"), pitfall(f"SELECT * {{ {triples} }}", reason="slow " * 900)):
+        assert len(item.title) <= limits.ITEM_TITLE_CHARS and len(item.desc) <= limits.ITEM_DESC_CHARS
+        assert limits.ITEM_CONTENT_CHARS * 0.9 < len(item.content) <= limits.ITEM_CONTENT_CHARS
+        assert "…" in item.content
+
+
+# ---------------------------------------------------------------- pitfalls
+
+
+def test_a_query_that_found_nothing_becomes_a_pitfall() -> None:
+    item = pitfall(rows=0)
+    assert item.title == "Pitfall: ferry with official name, length m, given calls at; it found nothing"
+    assert (item.src, item.polarity, item.domain) == ("failure", "failure", "sea")
+    assert "pitfall" in item.tags and item.desc.startswith("It found nothing: over sea:Ferry")
+    assert "sea:callsAt «calls at»" in item.content and "gull-bay" not in item.content
+
+
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        ({"error_code": "timeout"}, "it took too long"),
+        ({"reason": "slow_here: unbound predicate"}, "it took too long"),
+        ({"reason": "the endpoint timed out"}, "it took too long"),
+        ({"error_code": "syntax", "reason": "line 3"}, "it could not be parsed"),
+        ({"reason": "no rows came back"}, "it found nothing"),
+        ({"error_code": "unknown_term"}, "it names what the ontology doesn't have"),
+        ({"error_code": "service_refused"}, "it is not allowed"),
+        ({"error_code": "out_of_memory"}, "it was too large"),
+        ({"reason": "counts every ferry twice"}, "its answer was wrong"),
+        ({"reason": "who knows", "rows": None}, "it failed"),
+        ({"rows": 0, "reason": "wrong"}, "it found nothing"),
+    ],
+)
+def test_what_went_wrong_is_told_in_one_of_a_few_phrases(told: dict[str, Any], fault: str) -> None:
+    item = pitfall(**told)
+    assert item.title.endswith("; " + fault) and f"What went wrong: {fault}." in item.content
+
+
+def checks(query: str, **more: Any) -> str:
+    return pitfall(query, rows=0, **more).content.split("Check:\n")[1].split("\n\n")[0]
+
+
+def test_an_unused_property_is_told_with_its_inverse() -> None:
+    assert "no triple has sea:isCalledAtBy; its inverse sea:callsAt is used" in checks("ASK { ?x sea:isCalledAtBy ?y }")
+
+
+def test_where_a_property_leads_is_told_from_the_data_else_from_what_is_declared() -> None:
+    told = checks("ASK { ?x sea:callsAt ?y ; sea:lengthM ?l }")
+    assert "sea:callsAt leads from sea:Ferry to sea:Harbour" in told
+    assert "sea:lengthM leads from sea:Boat to xsd:decimal" in told
+
+
+def test_a_class_without_instances_is_told_with_its_subclasses() -> None:
+    assert "nothing is typed sea:Boat itself, but perhaps sea:Ferry: ask by a/rdfs:subClassOf*" in checks(
+        "ASK { ?x a sea:Boat }"
+    )
+    assert "nothing is typed sea:Ghost" in checks("ASK { ?x a sea:Ghost }")
+    assert "nothing is typed" not in checks("ASK { ?x a/rdfs:subClassOf* sea:Boat }")
+
+
+def test_without_instances_nothing_is_said_of_what_the_data_use() -> None:
+    bare = Schema(classes=(ClassInfo(iri=SEA + "Boat"),), properties=(PropertyInfo(iri=SEA + "callsAt"),))
+    told = checks("ASK { ?x a sea:Boat ; sea:callsAt ?y }", schema=bare)
+    assert "nothing is typed" not in told and "no triple" not in told
+
+
+def test_an_unknown_term_is_told_with_those_near_it() -> None:
+    told = checks("ASK { ?x a sea:Fery ; sea:callAt ?y }")
+    assert "sea:Fery is not in the ontology; near it: sea:Ferry" in told
+    assert "sea:callAt is not in the ontology; near it: sea:callsAt" in told
+
+
+def test_an_unknown_prefix_is_told() -> None:
+    assert "the prefix of nope:Ferry is not known" in checks("ASK { ?x a nope:Ferry }")
+
+
+def test_a_pitfall_without_a_schema_still_says_what_to_do() -> None:
+    assert "sparql_peek" in checks("ASK { ?x sea:callsAt 'x' }", schema=None)
+
+
+def test_a_query_that_cannot_be_read_to_its_end_is_a_pitfall_as_far_as_it_can() -> None:
+    item = pitfall('SELECT ?x {\n ?x a sea:Ferry ;\n sea:hasName "Gull Bay }', error_code="syntax")
+    assert "a sea:Ferry" in item.content and "Gull" not in item.content
+
+
+def test_the_reason_is_told_without_the_data_of_the_query() -> None:
+    query = 'SELECT ?x { ?x sea:hasName "Gull Bay"@en ; sea:callsAt isle:gannet ; sea:lengthM 30 }'
+    item = pitfall(
+        query, reason='no 30 m ferry "is" called GULL, isle:gannet isn\'t <https://sea.example/isle/x>\n`sea:hasName`'
+    )
+    words = item.content.split("\n\n")[0]
+    assert words == (
+        "What went wrong: its answer was wrong. no «…» m ferry «…» called «…», isle:«…» isn't «…» `sea:hasName`"
+    )
+
+
+# ---------------------------------------------------------------- the tools
+
+LIGHTS = Path(__file__).parents[2] / "rbank_es" / "data" / "lights.ttl"
+HEIGHT = 'SELECT ?metres { ?light a lt:Lighthouse ; lt:name "Cormorant Rock" ; lt:focalHeight ?metres }'
+SUCCESS = {"success": True, "reason": "one height"}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    from rbank_es.ontology.loader import load_ontology
+
+    opened = open_source(ontology=load_ontology(LIGHTS, cache=tmp_path_factory.mktemp("cache")))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def box(bank: Bank, source: Source) -> Toolbox:
+    return build_tools(bank, run=RUN, source=source)
+
+
+def proposals(bank: Bank) -> list[MemoryProposed]:
+    return [event for event in bank.events(resolve=True) if isinstance(event, MemoryProposed)]
+
+
+def asked(box: Toolbox, query: str = HEIGHT) -> dict[str, Any]:
+    result = box.call("sparql_query", {"query": query, "store_pattern": False})
+    assert result["ok"], result
+    return result
+
+
+def test_patterns_that_differ_in_one_property_are_no_near_duplicates(source: Source) -> None:
+    """Else the pattern of one property would be taken for that of another: what the ontology says tells them apart."""
+    schema, prefixes = source.schema, source.surroundings.prefixes
+    for query in (
+        "SELECT ?v WHERE { ?l lt:name 'X' ; lt:%s ?v }",
+        "SELECT ?l ?v WHERE { ?l a lt:Lighthouse ; lt:name 'X' ; lt:%s ?v }",
+        "SELECT (COUNT(DISTINCT ?v) AS ?n) WHERE { ?l a/rdfs:subClassOf* lt:Light ; lt:%s ?v }",
+    ):
+        names = ("focalHeight", "towerHeight", "establishedIn", "date", "keptBy", "cause", "lensOrder", "fogSignal")
+        items = [procedure(query % name, schema=schema, prefixes=prefixes) for name in names]
+        assert [find_similar(item, [other]) for item in items for other in items if other != item] == [None] * 56
+
+
+def test_the_pattern_of_a_result_is_proposed_and_not_stored(bank: Bank, box: Toolbox) -> None:
+    result = asked(box)
+    done = box.call("mem_extract", {"result": result, "task": "How high is the light?", "judgment": SUCCESS})
+    [event] = proposals(bank)
+    assert (event.run, event.by, event.call) == (RUN, "mem_extract", "call-2")
+    item = Item.join(event.head, event.candidate)
+    assert (done["id"], done["proposed"], done["stored"]) == (item.id, True, False)
+    assert (item.domain, item.title) == ("lights", done["title"]) and "Cormorant" not in repr(item)
+    assert event.why == "by query-pattern-1; task How high is the light?; because one height"
+    assert bank.state().items == {} and size(done) <= limits.TOOL_RETURN_CHARS
+    bank.verify(retrievals=True)
+
+
+def test_a_result_is_taken_by_key_alias_or_handle(bank: Bank, box: Toolbox) -> None:
+    result = asked(box)
+    seen = {
+        box.call("mem_extract", {"result": given, "task": "", "judgment": SUCCESS})["id"]
+        for given in (result, result["key"], result["alias"], box.desk.store.resolve(result))
+    }
+    assert len(seen) == 1 and len(proposals(bank)) == 1
+
+
+def test_without_auto_store_the_candidate_is_shown_and_nothing_is_proposed(bank: Bank, box: Toolbox) -> None:
+    arguments = {"result": asked(box), "task": "x", "judgment": SUCCESS, "auto_store": False}
+    shown = box.call("mem_extract", arguments)
+    assert shown["proposed"] is False and shown["stored"] is False and proposals(bank) == []
+    assert "lt:focalHeight ?focalHeight" in box.call("ctx_slice", {"ref": shown, "start": 0, "end": 900})["text"]
+    assert box.call("mem_extract", {**arguments, "auto_store": True})["proposed"] is True
+
+
+def error_of(result: dict[str, Any]) -> tuple[str, str]:
+    assert result["ok"] is False
+    return result["error"]["code"], result["error"]["hint"]
+
+
+def test_a_judgment_of_failure_points_to_the_other_tool(bank: Bank, box: Toolbox) -> None:
+    arguments = {"result": asked(box), "task": "x", "judgment": {"success": False, "reason": "wrong"}}
+    code, hint = error_of(box.call("mem_extract", arguments))
+    assert code == "judged_a_failure" and "mem_learn_from_failure" in hint
+    for judgment in ({}, {"success": "yes"}, {"success": True, "reason": 7}):
+        assert error_of(box.call("mem_extract", {**arguments, "judgment": judgment}))[0] == "bad_arguments"
+    assert proposals(bank) == []
+
+
+def test_what_is_no_result_of_a_query_is_refused(bank: Bank, box: Toolbox) -> None:
+    text = box.call("mem_extract", {"result": asked(box), "task": "", "judgment": SUCCESS, "auto_store": False})
+    for given, code in ((text, "not_a_query"), ("results_9", "unknown_handle"), ({"rows": 1}, "unknown_handle")):
+        assert error_of(box.call("mem_extract", {"result": given, "task": "", "judgment": SUCCESS}))[0] == code
+        assert error_of(box.call("mem_learn_from_failure", {"result": given, "task": "", "error": "x"}))[0] == code
+
+
+def test_an_empty_result_is_no_procedure_but_a_pitfall(bank: Bank, box: Toolbox) -> None:
+    result = asked(box, HEIGHT.replace("Cormorant", "No such"))
+    code, hint = error_of(box.call("mem_extract", {"result": result, "task": "", "judgment": SUCCESS}))
+    assert code == "nothing_to_learn" and "mem_learn_from_failure" in hint
+    done = box.call("mem_learn_from_failure", {"result": result, "task": "How high?", "error": "nothing came"})
+    assert done["proposed"] and done["src"] == "failure" and done["title"].endswith("it found nothing")
+    [event] = proposals(bank)
+    assert event.head.polarity == "failure" and event.why.endswith("task How high?; because nothing came")
+
+
+def test_a_query_that_was_refused_is_learned_from_by_its_text_and_its_error(bank: Bank, box: Toolbox) -> None:
+    query = HEIGHT.replace("lt:focalHeight", "lt:focalHeigth")
+    refused = box.call("sparql_query", {"query": query})
+    assert refused["ok"] is False
+    for error in (refused, refused["error"]):
+        done = box.call("mem_learn_from_failure", {"result": query, "task": "How high?", "error": error})
+        assert done["ok"] and done["title"].endswith("it names what the ontology doesn't have")
+    [event] = proposals(bank)
+    content = Item.join(event.head, event.candidate).content
+    assert "lt:focalHeigth is not in the ontology; near it: lt:focalHeight" in content
+
+
+def test_prose_is_no_query_to_learn_from(box: Toolbox) -> None:
+    given = {"result": "it did not work at all", "task": "", "error": "x"}
+    code, hint = error_of(box.call("mem_learn_from_failure", given))
+    assert code == "nothing_to_learn" and "mem_add" in hint
+
+
+def test_what_a_query_proposed_by_itself_can_still_be_vouched_for_once(bank: Bank, box: Toolbox) -> None:
+    """The agent's task and judgment are a better reason than that the query found something."""
+    result = box.call("sparql_query", {"query": HEIGHT})
+    box.call("sparql_query", {"query": HEIGHT})
+    vouched = {"result": result, "task": "How high?", "judgment": SUCCESS}
+    assert box.call("mem_extract", vouched)["proposed"] is True
+    again = box.call("mem_extract", vouched)
+    assert again["proposed"] is False and "before" in again["why"]
+    first, second = proposals(bank)
+    assert (first.by, second.by, first.head.id) == ("sparql_query", "mem_extract", second.head.id)
+    assert "one height" in str(second.why) and "one height" not in str(first.why)
+
+
+def test_a_pattern_that_the_bank_knows_is_not_proposed_again(bank: Bank, box: Toolbox) -> None:
+    result = asked(box)
+    box.call("mem_extract", {"result": result, "task": "", "judgment": SUCCESS})
+    [event] = proposals(bank)
+    remember(bank, Item.join(event.head, event.candidate))
+    later = build_tools(bank, run="run-2", source=box.desk.source)
+    done = later.call("mem_extract", {"result": result["key"], "task": "", "judgment": SUCCESS})
+    assert done["proposed"] is False and done["why"].endswith("active")
+
+
+class Fixed:
+    """An extractor that always makes the same of everything."""
+
+    label = "fixed-7"
+
+    def __init__(self, item: Item | None) -> None:
+        self._item = item
+
+    def from_success(self, evidence: Evidence) -> Item | None:
+        return self._item
+
+    def from_failure(self, evidence: Evidence) -> Item | None:
+        return self._item
+
+
+def extracting(bank: Bank, source: Source, extractor: Extractor) -> dict[str, Any]:
+    box = build_tools(bank, run=RUN, source=source, extractor=extractor)
+    return box.call("mem_extract", {"result": asked(box), "task": "x", "judgment": SUCCESS})
+
+
+def test_another_extractor_can_be_given(bank: Bank, source: Source) -> None:
+    assert extracting(bank, source, Fixed(Item.make("Mine", "Words", "pattern")))["src"] == "pattern"
+    assert proposals(bank)[0].why.startswith("by fixed-7")
+
+
+def test_what_an_extractor_makes_is_checked(bank: Bank, source: Source) -> None:
+    assert error_of(extracting(bank, source, Fixed(Item.make("Mine", "x" * 3_000))))[0] == "bad_item"
+    assert error_of(extracting(bank, source, Fixed(None)))[0] == "nothing_to_learn"
+    assert proposals(bank) == []
+    assert [e.error_code for e in bank.events() if isinstance(e, ToolCalled) and e.tool == "mem_extract"] == [
+        "bad_item",
+        "nothing_to_learn",
+    ]
