@@ -1,0 +1,65 @@
+"""The names of files and classes: nouns, and one name for one thing across the project."""
+
+import ast
+import re
+from collections import defaultdict
+
+import pytest
+
+from tests.test_floors import MODULES, ROOT
+
+SAME_FILE_NAMES: dict[str, str] = {}
+SAME_CLASS_NAMES: dict[str, str] = {}
+MOST_ROOMS = 26
+MOST_DOUBLES = 8
+FILES = {module: path for module, path in MODULES.items() if path.stem not in ("__init__", "__main__")}
+
+
+def test_no_more_rooms_than_a_newcomer_can_learn() -> None:
+    rooms = {".".join(module.split(".")[:2]) for module in MODULES} - {"rbank_es", "rbank_es.__main__"}
+    assert len(rooms) <= MOST_ROOMS, sorted(rooms)
+
+
+def test_no_module_is_named_by_a_gerund() -> None:
+    """A module is a thing; `testing` is the conventional name of a suite that a package ships for others."""
+    stems = {part for module in MODULES for part in module.split(".")[1:]}
+    assert {stem for stem in stems if re.fullmatch(r"\w*[a-z]ing", stem)} <= {"testing", "judging"}
+
+
+def test_a_base_name_means_one_thing() -> None:
+    places = defaultdict(list)
+    for module, path in FILES.items():
+        places[path.stem].append(module)
+    doubles = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
+    assert doubles.keys() == SAME_FILE_NAMES.keys(), doubles
+    assert len(doubles) <= MOST_DOUBLES
+
+
+def test_the_name_of_a_public_class_means_one_thing() -> None:
+    places = defaultdict(list)
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module)
+    doubles = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
+    assert doubles.keys() == SAME_CLASS_NAMES.keys(), doubles
+    assert len(doubles) <= MOST_DOUBLES
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_the_floors_in_the_documents_are_those_of_the_table(document: str) -> None:
+    from tests.test_floors import FLOORS
+
+    rows = re.findall(r"^\| (\d+) \| (`[^|]+) \|", (ROOT / document).read_text(encoding="utf-8"), re.M)
+    shown = {
+        (int(floor), room) for floor, cell in rows for room in re.findall(r"`([\w/.]+)`(?:,|$)", cell.split(" | ")[0])
+    }
+    folders = {"rbank_es/projections": "projections", "rbank_es/tools": "tools"}
+    wanted = set()
+    for name, (floor, _) in FLOORS.items():
+        if name.endswith("__main__"):
+            continue
+        path = name.replace(".", "/")
+        room = folders.get(path, path)
+        wanted.add((floor, room + ".py" if (ROOT / f"{path}.py").exists() else room + "/"))
+    assert shown == wanted
