@@ -23,10 +23,10 @@ from rbank_es import Bank
 from rbank_es.context.assembly import Context
 from rbank_es.context.base_instructions import base
 from rbank_es.events import RunStarted
-from rbank_es.executors.agent_prompt import Task
+from rbank_es.executors.agent_calls import Task
 from rbank_es.executors.executor import RunLimits
 from rbank_es.executors.rlm import Rlm
-from rbank_es.executors.run_recorder import Recorder
+from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.tools.memory.query_extractor import QueryPattern

@@ -10,11 +10,10 @@ from dspy.predict.rlm import _strip_code_fences
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 
 from rbank_es import limits
-from rbank_es.executors.executor import Fault, Interpreters, RunLimits, Step
-from rbank_es.executors.submission import FIELDS, Refused, Submission
-from rbank_es.sandbox.configuration import SandboxSettings
+from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
 from rbank_es.sandbox.interpreter import Sandbox, SessionLost
-from rbank_es.sandbox.step_outcome import ERROR, Measures
+from rbank_es.sandbox.session import SandboxSettings
+from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
 
 NO_OUTPUT = "(no output - did you forget to print?)"
@@ -25,21 +24,6 @@ NO_CODE = f"{ERROR}There was no code in your reply. Write Python code to go on, 
 _OUTPUT_CHARS = 4 * limits.SANDBOX_OUTPUT_CHARS
 _GAP_CHARS = 80
 """Room for the word on what is left out."""
-
-
-class Coder:
-    """An executor whose agent writes code: where the code runs, and how the agent is sampled."""
-
-    def __init__(
-        self,
-        interpreters: Interpreters | None = None,
-        *,
-        temperature: float | None = None,
-        rollout_id: int | None = None,
-    ) -> None:
-        """See `executor_named`."""
-        self._interpreters = interpreters
-        self._temperature, self._rollout_id = temperature, rollout_id
 
 
 class Ran(NamedTuple):
@@ -53,9 +37,9 @@ class Ran(NamedTuple):
     """There is no interpreter any more: the run ends with this."""
 
 
-def step_of(index: int, reasoning: str, code: str, ran: Ran) -> Step:
+def step_of(index: int, reasoning: str, code: str, ran: Ran) -> RunStep:
     """What is recorded of a step with code."""
-    return Step(
+    return RunStep(
         index=index,
         reasoning=reasoning,
         code=code,
@@ -92,7 +76,7 @@ def _executed(interpreter: Any, code: str, variables: Mapping[str, Any]) -> Ran:
         return _ended(interpreter.execute(code, variables=dict(variables)))
     except SyntaxError as error:
         return _faulty(str(error), "syntax")
-    except Refused as error:
+    except SubmissionRefused as error:
         return _faulty(str(error), "refused")
     except CodeExecutionError as error:
         return _faulty(str(error), "lost" if isinstance(error, SessionLost) else "raised")
@@ -101,7 +85,7 @@ def _executed(interpreter: Any, code: str, variables: Mapping[str, Any]) -> Ran:
 
 
 def _ended(result: Any) -> Ran:
-    """Raises `Refused`."""
+    """Raises `SubmissionRefused`."""
     if isinstance(result, FinalOutput):
         submission = Submission.of(result.output)
         return Ran(submission.output, Measures(), submission=submission)

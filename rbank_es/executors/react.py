@@ -20,14 +20,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import dspy
 
 from rbank_es import limits as lim
-from rbank_es.executors.agent_prompt import Task, extract_signature, manual_of, shortened, signature_of
-from rbank_es.executors.executor import Fault, RunLimits, RunResult, Step
-from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
-from rbank_es.executors.lifecycle import Ending, conducted, forced
-from rbank_es.executors.run_recorder import Recorder
-from rbank_es.executors.sub_calls import SubCalls
-from rbank_es.executors.submission import Refused, Submission
-from rbank_es.sandbox.step_outcome import ERROR
+from rbank_es.executors.agent_calls import (
+    SubCalls,
+    Task,
+    Unreadable,
+    ask,
+    ask_shortened,
+    extract_signature,
+    manual_of,
+    shortened,
+    signature_of,
+)
+from rbank_es.executors.executor import Executor, Fault, RunLimits, RunResult, RunStep, Submission
+from rbank_es.executors.run_end import Ending, conducted, forced
+from rbank_es.executors.run_record import Recorder
+from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
@@ -49,14 +56,11 @@ Tools:
 `next_tool_name` is the name alone; `next_tool_args` is a JSON object of its arguments by name, `{{}}` for none."""
 
 
-class React:
+class React(Executor):
     """The executor `react`."""
 
-    name = "react"
-
-    def __init__(self, *, temperature: float | None = None, rollout_id: int | None = None) -> None:
-        """See `executor_named`."""
-        self._temperature, self._rollout_id = temperature, rollout_id
+    runs_code = False
+    frame_chars = 2_200
 
     def execute(
         self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
@@ -68,7 +72,7 @@ class React:
             ending: Ending = agent(context=text_of(context), question=text_of(task)).ending
             return ending
 
-        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+        return conducted(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
 
 
 class Turn(NamedTuple):
@@ -110,7 +114,7 @@ class RecordedReAct(dspy.ReAct):
             arguments = _clean(action.next_tool_args)
             code = _json({"tool": name, "args": arguments})
             turn = self._called(name, arguments)
-        step = Step(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
+        step = RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
         self._recorder.step(step)
         seen = shortened(turn.output, self._output_chars)
         self._trajectory.append({"thought": thought, "tool_name": name, "tool_args": arguments, "observation": seen})
@@ -147,7 +151,7 @@ class RecordedReAct(dspy.ReAct):
 def _submitted(arguments: Mapping[str, Any]) -> Turn:
     try:
         submission = Submission.of(arguments)
-    except Refused as refused:
+    except SubmissionRefused as refused:
         return _failed("empty_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
     return Turn(submission.output, submission)
 

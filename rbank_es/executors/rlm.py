@@ -21,13 +21,11 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
-from rbank_es.executors.agent_prompt import Task, manual_of
-from rbank_es.executors.code_step import Coder, Ran, own_sandboxes, run_code, step_of
-from rbank_es.executors.executor import Interpreters, RunLimits, RunResult
-from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
-from rbank_es.executors.lifecycle import Ending, conducted, forced
-from rbank_es.executors.run_recorder import Recorder
-from rbank_es.executors.sub_calls import SubCalls
+from rbank_es.executors.agent_calls import SubCalls, Task, Unreadable, ask, ask_shortened, manual_of
+from rbank_es.executors.code_step import Ran, own_sandboxes, run_code, step_of
+from rbank_es.executors.executor import Executor, Interpreters, RunLimits, RunResult
+from rbank_es.executors.run_end import Ending, conducted, forced
+from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR
 from rbank_es.tools.runtime.encoder import text_of
 
@@ -59,10 +57,10 @@ def _without(history: REPLHistory, left_out: int) -> REPLHistory:
     return LaterSteps(entries=history.entries, max_output_chars=history.max_output_chars, left_out=left_out)
 
 
-class Rlm(Coder):
+class Rlm(Executor):
     """The executor `rlm`."""
 
-    name = "rlm"
+    frame_chars = 4_300
 
     def execute(
         self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
@@ -71,11 +69,11 @@ class Rlm(Coder):
 
         def work() -> Ending:
             subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
-            rlm = RecordedRLM(tools, recorder, subcalls, limits, self._interpreters or own_sandboxes(limits))
+            rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or own_sandboxes(limits))
             ending: Ending = rlm(context=text_of(context), question=text_of(task)).ending
             return ending
 
-        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+        return conducted(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
 
 
 # dspy marks the class as experimental by a decorator that hides from type checkers that it is one.

@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from rbank_es import limits as lim
-from rbank_es.executors.agent_prompt import Task, extract_signature, manual_of, shortened, signature_of
-from rbank_es.executors.code_step import Coder, Ran, opened, own_sandboxes, run_code, step_of
-from rbank_es.executors.executor import RunLimits, RunResult, Step
-from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
-from rbank_es.executors.lifecycle import Ending, conducted, forced
-from rbank_es.executors.run_recorder import Recorder
-from rbank_es.executors.sub_calls import SubCalls
+from rbank_es.executors.agent_calls import (
+    SubCalls,
+    Task,
+    Unreadable,
+    ask,
+    ask_shortened,
+    extract_signature,
+    manual_of,
+    shortened,
+    signature_of,
+)
+from rbank_es.executors.code_step import Ran, opened, own_sandboxes, run_code, step_of
+from rbank_es.executors.executor import Executor, RunLimits, RunResult, RunStep
+from rbank_es.executors.run_end import Ending, conducted, forced
+from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR
 from rbank_es.tools.runtime.encoder import text_of
 
@@ -40,10 +48,10 @@ Tools (use these for all data; they are functions, ready to be called):
 {manual}"""
 
 
-class Scratchpad(Coder):
+class Scratchpad(Executor):
     """The executor `scratchpad`."""
 
-    name = "scratchpad"
+    frame_chars = 2_100
 
     def execute(
         self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
@@ -52,13 +60,13 @@ class Scratchpad(Coder):
         inputs = {"context": text_of(context), "question": text_of(task)}
 
         def work() -> Ending:
-            interpreters = self._interpreters or own_sandboxes(limits)
+            interpreters = self.interpreters or own_sandboxes(limits)
             subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
             predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
             with opened(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
                 return _Pad(inputs, recorder, limits, interpreter, predict).filled()
 
-        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+        return conducted(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
 
 
 class _Pad:
@@ -115,7 +123,7 @@ class _Pad:
         return given
 
 
-def history_of(steps: Sequence[Step], whole_from: int, limits: RunLimits) -> str:
+def history_of(steps: Sequence[RunStep], whole_from: int, limits: RunLimits) -> str:
     """The steps as a prompt shows them: each of the first `whole_from` by a line, the others whole."""
     if not steps:
         return "You have not taken a step yet."
@@ -123,14 +131,14 @@ def history_of(steps: Sequence[Step], whole_from: int, limits: RunLimits) -> str
     return "\n".join([*lines, *(_whole(step, limits.output_chars) for step in steps[whole_from:])])
 
 
-def _line(step: Step) -> str:
+def _line(step: RunStep) -> str:
     """A step as one line: how its code begins, and what came of it."""
     half = lim.HISTORY_LINE_CHARS // 2
     code, output = (" ".join(text.split())[:half] for text in (step.code or step.reasoning, step.output))
     return f"Step {step.index} (shortened): {code} -> {output}"
 
 
-def _whole(step: Step, output_chars: int) -> str:
+def _whole(step: RunStep, output_chars: int) -> str:
     reasoning = f"Reasoning: {step.reasoning}\n" if step.reasoning else ""
     code = f"```python\n{step.code}\n```\n" if step.code else ""
     return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shortened(step.output, output_chars)}"

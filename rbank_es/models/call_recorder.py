@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,14 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import LmFailed
+from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
 from rbank_es.events.event import Settings
+from rbank_es.events.redaction import scrub, secrets
 from rbank_es.events.run import Role
-from rbank_es.models.call_errors import UNREADABLE, TurnedAway, failed, for_dspy, wait_s
-from rbank_es.models.model import Answer, Model, Question, Try
-from rbank_es.models.run_calls import Ledger
-from rbank_es.models.serialization import (
+from rbank_es.models.call_errors import FATAL, UNREADABLE, TurnedAway, failed, for_dspy, wait_s
+from rbank_es.models.model import (
+    Answer,
+    Model,
+    Question,
+    Try,
     answer_text,
     canonical,
     key_of,
@@ -31,6 +35,9 @@ from rbank_es.models.serialization import (
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
+
+    from rbank_es.bank import Bank
+
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], None]
@@ -196,3 +203,59 @@ def _count(tokens: int | None) -> int | None:
 
 def _cost(cost_usd: float | None) -> float | None:
     return cost_usd if cost_usd is not None and math.isfinite(cost_usd) and cost_usd >= 0 else None
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calls of a run add up to. Tries that failed count as calls; costs that aren't known count as none."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+
+
+class Ledger:
+    """Writes the calls of one run, adds them up, and knows after which failure nothing more may be asked."""
+
+    def __init__(self, bank: Bank, run: str | None) -> None:
+        self.run = run
+        self.step: int | None = None
+        self.prompt_chars = 0
+        self.totals = Totals()
+        self.broken: LmFailed | None = None
+        self._bank = bank
+        self._hidden = secrets()
+        self._mutex = threading.Lock()
+
+    def scrubbed(self, text: str) -> str:
+        """A text without the keys of the environment."""
+        return scrub(text, self._hidden)
+
+    def check(self) -> None:
+        """Raise the failure after which nothing more may be asked, if there was one."""
+        if self.broken is not None:
+            raise for_dspy(self.broken)
+
+    def record(self, event: LmCalled) -> None:
+        """Write the event; on disk when this returns. Raises `LmFailed('not_recorded')`."""
+        try:
+            self._bank.append(event)
+        except (RBankError, OSError) as error:
+            failure = failed("not_recorded", f"the call of the {event.role} could not be recorded: {error}")
+            failure.__cause__ = error
+            self.broken = failure
+            raise for_dspy(failure) from error
+        with self._mutex:
+            self.totals = _added(self.totals, event)
+            if event.error_code in FATAL:
+                self.broken = failed(event.error_code, str(event.error))
+
+
+def _added(totals: Totals, event: LmCalled) -> Totals:
+    known = [cost for cost in (totals.cost_usd, event.cost_usd) if cost is not None]
+    return Totals(
+        calls=totals.calls + 1,
+        tokens_in=totals.tokens_in + (event.tokens_in or 0),
+        tokens_out=totals.tokens_out + (event.tokens_out or 0),
+        cost_usd=sum(known) if known else None,
+    )

@@ -16,8 +16,7 @@ from rbank_es.events.event import Settings
 from rbank_es.events.run import Role
 from rbank_es.models.call_errors import TurnedAway, failed
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import Answer, Question, Try
-from rbank_es.models.serialization import response_of
+from rbank_es.models.model import Answer, Question, Try, response_of
 
 AROUND_CHARS = 60
 """What is shown of a text before and after the place where it departs."""

@@ -11,12 +11,10 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.event import Settings
 from rbank_es.events.run import Role
 from rbank_es.models.adapter import adapter
-from rbank_es.models.call_recorder import Clock, RecordingEngine, Sleep
+from rbank_es.models.call_recorder import Clock, Ledger, RecordingEngine, Sleep, Totals
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import Engine, EngineModel, Model
-from rbank_es.models.run_calls import Ledger, Totals
+from rbank_es.models.model import Engine, EngineModel, Model, load_dspy
 from rbank_es.models.scripted_model import Script, ScriptedModel
-from rbank_es.models.serialization import load_dspy
 
 if TYPE_CHECKING:
     from dspy.clients.lm import LM
@@ -166,7 +164,7 @@ class Lms:
 
 def check_choices(choices: Mapping[Role, LmChoice]) -> None:
     """Raise what `Lms` would raise for these choices, before anything is recorded. Nothing is sent."""
-    from rbank_es.models.providers import require_key
+    from rbank_es.models.live_model import require_key
 
     for choice in choices.values():
         _check_parameters(choice)

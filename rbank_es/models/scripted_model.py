@@ -42,8 +42,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run import Role
 from rbank_es.models.call_errors import HINTS, TurnedAway, failed
-from rbank_es.models.model import Answer, Question, Try
-from rbank_es.models.serialization import prompt_text, request_data
+from rbank_es.models.model import Answer, Question, Try, prompt_text, request_data
 
 ANY_TASK = "*"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.errors import BadInput, CannotRerun
 from rbank_es.events import Event
+from rbank_es.executors.executor import executor_class
 from rbank_es.loop.run_context import Equipment
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def played_run(recording: Recording, live_sandbox: bool) -> Played:
 
     Raises `CannotRerun` where it was not recorded whole, `SandboxUnavailable`.
     """
-    from rbank_es.sandbox.recorded_steps import recorded_keys
+    from rbank_es.executors.run_record import recorded_keys
 
     model = played_calls(recording.run, recording.events).model
     return Played(model, recorded_keys(recording.events), _places(recording, live_sandbox))
@@ -75,7 +76,7 @@ def played_run(recording: Recording, live_sandbox: bool) -> Played:
 def _places(recording: Recording, live_sandbox: bool) -> Interpreters | None:
     """Where the code of the run is run again, or played."""
     chosen = recording.settings
-    if chosen.executor == "react":
+    if not executor_class(chosen.executor).runs_code:
         return None
     if not live_sandbox:
         return _recorded(recording)
@@ -95,8 +96,8 @@ def _live(step_time_s: float) -> Interpreters:
 
 
 def _recorded(recording: Recording) -> Interpreters:
+    from rbank_es.executors.run_record import recorded_steps
     from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
-    from rbank_es.sandbox.recorded_steps import recorded_steps
 
     try:
         steps = recorded_steps(recording.events)

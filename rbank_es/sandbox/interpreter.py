@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import keyword
+import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 import msgspec
@@ -17,18 +18,22 @@ from dspy.utils.callback import BaseCallback, with_callbacks
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.executors.submission import Refused
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.configuration import (
+from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
     EXECUTION_INSTRUCTIONS,
     NO_SUB_AGENTS,
     SUB_AGENT_TOOL,
+    Lost,
     Restart,
     SandboxSettings,
+    Session,
 )
-from rbank_es.sandbox.session import Lost, Session
-from rbank_es.sandbox.step_outcome import Kind, Outcome, RecordedCall, RecordedStep, StepReport
+from rbank_es.sandbox.step_outcome import Kind, Outcome, RecordedCall, RecordedStep, StepReport, SubmissionRefused
+
+if TYPE_CHECKING:
+    from dspy import LocalInterpreter
+
 
 TakeSession = Callable[[SandboxSettings], Session]
 
@@ -274,7 +279,7 @@ def result_of(step: RecordedStep) -> Any:
     if step.kind == "final":
         return FinalOutput(json.loads(step.output))
     if step.kind == "refused":
-        raise Refused(step.output)
+        raise SubmissionRefused(step.output)
     if step.kind == "error":
         raise StepFailed(step.output)
     if step.kind == "syntax":
@@ -313,3 +318,31 @@ def _plain(value: Any) -> Any:
         return msgspec.to_builtins(value)
     except (TypeError, ValueError):
         return str(value)
+
+
+WARNING = """\
+!!! UNSAFE: the agent's code runs WITHOUT a sandbox (--unsafe-local).
+!!! It can read and delete your files, see your keys and use your network, as you can yourself.
+!!! Use this only where nothing is at stake. The sandbox is the default; rbank-es doctor says whether it runs here."""
+
+
+class UnsafeLocal:
+    """Makes dspy's `LocalInterpreter`, one for each run; an interpreter factory as dspy takes it."""
+
+    def __init__(self, *, step_time_s: float = limits.STEP_TIME_S) -> None:
+        """Warn on standard error. A step that runs longer, its tools included, ends its run."""
+        self.step_time_s = step_time_s
+        print(WARNING, file=sys.stderr, flush=True)
+
+    @property
+    def execution_instructions(self) -> str:
+        """What dspy tells a model of this interpreter."""
+        from dspy import LocalInterpreter
+
+        return str(LocalInterpreter.execution_instructions)
+
+    def __call__(self) -> LocalInterpreter:
+        """A new interpreter; whoever takes it shuts it down."""
+        from dspy import LocalInterpreter
+
+        return LocalInterpreter(execution_timeout=self.step_time_s)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
-from rbank_es.sandbox.configuration import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, SandboxSettings
-from rbank_es.sandbox.session import Session
+from rbank_es.sandbox.session import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, SandboxSettings, Session
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox

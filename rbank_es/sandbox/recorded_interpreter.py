@@ -7,20 +7,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rbank_es.errors import CheckFailed
-from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS, SUB_AGENT_TOOL
-from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep, StepReport
+from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS, SUB_AGENT_TOOL
+from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep, RecordingDiffers, StepReport
 
 SHOWN_CHARS = 200
 """What a difference shows of a line of code."""
-
-
-class RecordingDiffers(CheckFailed):
-    """What is asked of a recording is not what was recorded: the first difference, and the step it is in, from 1."""
-
-    def __init__(self, step: int, what: str) -> None:
-        self.step, self.what = step, what
-        super().__init__(f"step {step} differs from its recording: {what}")
 
 
 class RecordedInterpreter:

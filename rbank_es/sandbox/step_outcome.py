@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from rbank_es.errors import CheckFailed
 from rbank_es.events.event import MOST_COUNT, Count
 
 Kind = Literal["output", "final", "refused", "error", "syntax", "lost", "exhausted"]
@@ -103,3 +104,15 @@ def by_name(types: dict[str, int]) -> dict[str, int]:
         known = name if name in COMMON_TYPES else "other"
         told[known] = min(told.get(known, 0) + number, MOST_COUNT)
     return told
+
+
+class SubmissionRefused(ValueError):
+    """A submission without an answer; the message is for the agent."""
+
+
+class RecordingDiffers(CheckFailed):
+    """What is asked of a recording is not what was recorded: the first difference, and the step it is in, from 1."""
+
+    def __init__(self, step: int, what: str) -> None:
+        self.step, self.what = step, what
+        super().__init__(f"step {step} differs from its recording: {what}")

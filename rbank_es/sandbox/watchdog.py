@@ -1,7 +1,7 @@
 """Holds one sandbox process and lets go of it with this project's process, however that one ends.
 
-Run as `python -I -S watchdog.py LIFELINE COMMAND...`. LIFELINE is the descriptor of a socket whose other end the starting
-process holds, and which nobody closes but the system when that process is gone. The command gets the three standard
+Run as `python -I -S watchdog.py LIFELINE COMMAND...`. LIFELINE is the descriptor of a socket whose other end the
+starting process holds, and which nobody closes but the system when that process is gone. The command gets the three standard
 streams; its process id is told over the lifeline. When the lifeline hangs up, the command is killed; when the command
 ends, this process ends with the same exit code, or 128 and the number of the signal that ended it.
 

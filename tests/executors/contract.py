@@ -21,12 +21,12 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, StepTaken, ToolCalled
 from rbank_es.executors.executor import Interpreters
+from rbank_es.executors.run_record import recorded_keys, recorded_steps
 from rbank_es.models.call_errors import TurnedAway, failed
 from rbank_es.models.recorded_model import ReplayModel
 from rbank_es.models.scripted_model import rendered
 from rbank_es.sandbox.interpreter import SandboxExhausted, SessionLost
 from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
-from rbank_es.sandbox.recorded_steps import recorded_keys, recorded_steps
 from tests.executors.runs import TASK, Said, Setting, Turns, answer, code, local
 from tests.faults.disk import Disk, no_space
 

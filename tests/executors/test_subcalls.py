@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rbank_es.executors.agent_calls import WORKERS, SubCalls
 from rbank_es.executors.executor import RunLimits
-from rbank_es.executors.sub_calls import WORKERS, SubCalls
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.sandbox.configuration import Restart, SandboxSettings
+from rbank_es.sandbox.session import Restart, SandboxSettings
 from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep
 from tests.sandbox import sandboxes
 

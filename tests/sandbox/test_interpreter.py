@@ -32,8 +32,8 @@ sandboxes.require_dspy()
 import dspy  # noqa: E402
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput  # noqa: E402
 
-from rbank_es.sandbox.configuration import SUB_AGENT_TOOL  # noqa: E402
 from rbank_es.sandbox.interpreter import CannotStart, Sandbox, StepFailed, start_session  # noqa: E402
+from rbank_es.sandbox.session import SUB_AGENT_TOOL  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 

@@ -10,13 +10,12 @@ from dspy.primitives.code_interpreter import CodeInterpreterError
 
 from rbank_es.errors import LmFailed, RBankError, SandboxUnavailable
 from rbank_es.events.run import Outcome
-from rbank_es.executors.executor import RunResult
-from rbank_es.executors.field_call import Unreadable
-from rbank_es.executors.run_recorder import Recorder, RunStopped
-from rbank_es.executors.submission import FIELDS, Refused, Submission
+from rbank_es.executors.agent_calls import Unreadable
+from rbank_es.executors.executor import FIELDS, RunResult, Submission
+from rbank_es.executors.run_record import Recorder, RunStopped
 from rbank_es.models.call_errors import FATAL
 from rbank_es.sandbox.interpreter import SandboxExhausted
-from rbank_es.sandbox.recorded_interpreter import RecordingDiffers
+from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
@@ -72,7 +71,7 @@ def forced(recorder: Recorder, asked: Callable[[], Any]) -> Ending:
         return Ending("forced_at_limit", None, "unreadable", given.reason)
     try:
         return Ending("forced_at_limit", Submission.of({name: given.get(name) for name in FIELDS}))
-    except Refused:
+    except SubmissionRefused:
         return Ending("forced_at_limit", None, "unreadable", "the model gave no answer when it was asked for one")
 
 
