@@ -293,6 +293,15 @@ LM_MENDED_CHARS = 2_000
 LM_SCRIPT_BYTES = 4 * MIB
 """One file of scripted turns."""
 
+LM_ERROR_CAUSES = 20
+"""Causes of an error that are searched for one of ours; chains seen have 4."""
+
+LM_ANSWER_SHOWN_CHARS = 2_000
+LM_REQUEST_SHOWN_CHARS = 300
+LM_DIFFERENCE_SHOWN_CHARS = 60
+"""What an error shows of an unreadable answer, of a request that a script did not expect (its end, which is what the
+model was asked last), and on each side of a difference from a recorded request."""
+
 # -------------------- sandbox
 
 STEP_TIME_S = 60.0
@@ -335,11 +344,24 @@ SANDBOX_RESTARTS = 3
 SANDBOX_POOL = 16
 """Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB."""
 
+SANDBOX_STARTERS = 2
+"""Sessions that a pool starts at a time: starting is work for the processor, so more would make all of them late."""
+
+SANDBOX_EXIT_S = 2.0
+SANDBOX_PROBE_S = 10.0
+"""How long a process that exits may take to be reaped before it is killed, and Deno to print its release."""
+
+SANDBOX_DIFFERENCE_SHOWN_CHARS = 200
+"""What an error shows of a line of code, or of arguments, that differ from the recorded ones."""
+
 # -------------------- executors
 
 RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
 """Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""
+
+SUBCALLS_AT_ONCE = 8
+"""Prompts of one batch that are sent side by side (source: dspy.RLM)."""
 
 RUN_ITERATIONS_MOST = 1_000
 RUN_SUBCALLS_MOST = 10_000
@@ -353,7 +375,14 @@ HISTORY_LINE_CHARS = 200
 """Latest steps that the scratchpad shows whole, and what it shows of each step before: one line."""
 
 REPLY_SHOWN_CHARS = 1_000
-"""What an agent is shown of a reply of its own that could not be read."""
+REPLY_REASON_CHARS = 300
+"""What an agent is shown of a reply of its own that could not be parsed, and of the reason."""
+
+INPUT_SHOWN_CHARS = 20_000
+"""What `rlm` shows of context and question: all of them, because the largest budgets give 4,000 characters."""
+
+INTERPRETER_OUTPUT_CHARS = 4 * SANDBOX_OUTPUT_CHARS
+"""What is kept of a step's output by an interpreter that has no limit of its own."""
 
 # -------------------- judging
 

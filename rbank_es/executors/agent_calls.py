@@ -17,7 +17,7 @@ from rbank_es.errors import LmFailed
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 
-class Task(dspy.Signature):
+class AgentTask(dspy.Signature):
     """Answer the question from the data that the tools reach. `context` says how to work and what is known."""
 
     context: str = dspy.InputField(desc="How to work, and what is known so far")
@@ -27,13 +27,13 @@ class Task(dspy.Signature):
     evidence: dict[str, Any] = dspy.OutputField(desc="Keys of handles, and IRIs, that the answer rests on")
 
 
-def manual_of(tools: Toolbox) -> str:
+def tool_manual(tools: Toolbox) -> str:
     """Every tool as the agent is told about it, a line each, in the order of the toolbox."""
     lines = (f"- `{each.usage}` - {' '.join(each.doc.split())}" for each in tools.manual())
     return "\n".join(lines)
 
 
-def shortened(output: str, most_chars: int) -> str:
+def shorten(output: str, most_chars: int) -> str:
     """An output as a prompt shows it: whole, or its head and tail with what is left out named."""
     if len(output) <= most_chars:
         return output
@@ -45,14 +45,14 @@ def shortened(output: str, most_chars: int) -> str:
 
 def signature_of(told: str) -> Any:
     """A signature with the task's inputs and these instructions, to which fields are appended."""
-    fields: Any = Task.input_fields
+    fields: Any = AgentTask.input_fields
     return make_signature(fields, told)
 
 
 def extract_signature(history: str, desc: str) -> Any:
     """The signature of the last call of a run without a submission: the inputs and the `history`, then the answer."""
-    told = f"{Task.instructions}\n\nYour steps are used up: give the answer that they lead to."
-    fields: Any = Task.fields
+    told = f"{AgentTask.instructions}\n\nYour steps are used up: give the answer that they lead to."
+    fields: Any = AgentTask.fields
     return make_signature(fields, told).insert(2, history, dspy.InputField(desc=desc), str)
 
 

@@ -26,7 +26,7 @@ _GAP_CHARS = 80
 """Room for the word on what is left out."""
 
 
-class Ran(NamedTuple):
+class CodeOutcome(NamedTuple):
     """What came of a step's code: what the agent is shown, what was submitted, what failed, and what was measured."""
 
     output: str
@@ -37,7 +37,7 @@ class Ran(NamedTuple):
     """There is no interpreter any more: the run ends with this."""
 
 
-def step_of(index: int, reasoning: str, code: str, ran: Ran) -> RunStep:
+def step_of(index: int, reasoning: str, code: str, ran: CodeOutcome) -> RunStep:
     """What is recorded of a step with code."""
     return RunStep(
         index=index,
@@ -55,7 +55,7 @@ def code_of(reply: str) -> str:
     return code
 
 
-def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tuple[str, Ran]:
+def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tuple[str, CodeOutcome]:
     """Run the code of a reply with these variables: the code that was run, and what came of it.
 
     Nothing that code does raises here; what is no error of an interpreter goes on up.
@@ -63,15 +63,15 @@ def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tupl
     try:
         code = code_of(reply)
     except SyntaxError as error:
-        return reply, Ran(f"{ERROR}{error}", fault="no_code")
+        return reply, CodeOutcome(f"{ERROR}{error}", fault="no_code")
     if not code.strip():
-        return "", Ran(NO_CODE, fault="no_code")
+        return "", CodeOutcome(NO_CODE, fault="no_code")
     ran = _executed(interpreter, code, variables)
     report = getattr(interpreter, "report", None)
     return code, ran if report is None else ran._replace(measures=report.step.measures)
 
 
-def _executed(interpreter: Any, code: str, variables: Mapping[str, Any]) -> Ran:
+def _executed(interpreter: Any, code: str, variables: Mapping[str, Any]) -> CodeOutcome:
     try:
         return _ended(interpreter.execute(code, variables=dict(variables)))
     except SyntaxError as error:
@@ -84,17 +84,17 @@ def _executed(interpreter: Any, code: str, variables: Mapping[str, Any]) -> Ran:
         return _faulty(str(error), "exhausted")._replace(terminal=error)
 
 
-def _ended(result: Any) -> Ran:
+def _ended(result: Any) -> CodeOutcome:
     """Raises `SubmissionRefused`."""
     if isinstance(result, FinalOutput):
         submission = Submission.of(result.output)
-        return Ran(submission.output, Measures(), submission=submission)
+        return CodeOutcome(submission.output, Measures(), submission=submission)
     printed = "\n".join(map(str, result)) if isinstance(result, list) else str(result or "")
-    return Ran(_cut(text_of(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
+    return CodeOutcome(_cut(text_of(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
 
 
-def _faulty(message: str, fault: Fault) -> Ran:
-    return Ran(_cut(text_of(ERROR + message)), Measures(), fault=fault)
+def _faulty(message: str, fault: Fault) -> CodeOutcome:
+    return CodeOutcome(_cut(text_of(ERROR + message)), Measures(), fault=fault)
 
 
 def _cut(output: str) -> str:
@@ -105,7 +105,7 @@ def _cut(output: str) -> str:
     return f"{output[:half]}\n... {len(output) - 2 * half:,} characters left out ...\n{output[-half:]}"
 
 
-def own_sandboxes(run_limits: RunLimits) -> Interpreters:
+def make_sandboxes(run_limits: RunLimits) -> Interpreters:
     """Sandboxes for those who were given none, each started when it is needed."""
     settings = SandboxSettings(step_time_s=run_limits.step_time_s)
 
@@ -117,7 +117,7 @@ def own_sandboxes(run_limits: RunLimits) -> Interpreters:
 
 
 @contextmanager
-def opened(interpreters: Interpreters, functions: Mapping[str, Any]) -> Iterator[Any]:
+def open_interpreter(interpreters: Interpreters, functions: Mapping[str, Any]) -> Iterator[Any]:
     """An interpreter with these functions and the fields of SUBMIT, shut down in the end."""
     interpreter = interpreters()
     try:

@@ -21,18 +21,18 @@ import dspy
 
 from rbank_es import limits as lim
 from rbank_es.executors.agent_calls import (
+    AgentTask,
     SubCalls,
-    Task,
     Unreadable,
     ask,
     ask_shortened,
     extract_signature,
-    manual_of,
-    shortened,
+    shorten,
     signature_of,
+    tool_manual,
 )
 from rbank_es.executors.executor import Executor, Fault, RunLimits, RunResult, RunStep, Submission
-from rbank_es.executors.run_end import Ending, conducted, forced
+from rbank_es.executors.run_end import Ending, conduct, force_answer
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
@@ -72,10 +72,10 @@ class React(Executor):
             ending: Ending = agent(context=text_of(context), question=text_of(task)).ending
             return ending
 
-        return conducted(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
+        return conduct(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
 
 
-class Turn(NamedTuple):
+class CallOutcome(NamedTuple):
     """What came of one call: the answer as JSON, what was submitted, what failed."""
 
     output: str
@@ -87,7 +87,7 @@ class RecordedReAct(dspy.ReAct):
     """One run of dspy.ReAct. Its prediction has one field, `ending`."""
 
     def __init__(self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits) -> None:
-        super().__init__(Task, tools=[], max_iters=limits.iterations)
+        super().__init__(AgentTask, tools=[], max_iters=limits.iterations)
         self._recorder, self._output_chars = recorder, limits.output_chars
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **subcalls.functions}
         self._trajectory: list[dict[str, Any]] = []
@@ -101,14 +101,14 @@ class RecordedReAct(dspy.ReAct):
             submission = self._step(inputs)
             if submission is not None:
                 return dspy.Prediction(ending=Ending("submitted", submission))
-        return dspy.Prediction(ending=forced(self._recorder, lambda: self._asked(self.extract, inputs)))
+        return dspy.Prediction(ending=force_answer(self._recorder, lambda: self._asked(self.extract, inputs)))
 
     def _step(self, inputs: Mapping[str, Any]) -> Submission | None:
         index = self._recorder.next_step()
         action = self._asked(self.react, inputs)
         if isinstance(action, Unreadable):
             thought, name, arguments, code = action.reply, "", {}, ""
-            turn = Turn(f"{ERROR}{action.reason}", fault="unreadable")
+            turn = CallOutcome(f"{ERROR}{action.reason}", fault="unreadable")
         else:
             thought, name = str(action.next_thought), str(action.next_tool_name).strip().strip("`'\"")
             arguments = _clean(action.next_tool_args)
@@ -116,7 +116,7 @@ class RecordedReAct(dspy.ReAct):
             turn = self._called(name, arguments)
         step = RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
         self._recorder.step(step)
-        seen = shortened(turn.output, self._output_chars)
+        seen = shorten(turn.output, self._output_chars)
         self._trajectory.append({"thought": thought, "tool_name": name, "tool_args": arguments, "observation": seen})
         return turn.submission
 
@@ -131,7 +131,7 @@ class RecordedReAct(dspy.ReAct):
         given, self._left_out = ask_shortened(asked, self._left_out, len(self._trajectory))
         return given
 
-    def _called(self, name: str, arguments: Mapping[str, Any]) -> Turn:
+    def _called(self, name: str, arguments: Mapping[str, Any]) -> CallOutcome:
         """Call a tool. Whatever comes of it is for the agent."""
         if name.upper() == SUBMIT:
             return _submitted(arguments)
@@ -145,19 +145,19 @@ class RecordedReAct(dspy.ReAct):
             words = f"{name}: {error}"[: lim.ERROR_CHARS]
             return _failed("sub_call_failed", words, "give other arguments, or go on without it", "tool_failed")
         failed = isinstance(answer, Mapping) and answer.get("ok") is False
-        return Turn(_json(answer), fault="tool_failed" if failed else None)
+        return CallOutcome(_json(answer), fault="tool_failed" if failed else None)
 
 
-def _submitted(arguments: Mapping[str, Any]) -> Turn:
+def _submitted(arguments: Mapping[str, Any]) -> CallOutcome:
     try:
         submission = Submission.of(arguments)
     except SubmissionRefused as refused:
         return _failed("empty_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
-    return Turn(submission.output, submission)
+    return CallOutcome(submission.output, submission)
 
 
-def _failed(code: str, message: str, hint: str, fault: Fault) -> Turn:
-    return Turn(_json({"ok": False, "error": {"code": code, "message": message, "hint": hint}}), fault=fault)
+def _failed(code: str, message: str, hint: str, fault: Fault) -> CallOutcome:
+    return CallOutcome(_json({"ok": False, "error": {"code": code, "message": message, "hint": hint}}), fault=fault)
 
 
 def _clean(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _json(value: Any) -> str:
 
 
 def _signature(tools: Toolbox, limits: RunLimits) -> Any:
-    told = _INSTRUCTIONS.format(task=Task.instructions, subcalls=limits.subcalls, manual=manual_of(tools))
+    told = _INSTRUCTIONS.format(task=AgentTask.instructions, subcalls=limits.subcalls, manual=tool_manual(tools))
     return (
         signature_of(told)
         .append("trajectory", dspy.InputField(desc="Your steps so far"), type_=str)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
-from rbank_es.executors.agent_calls import SubCalls, Task, Unreadable, ask, ask_shortened, manual_of
-from rbank_es.executors.code_step import Ran, own_sandboxes, run_code, step_of
+from rbank_es.executors.agent_calls import AgentTask, SubCalls, Unreadable, ask, ask_shortened, tool_manual
+from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, run_code, step_of
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, RunResult
-from rbank_es.executors.run_end import Ending, conducted, forced
+from rbank_es.executors.run_end import Ending, conduct, force_answer
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR
 from rbank_es.tools.runtime.encoder import text_of
@@ -69,11 +69,11 @@ class Rlm(Executor):
 
         def work() -> Ending:
             subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
-            rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or own_sandboxes(limits))
+            rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits))
             ending: Ending = rlm(context=text_of(context), question=text_of(task)).ending
             return ending
 
-        return conducted(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
+        return conduct(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
 
 
 # dspy marks the class as experimental by a decorator that hides from type checkers that it is one.
@@ -86,12 +86,12 @@ class RecordedRLM(_RLM):
     def __init__(
         self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits, interpreters: Interpreters
     ) -> None:
-        self._manual = manual_of(tools)
+        self._manual = tool_manual(tools)
         self._recorder, self._subcalls = recorder, subcalls
         self._signature_once: Any = None
         self._left_out = 0
         super().__init__(
-            Task,
+            AgentTask,
             max_iters=limits.iterations,
             max_llm_calls=limits.subcalls,
             max_output_chars=limits.output_chars,
@@ -151,7 +151,7 @@ class RecordedRLM(_RLM):
             iteration=f"{iteration + 1}/{self.max_iters}",
         )
         if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", Ran(ERROR + action.reason, fault="unreadable")
+            reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
         else:
             reasoning = str(action.reasoning)
             code, ran = run_code(repl, str(action.code), input_args)
@@ -164,7 +164,7 @@ class RecordedRLM(_RLM):
 
     def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
         infos = [variable.format() for variable in variables]
-        ending = forced(self._recorder, lambda: self._asked(self.extract, history, variables_info=infos))
+        ending = force_answer(self._recorder, lambda: self._asked(self.extract, history, variables_info=infos))
         return dspy.Prediction(ending=ending)
 
     def _asked(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:

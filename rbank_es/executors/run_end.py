@@ -30,7 +30,7 @@ class Ending(NamedTuple):
     error: str | None = None
 
 
-def conducted(
+def conduct(
     recorder: Recorder, lms: Lms, work: Callable[[], Ending], *, temperature: float | None, rollout_id: int | None
 ) -> RunResult:
     """Do the work with the agent's model in place, and record how it ended."""
@@ -54,7 +54,7 @@ def conducted(
     )
 
 
-def forced(recorder: Recorder, asked: Callable[[], Any]) -> Ending:
+def force_answer(recorder: Recorder, asked: Callable[[], Any]) -> Ending:
     """The iterations are used up: ask once for the answer. Where that fails, the outcome is the same, without one.
 
     `asked` gives its fields as `ask` does. Raises `RunStopped` and `LmFailed` where nothing more may be asked.

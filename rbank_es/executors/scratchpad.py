@@ -14,19 +14,19 @@ import dspy
 
 from rbank_es import limits as lim
 from rbank_es.executors.agent_calls import (
+    AgentTask,
     SubCalls,
-    Task,
     Unreadable,
     ask,
     ask_shortened,
     extract_signature,
-    manual_of,
-    shortened,
+    shorten,
     signature_of,
+    tool_manual,
 )
-from rbank_es.executors.code_step import Ran, opened, own_sandboxes, run_code, step_of
+from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code, step_of
 from rbank_es.executors.executor import Executor, RunLimits, RunResult, RunStep
-from rbank_es.executors.run_end import Ending, conducted, forced
+from rbank_es.executors.run_end import Ending, conduct, force_answer
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR
 from rbank_es.tools.runtime.encoder import text_of
@@ -60,13 +60,13 @@ class Scratchpad(Executor):
         inputs = {"context": text_of(context), "question": text_of(task)}
 
         def work() -> Ending:
-            interpreters = self.interpreters or own_sandboxes(limits)
+            interpreters = self.interpreters or make_sandboxes(limits)
             subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
             predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
-            with opened(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
+            with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
                 return _Pad(inputs, recorder, limits, interpreter, predict).filled()
 
-        return conducted(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
+        return conduct(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
 
 
 class _Pad:
@@ -87,14 +87,14 @@ class _Pad:
             if submitted is not None:
                 return submitted
         extract = dspy.Predict(extract_signature("scratchpad", "Your steps"))
-        return forced(self._recorder, lambda: self._asked(extract))
+        return force_answer(self._recorder, lambda: self._asked(extract))
 
     def _step(self, number: int) -> Ending | None:
         index = self._recorder.next_step()
         iteration = f"{number}/{self._limits.iterations}"
         action = self._asked(self._predict, iteration=iteration)
         if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", Ran(ERROR + action.reason, fault="unreadable")
+            reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
         else:
             reasoning = str(action.reasoning)
             code, ran = self._run(str(action.code))
@@ -103,7 +103,7 @@ class _Pad:
             raise ran.terminal
         return Ending("submitted", ran.submission) if ran.submission is not None else None
 
-    def _run(self, reply: str) -> tuple[str, Ran]:
+    def _run(self, reply: str) -> tuple[str, CodeOutcome]:
         code, ran = run_code(self._interpreter, reply, {} if self._is_given else self._inputs)
         if ran.fault == "lost":
             self._is_given = False
@@ -141,12 +141,12 @@ def _line(step: RunStep) -> str:
 def _whole(step: RunStep, output_chars: int) -> str:
     reasoning = f"Reasoning: {step.reasoning}\n" if step.reasoning else ""
     code = f"```python\n{step.code}\n```\n" if step.code else ""
-    return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shortened(step.output, output_chars)}"
+    return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shorten(step.output, output_chars)}"
 
 
 def _signature(tools: Toolbox, limits: RunLimits, execution: str) -> Any:
     told = _INSTRUCTIONS.format(
-        task=Task.instructions, execution=execution, subcalls=limits.subcalls, manual=manual_of(tools)
+        task=AgentTask.instructions, execution=execution, subcalls=limits.subcalls, manual=tool_manual(tools)
     )
     return (
         signature_of(told)

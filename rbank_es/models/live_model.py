@@ -1,7 +1,7 @@
-"""A provider's model, asked over the network: the only model that speaks to one.
+"""The live model: a provider's, called over the network, with its key, its client and the bounds of its answers.
 
-Where dspy's own client knows the provider it is used, without litellm; else litellm is loaded. Neither retries, caches
-or streams here, and nobody else is asked: prices come from the list that dspy brings.
+Providers that dspy's own client knows are called through it; for all others litellm is loaded. Neither retries, caches
+or streams. No other server is called: prices come from the list that dspy ships.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from rbank_es import limits
 from rbank_es.models.call_errors import failed
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import Answer, Question, Try, complete_once, load_dspy
+from rbank_es.models.model import ModelAnswer, Question, Try, complete_once, load_dspy
 
 if TYPE_CHECKING:
     import httpx
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class LiveModel:
-    """One model of one provider. Threads may ask at once; each call ends within the choice's time."""
+    """A model of a provider, safe for several threads. Each call ends within the choice's timeout."""
 
     def __init__(self, choice: LmChoice) -> None:
         """Find the provider; nothing is sent. Raises `LmFailed` (unknown_model, missing_key), `MissingExtra`."""
@@ -38,22 +38,22 @@ class LiveModel:
         self._variable = require_key(choice)
         self._client = client_of(choice, self._route)
 
-    def asked(self, question: Question) -> Try:
-        """Each try is one call over the network."""
+    def prepare(self, question: Question) -> Try:
+        """Return a try that calls the provider once."""
         return lambda: self._once(question.request)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the client's connections."""
         self._client.close()
 
-    def _once(self, request: Request) -> Answer:
-        response = within(self._choice.timeout_s, lambda: complete_once(self._client, request, self._variable))
-        return Answer(response, self._cost(request, response))
+    def _once(self, request: Request) -> ModelAnswer:
+        response = run_within(self._choice.timeout_s, lambda: complete_once(self._client, request, self._variable))
+        return ModelAnswer(response, self._cost(request, response))
 
     def _cost(self, request: Request, response: Response) -> float | None:
         if self._route is None or address_of(self._choice):
-            return None  # nobody has a list of prices for a server of one's own
-        # The public way to dspy's prices is the history of its LM, to which other threads write as well.
+            return None  # no list has prices for a server of one's own
+        # Private, because dspy's public way to prices is the LM's history, which other threads append to.
         from dspy.clients.costs import estimate_cost
 
         cost: float | None
@@ -63,11 +63,10 @@ class LiveModel:
         return cost
 
 
-def within(seconds: float, work: Callable[[], Result]) -> Result:
-    """The result of some work, or what it raises; `LmFailed('timeout')` once the time is over.
+def run_within(seconds: float, work: Callable[[], Result]) -> Result:
+    """Return the result of `work`, or raise its error; `LmFailed('timeout')` after so many seconds.
 
-    The work is then left to itself, in a thread that keeps no process alive: a server that sends a byte now and then
-    can't be told from one that thinks, and a connection that waits can't be ended from outside.
+    After a timeout the work goes on in a daemon thread, because a connection that waits can't be closed from outside.
     """
     done: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = queue.SimpleQueue()
 
@@ -88,18 +87,19 @@ def within(seconds: float, work: Callable[[], Result]) -> Result:
 
 
 NO_KEY = "no-key-needed"
-"""What a server on this machine is given where there is no key; most ask for none."""
+"""The key for a server on this machine where none is set; most need none."""
 
+_LITELLM_ONLY = {"api_version", "organization", "project"}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def route_of(choice: LmChoice) -> Resolution | None:
-    """The provider that dspy's own client knows under the model's name; None where litellm must be asked."""
+    """Return the provider that dspy's own client finds by the model's name; None where litellm is needed."""
     load_dspy()
     from dspy.clients.engines import LM15Engine
     from dspy.lm15 import RouterConfig, UnknownModelError, UnsupportedFeatureError
 
-    if {"api_version", "organization", "project"} & choice.arguments.keys():
+    if _LITELLM_ONLY & choice.arguments.keys():
         return None
     try:
         return LM15Engine(RouterConfig(), model_type=_kind(choice)).resolve(choice.model)
@@ -108,7 +108,7 @@ def route_of(choice: LmChoice) -> Resolution | None:
 
 
 def require_key(choice: LmChoice) -> str:
-    """The environment variable that the key comes from; empty where none is needed, or the provider has its own ways.
+    """Return the key's environment variable; empty where none is needed, or where litellm finds it.
 
     Raises `LmFailed('missing_key')`, naming the variable, if it is not set. A server on this machine needs none.
     """
@@ -125,7 +125,7 @@ def require_key(choice: LmChoice) -> str:
 
 
 def address_of(choice: LmChoice) -> str | None:
-    """The server's URL, where it is not the provider's own: as given, else from the provider's variable for it."""
+    """Return the URL of a server of one's own: the choice's, else that of the provider's variable; else None."""
     prefix = choice.model.partition("/")[0].upper().replace("-", "_")
     named = (os.environ.get(f"{prefix}_{end}") for end in ("API_BASE", "BASE_URL"))
     return choice.api_base or next(filter(None, named), None)
@@ -141,10 +141,10 @@ def _missing_for_litellm(choice: LmChoice) -> list[str]:
 
 
 def load_litellm() -> Any:
-    """The module litellm, told to print nothing: standard output is for what was asked.
+    """Return the module litellm, silenced, because standard output belongs to the command's result.
 
-    Where it speaks as OpenAI does, it is given connections that are led nowhere else and break off at
-    `LM_RESPONSE_BYTES`. For other protocols it brings its own, which only the time of an answer bounds.
+    For OpenAI's protocol it gets a client that follows no redirects and stops at `LM_RESPONSE_BYTES`. For other
+    protocols it brings its own, which only the timeout bounds.
     """
     import httpx
     import litellm
@@ -152,33 +152,37 @@ def load_litellm() -> Any:
     litellm.suppress_debug_info = True
     if litellm.client_session is None:
         hooks = {"response": [_bound]}
-        # Compressed, a small answer may be a very large one.
+        # Refuse compression: a few bytes could expand to gigabytes.
         plain = {"Accept-Encoding": "identity"}
         litellm.client_session = httpx.Client(follow_redirects=False, headers=plain, event_hooks=hooks)
     return litellm
 
 
 def _bound(response: httpx.Response) -> None:
-    """Let an answer break off at the limit of its size; called before any of it is read."""
+    """Replace the response's stream by a bounded one, before any of it is read."""
     import httpx
 
     inner = response.stream
 
-    class Bounded(httpx.SyncByteStream):
+    class BoundedStream(httpx.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
-            left = limits.LM_RESPONSE_BYTES
-            for piece in inner if isinstance(inner, httpx.SyncByteStream) else ():
-                left -= len(piece)
-                if left < 0:
-                    most = limits.LM_RESPONSE_BYTES
-                    raise failed("response_too_long", f"the answer has more than {most:,} bytes")
-                yield piece
+            return _bounded(inner if isinstance(inner, httpx.SyncByteStream) else ())
 
         def close(self) -> None:
             if isinstance(inner, httpx.SyncByteStream):
                 inner.close()
 
-    response.stream = Bounded()
+    response.stream = BoundedStream()
+
+
+def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces of an answer. Raises `LmFailed` (response_too_long) once they exceed `LM_RESPONSE_BYTES`."""
+    left = limits.LM_RESPONSE_BYTES
+    for piece in pieces:
+        left -= len(piece)
+        if left < 0:
+            raise failed("response_too_long", f"the answer has more than {limits.LM_RESPONSE_BYTES:,} bytes")
+        yield piece
 
 
 def _on_this_machine(address: str | None) -> bool:
@@ -190,18 +194,14 @@ def _kind(choice: LmChoice) -> str:
 
 
 def client_of(choice: LmChoice, route: Resolution | None) -> Any:
-    """One try at a time: dspy's own client, or litellm behind the same interface. Nothing is sent yet."""
+    """Return dspy's own client, or litellm behind the same interface. Nothing is sent."""
     from dspy.clients.engines import LiteLLMEngine, LM15Engine
     from dspy.lm15 import RouterConfig
 
     address = address_of(choice)
     if route is None:
         load_litellm()
-        given = {
-            name: choice.arguments[name]
-            for name in ("api_version", "organization", "project")
-            if name in choice.arguments
-        }
+        given = {name: value for name, value in choice.arguments.items() if name in _LITELLM_ONLY}
         address_given = {"api_base": address} if address else {}
         return LiteLLMEngine(model_type=_kind(choice), timeout=choice.timeout_s, **address_given, **given)
     keyless = _on_this_machine(address) and route.env_key and not os.environ.get(route.env_key)
@@ -214,11 +214,10 @@ def client_of(choice: LmChoice, route: Resolution | None) -> Any:
 
 
 class BoundedTransport:
-    """Connections of dspy's client that give no more than `LM_RESPONSE_BYTES` of an answer, and not for ever."""
+    """Connections of dspy's client that bound the size and the time of an answer."""
 
     def __init__(self, timeout_s: float) -> None:
-        """Connections on which an answer may take `timeout_s`."""
-        # The client's own connections have no public name, and no limit of their own.
+        # Private, because the client's transport has no public name; it has no limit of its own.
         from dspy._vendor.lm15.transports import StdlibTransport
 
         self._timeout_s = timeout_s
@@ -230,19 +229,19 @@ class BoundedTransport:
         )
 
     def stream(self, request: Any) -> BoundedResponse:
-        """Send a request; what comes back is read while it comes."""
+        """Send a request, and return its response as a bounded stream."""
         return BoundedResponse(self._inner.stream(request), time.monotonic() + self._timeout_s)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         self._inner.close()
 
 
 class BoundedResponse:
-    """An answer that breaks off at the limit of its size, or of its time."""
+    """A streamed response. Iterating it raises `LmFailed` (response_too_long, timeout) beyond its limits."""
 
     def __init__(self, inner: Any, deadline_s: float) -> None:
-        """`deadline_s` is when it breaks off, by the monotonic clock."""
+        """Wrap a response; `deadline_s` is on the monotonic clock."""
         self._inner, self._deadline_s = inner, deadline_s
 
     def __getattr__(self, name: str) -> Any:
@@ -255,17 +254,12 @@ class BoundedResponse:
         self._inner.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        left = limits.LM_RESPONSE_BYTES
-        for piece in self._inner:
-            left -= len(piece)
-            if left < 0:
-                most = limits.LM_RESPONSE_BYTES
-                raise failed("response_too_long", f"the answer has more than {most:,} bytes")
+        for piece in _bounded(self._inner):
+            # `run_within` gave up at the deadline too, but its thread would go on to read.
             if time.monotonic() > self._deadline_s:
-                # Nobody waits for it any more; the thread that reads it must not read for ever.
                 raise failed("timeout", "the answer didn't end in time")
             yield piece
 
     def read(self) -> bytes:
-        """All of it. Raises `LmFailed` (response_too_long, timeout)."""
+        """Return all bytes. Raises `LmFailed` (response_too_long, timeout)."""
         return b"".join(self)

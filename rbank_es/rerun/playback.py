@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.executors.executor import Interpreters
     from rbank_es.loop.settings import LoopSettings
-    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.models.recorded_model import RecordedModel
     from rbank_es.rerun.recorded_run import Recording
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Played(NamedTuple):
     """What a run, or a stage after it, takes from the record."""
 
-    model: ReplayModel
+    model: RecordedModel
     keys: tuple[str, ...] = ()
     places: Interpreters | None = None
 
@@ -54,10 +54,10 @@ class Again(Equipment):
 
 def played_calls(run: str, events: Iterable[Event]) -> Played:
     """What models said in some events of a run. Raises `CannotRerun` where that was not recorded whole."""
-    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.models.recorded_model import RecordedModel
 
     try:
-        return Played(ReplayModel(events))
+        return Played(RecordedModel(events))
     except BadInput as error:
         raise CannotRerun(run, str(error)) from error
 
@@ -87,12 +87,12 @@ def _places(recording: Recording, live_sandbox: bool) -> Interpreters | None:
 
 def _live(step_time_s: float) -> Interpreters:
     """One sandbox, started with the first step: no run follows for which another should be ready."""
-    from rbank_es.executors.code_step import own_sandboxes
+    from rbank_es.executors.code_step import make_sandboxes
     from rbank_es.executors.executor import RunLimits
     from rbank_es.sandbox import deno
 
     deno.find()
-    return own_sandboxes(RunLimits(step_time_s=step_time_s))
+    return make_sandboxes(RunLimits(step_time_s=step_time_s))
 
 
 def _recorded(recording: Recording) -> Interpreters:

@@ -168,19 +168,19 @@ def _close_pipes(keeper: subprocess.Popen[bytes]) -> None:
 PIECE_BYTES = 64 * limits.KIB
 
 
-class OutOfTime(Exception):
+class DeadlinePassed(Exception):
     """The deadline passed."""
 
 
-class Ended(Exception):
+class ProcessEnded(Exception):
     """The process closed its output, or takes no more input: it is gone."""
 
 
-class Fallen(Exception):
+class GuestCrashed(Exception):
     """The process is there, but what runs in it has said that it can't go on."""
 
 
-class TooLong(Exception):
+class LineTooLong(Exception):
     """A line is longer than a message may be."""
 
 
@@ -236,20 +236,20 @@ class Channel:
             self._poll.unregister(self._pipes.input)
 
     def receive(self, deadline: float) -> bytes:
-        """The next line. Raises `OutOfTime`, `Ended`, `Fallen`, `TooLong`."""
+        """The next line. Raises `DeadlinePassed`, `ProcessEnded`, `GuestCrashed`, `LineTooLong`."""
         while (line := self._line()) is None:
             self._ready(deadline)
         return line
 
     def waiting(self) -> Iterator[bytes]:
-        """The lines that have come without being asked for. Raises `Ended`, `Fallen`, `TooLong`."""
+        """The lines that have come without being asked for. Raises `ProcessEnded`, `GuestCrashed`, `LineTooLong`."""
         now = time.monotonic()
         while True:
             line = self._line()
             if line is None:
                 try:
                     self._ready(now)
-                except OutOfTime:
+                except DeadlinePassed:
                     return
             else:
                 yield line
@@ -274,34 +274,34 @@ class Channel:
         """Wait until something can be read or written, and read. The descriptors that were ready."""
         found = self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
         if not found:
-            raise OutOfTime
+            raise DeadlinePassed
         ready = {descriptor for descriptor, _ in found}
         if self._pipes.error in ready:
             self._hear_complaints()
         if self._pipes.output in ready:
             self._hear()
         elif self._pipes.life in ready:
-            raise Ended
+            raise ProcessEnded
         return ready
 
     def _hear(self) -> None:
         piece = _read(self._pipes.output)
         if not piece:
-            raise Ended
+            raise ProcessEnded
         self._received += piece
         # While this side writes nobody takes lines out, so there may be more than one.
         self._refuse_over(2 * limits.SANDBOX_MESSAGE_BYTES)
 
     def _refuse_over(self, size_bytes: int) -> None:
         if len(self._received) > size_bytes:
-            raise TooLong
+            raise LineTooLong
 
     def _hear_complaints(self) -> None:
         piece = _read(self._pipes.error)
         if not piece:
             self._poll.unregister(self._pipes.error)
         elif self._keep(piece):
-            raise Fallen
+            raise GuestCrashed
 
     def _keep(self, piece: bytes) -> bool:
         """Keep the end; whether the last words are among it."""
@@ -315,7 +315,7 @@ class Channel:
         except BlockingIOError:
             return 0
         except OSError:
-            raise Ended from None
+            raise ProcessEnded from None
 
 
 def _read(descriptor: int) -> bytes:

@@ -20,7 +20,16 @@ from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno
-from rbank_es.sandbox.process import Channel, Ended, Fallen, OutOfTime, SandboxProcess, TooLong, confine, name_of
+from rbank_es.sandbox.process import (
+    Channel,
+    DeadlinePassed,
+    GuestCrashed,
+    LineTooLong,
+    ProcessEnded,
+    SandboxProcess,
+    confine,
+    name_of,
+)
 from rbank_es.sandbox.step_outcome import Outcome
 
 Answer = Callable[[str, dict[str, Any]], str]
@@ -182,11 +191,11 @@ class Session:
         try:
             for noise, line in enumerate(self._channel.waiting()):
                 self._notice(_message(line), noise)
-        except TooLong:
+        except LineTooLong:
             raise self._lost("flood", "the step before went on writing when it was done") from None
-        except Fallen:
+        except GuestCrashed:
             raise self._lost("died", _FALLEN) from None
-        except Ended:
+        except ProcessEnded:
             raise self._dead() from None
 
     def _ask(self, code: str, deadline: float, answer: Answer) -> Any:
@@ -196,13 +205,13 @@ class Session:
         try:
             self._channel.send(data, deadline)
             return self._reply(request_id, deadline, answer)
-        except OutOfTime:
+        except DeadlinePassed:
             raise self._lost("timeout", "the step took too long and was stopped") from None
-        except TooLong:
+        except LineTooLong:
             raise self._lost("too_long", "the step sent a message that is too long") from None
-        except Fallen:
+        except GuestCrashed:
             raise self._lost("died", _FALLEN) from None
-        except Ended:
+        except ProcessEnded:
             raise self._dead() from None
 
     def _reply(self, request_id: str, deadline: float, answer: Answer) -> Any:

@@ -22,8 +22,8 @@ from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, StepTaken, ToolCalled
 from rbank_es.executors.executor import Interpreters
 from rbank_es.executors.run_record import recorded_keys, recorded_steps
-from rbank_es.models.call_errors import TurnedAway, failed
-from rbank_es.models.recorded_model import ReplayModel
+from rbank_es.models.call_errors import RetryableFailure, failed
+from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.scripted_model import rendered
 from rbank_es.sandbox.interpreter import SandboxExhausted, SessionLost
 from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
@@ -394,7 +394,7 @@ class ExecutorContract:
 
         def sub(prompt: str) -> str:
             if prompt == "two" and next(failing, False):
-                raise TurnedAway(failed("rate_limited", "later"))
+                raise RetryableFailure(failed("rate_limited", "later"))
             return prompt.upper()
 
         first = Setting(tmp_path / "first", Turns(said, sub))
@@ -417,7 +417,7 @@ class ExecutorContract:
     def _told_again(self, first: Setting, place: Path, **run_limits: Any) -> None:
         keys = iter(recorded_keys(first.events))
         played = RecordedInterpreter(recorded_steps(first.events)) if self.interpreters else None
-        replay = ReplayModel(first.events)
+        replay = RecordedModel(first.events)
         again = Setting(place / "again", [], model_for=lambda role, choice: replay, new_id=lambda: next(keys))
         again.run(self.name, (lambda: played) if played else None, **run_limits)
         assert comparable(again) == comparable(first)

@@ -121,7 +121,7 @@ def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: py
     from dspy.lm15 import Message, Request
 
     request = Request(model="openai/gpt-4o-mini", messages=(Message.user("hello"),))
-    answer = model.asked(Question(request, "agent", 1, "", ""))()
+    answer = model.prepare(Question(request, "agent", 1, "", ""))()
     assert answer.cost_usd == pytest.approx(3 * 0.15e-6 + 2 * 0.6e-6)
 
 

@@ -40,7 +40,7 @@ def decorated(*options: Decorator) -> Decorator:
     return decorate
 
 
-class ExecutorName(click.ParamType[str]):
+class ExecutorName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
     """The name of an executor, one of a plugin too. The registry is imported when a name is parsed or listed."""
 
     name = "executor"
