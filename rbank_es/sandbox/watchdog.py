@@ -1,11 +1,11 @@
 """Runs one sandbox process, and kills it when the project's process is gone, however that ended.
 
-Run as `python -I -S watchdog.py LIFELINE COMMAND...`. LIFELINE is the descriptor of a socket; the starting process holds
-its other end, which only the system closes. The command gets the three standard streams, and its process id is written
-to the lifeline. When the lifeline hangs up, the command is killed; when the command exits, this process exits with the
-same code, or with 128 and the number of the signal.
+Run as `python -I -S watchdog.py LIFELINE COMMAND...`. LIFELINE is the descriptor of a socket; the starting process
+holds its other end, which only the system closes. The command gets the three standard streams, and its process id is
+written to the lifeline. When the lifeline hangs up, the command is killed; when the command exits, this process exits
+with the same code, or with 128 and the number of the signal.
 
-The kernel's parent-death signal would not do, because it follows the thread that started the process, and is Linux only.
+The kernel's parent-death signal would not do: it follows the thread that started the process, and is Linux only.
 """
 
 from __future__ import annotations

@@ -184,9 +184,9 @@ def test_a_killed_process_is_told_by_its_signal(session: Session, number: signal
     assert number.name in str(lost(session, "import time; time.sleep(100)"))
 
 
-def test_a_killed_keeper_is_noticed_at_once_and_its_process_ended(session: Session) -> None:
-    keeper = int(Path(f"/proc/{session.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    threading.Timer(0.1, os.kill, [keeper, signal.SIGKILL]).start()
+def test_a_killed_watchdog_is_noticed_at_once_and_its_process_ended(session: Session) -> None:
+    watchdog = int(Path(f"/proc/{session.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    threading.Timer(0.1, os.kill, [watchdog, signal.SIGKILL]).start()
     assert lost(session, "import time; time.sleep(100)").code == "died"
 
 
