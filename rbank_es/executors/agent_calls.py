@@ -1,4 +1,4 @@
-"""What every executor tells its agent: the task's fields, and the tools. Importing this module loads dspy."""
+"""What executors ask of models: the agent's prompts and replies, the forced answer, sub-calls. Loads dspy."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import dspy
+from dspy.primitives.code_interpreter import CodeInterpreterError
 from dspy.signatures.signature import make_signature
 from dspy.utils.exceptions import AdapterParseError
 
 from rbank_es import limits
-from rbank_es.errors import LmFailed
+from rbank_es.errors import LmFailed, RBankError, SandboxUnavailable
+from rbank_es.executors.executor import FIELDS, Ending, Submission
+from rbank_es.executors.run_record import Recorder, RunStopped
+from rbank_es.models.call_errors import FATAL
+from rbank_es.sandbox.interpreter import SandboxExhausted
+from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
 from rbank_es.tools.runtime.toolbox import Toolbox
+
+_NO_ANSWER = frozenset({"bad_response", "response_too_long"})
+"""Failures of one answer: the next may be good."""
+
+_PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
+"""Failures after which a shorter history may succeed."""
+
+_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+"""What dspy's parsing was seen to raise beside `AdapterParseError`."""
 
 
 class AgentTask(dspy.Signature):
@@ -28,13 +43,13 @@ class AgentTask(dspy.Signature):
 
 
 def tool_manual(tools: Toolbox) -> str:
-    """Every tool as the agent is told about it, a line each, in the order of the toolbox."""
+    """Return the agent's manual of all tools, a line each, in the order of the toolbox."""
     lines = (f"- `{each.usage}` - {' '.join(each.doc.split())}" for each in tools.manual())
     return "\n".join(lines)
 
 
 def shorten(output: str, most_chars: int) -> str:
-    """An output as a prompt shows it: whole, or its head and tail with what is left out named."""
+    """Return an output as a prompt shows it: whole, or head and tail with the number of characters between."""
     if len(output) <= most_chars:
         return output
     head = most_chars // 2
@@ -43,74 +58,65 @@ def shorten(output: str, most_chars: int) -> str:
     return output[:head] + left_out + (output[-tail:] if tail else "")
 
 
-def signature_of(told: str) -> Any:
-    """A signature with the task's inputs and these instructions, to which fields are appended."""
+def signature_of(instructions: str) -> Any:
+    """Return a signature with the task's inputs and these instructions, to append fields to."""
     fields: Any = AgentTask.input_fields
-    return make_signature(fields, told)
+    return make_signature(fields, instructions)
 
 
 def extract_signature(history: str, desc: str) -> Any:
-    """The signature of the last call of a run without a submission: the inputs and the `history`, then the answer."""
-    told = f"{AgentTask.instructions}\n\nYour steps are used up: give the answer that they lead to."
+    """Return the signature that forces an answer: the inputs and the `history`, then the answer's fields."""
+    instructions = f"{AgentTask.instructions}\n\nYour steps are used up: give the answer that they lead to."
     fields: Any = AgentTask.fields
-    return make_signature(fields, told).insert(2, history, dspy.InputField(desc=desc), str)
+    return make_signature(fields, instructions).insert(2, history, dspy.InputField(desc=desc), str)
 
 
-_NO_ANSWER = frozenset({"bad_response", "response_too_long"})
-"""Failures of a model that are about this one answer: the next may be good."""
-
-_PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
-"""Failures of a model that a shorter history may mend."""
-
-_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
-"""What dspy's parsing was seen to raise for answers that it did not foresee; `AdapterParseError` is for the others."""
-
-_REASON_CHARS = 300
+# ---------------------------------------------------------------- the agent's replies
 
 
 class Unreadable(NamedTuple):
-    """A reply that holds no fields that can be used: its beginning, and why, for the agent."""
+    """A reply without usable fields: its beginning, and the explanation for the agent."""
 
     reply: str
     reason: str
 
 
 def ask(predict: Any, **inputs: Any) -> Any:
-    """The fields that the model gives, as a `dspy.Prediction`, or `Unreadable`.
+    """Return the model's fields as a `dspy.Prediction`, or `Unreadable`.
 
-    Raises what dspy raises where the model could not be asked, `LmFailed` among it.
+    Raises `LmFailed`, and other errors of dspy, where the call itself failed.
     """
     try:
         return predict(**inputs)
     except AdapterParseError as error:
-        return Unreadable(_beginning(str(error.lm_response or "")), _reason(error, predict))
+        return Unreadable(_shown(str(error.lm_response or "")), _reason(error, predict))
     except LmFailed as failure:
         if failure.code not in _NO_ANSWER:
             raise
-        return Unreadable("", _told(failure.message, predict))
+        return Unreadable("", _explained(failure.message, predict))
     except dspy.LMError:
         raise
     except _UNREADABLE as error:
-        return Unreadable("", _told(f"it can't be parsed ({type(error).__name__})", predict))
+        return Unreadable("", _explained(f"it can't be parsed ({type(error).__name__})", predict))
 
 
-def ask_shortened(asked: Callable[[int], Any], left_out: int, steps: int) -> tuple[Any, int]:
-    """Ask with a history of so many steps, the first `left_out` of which the prompt leaves out. Where that is still too
-    long for the model, half of the rest is left out as well, and so on.
+def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int) -> tuple[Any, int]:
+    """Call `ask_with(left_out)` until the prompt fits: each retry leaves out half of the remaining history.
 
-    Returns what `asked` gave, and how many steps were left out in the end. Raises what `asked` raises, of a prompt that
-    is too long only where it holds no step any more.
+    `steps` is the length of the history, `left_out` the number of its first steps that are left out from the start.
+    Returns the result, and the final `left_out`. Raises what `ask_with` raises; for a prompt that is too long, only
+    when no step is left.
     """
     while True:
         try:
-            return asked(left_out), left_out
+            return ask_with(left_out), left_out
         except LmFailed as failure:
             if failure.code not in _PROMPT_TOO_LONG or left_out >= steps:
                 raise
         left_out += (steps - left_out + 1) // 2
 
 
-def _beginning(reply: str) -> str:
+def _shown(reply: str) -> str:
     most = limits.REPLY_SHOWN_CHARS
     return reply if len(reply) <= most else reply[:most] + "…"
 
@@ -118,27 +124,66 @@ def _beginning(reply: str) -> str:
 def _reason(error: AdapterParseError, predict: Any) -> str:
     if error.parsed_result is not None:
         lacking = [f"`{name}`" for name in predict.signature.output_fields if name not in error.parsed_result]
-        return _told(f"it lacks {', '.join(lacking)}", predict)
+        return _explained(f"it lacks {', '.join(lacking)}", predict)
     if not str(error.lm_response or "").strip():
-        return _told("it is empty", predict)
+        return _explained("it is empty", predict)
     words = str(error).split("\n\n", 1)[0].split("Error message: ")[-1]
-    return _told(" ".join(words.split())[:_REASON_CHARS], predict)
+    return _explained(" ".join(words.split())[: limits.REPLY_REASON_CHARS], predict)
 
 
-def _told(what: str, predict: Any) -> str:
+def _explained(what: str, predict: Any) -> str:
     headings = ", ".join(f"[[ ## {name} ## ]]" for name in predict.signature.output_fields)
     return f"Your reply could not be read: {what}. Write {headings}, each on a line of its own, its text below it."
 
 
-WORKERS = 8
-"""Sub-calls that are made side by side (source: dspy.RLM)."""
+def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
+    """Ask once for the answer, because the iterations are used up. If that fails, the outcome has no answer.
+
+    `ask_once` returns fields as `ask` does. Raises `RunStopped` and `LmFailed` where no more calls may be made.
+    """
+    recorder.after_steps()
+    try:
+        given = ask_once()
+    except (LmFailed, dspy.LMError) as error:
+        code, message = failure_of(error)
+        if code in FATAL:
+            raise
+        return Ending("forced_at_limit", None, code, message)
+    if isinstance(given, Unreadable):
+        return Ending("forced_at_limit", None, "unreadable", given.reason)
+    try:
+        return Ending("forced_at_limit", Submission.of({name: given.get(name) for name in FIELDS}))
+    except SubmissionRefused:
+        return Ending("forced_at_limit", None, "unreadable", "the model gave no answer when it was asked for one")
+
+
+def failure_of(error: BaseException) -> tuple[str, str]:
+    """Return code and message of the error that ended a run."""
+    if isinstance(error, RunStopped):
+        return error.code, error.message
+    if isinstance(error, (LmFailed, SandboxUnavailable)):
+        return error.code, str(error)
+    if isinstance(error, dspy.LMError) and isinstance(error.__cause__, LmFailed):
+        return error.__cause__.code, str(error.__cause__)
+    if isinstance(error, SandboxExhausted):
+        return "sandbox_exhausted", str(error)
+    if isinstance(error, CodeInterpreterError):
+        return "sandbox_failed", str(error)
+    if isinstance(error, RecordingDiffers):
+        return "replay_differs", str(error)
+    if isinstance(error, RBankError):
+        return "unexpected", str(error)
+    return "unexpected", f"{type(error).__name__}: {error}"
+
+
+# ---------------------------------------------------------------- sub-calls
 
 
 class SubCalls:
-    """`llm_query` and `llm_query_batched` for one run; no more prompts than allowed. For any thread."""
+    """`llm_query` and `llm_query_batched` of one run, with one limit of prompts. Safe for several threads."""
 
     def __init__(self, lm: Callable[[str], Any], allowed: int) -> None:
-        """Prompts go to `lm`, a `dspy.LM`; `allowed` of them in all."""
+        """Send at most `allowed` prompts to `lm`, a `dspy.LM`."""
         self.allowed = allowed
         self.used = 0
         self._lm = lm
@@ -146,28 +191,30 @@ class SubCalls:
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """What an agent may call, by name."""
+        """The functions that an agent may call, by name."""
         return {"llm_query": self.llm_query, "llm_query_batched": self.llm_query_batched}
 
     def llm_query(self, prompt: str) -> str:
-        """Ask the sub-model one prompt; its words."""
+        """Send one prompt to the sub-model, and return its answer."""
         _check(prompt)
         self._take(1)
-        return self._asked(prompt)
+        return self._answer(prompt)
 
     def llm_query_batched(self, prompts: list[str]) -> list[str]:
-        """Ask the sub-model many prompts side by side; its words, in order. One that fails gives "[ERROR] why"."""
+        """Send prompts side by side, and return the answers in order; "[ERROR] why" for one that failed."""
         if isinstance(prompts, str) or not isinstance(prompts, list | tuple):
             raise TypeError("llm_query_batched takes a list of texts")
         for prompt in prompts:
             _check(prompt)
         self._take(len(prompts))
-        workers = ThreadPoolExecutor(max_workers=WORKERS)
+        workers = ThreadPoolExecutor(max_workers=limits.SUBCALLS_AT_ONCE)
         try:
-            asked = [workers.submit(contextvars.copy_context().run, self._said, prompt) for prompt in prompts]
+            asked = [
+                workers.submit(contextvars.copy_context().run, self._answer_or_error, prompt) for prompt in prompts
+            ]
             return [each.result() for each in asked]
         finally:
-            # Whoever interrupts the run must not wait, or pay, for prompts that were not sent yet.
+            # Cancel, because an interrupted run must not wait, or pay, for prompts that were not sent yet.
             workers.shutdown(cancel_futures=True)
 
     def _take(self, number: int) -> None:
@@ -177,16 +224,14 @@ class SubCalls:
                 raise RuntimeError(f"{number} more sub-calls are over the limit of {self.allowed}; {left} are left")
             self.used += number
 
-    def _said(self, prompt: str) -> str:
-        from dspy import LMError
-
+    def _answer_or_error(self, prompt: str) -> str:
         try:
-            return self._asked(prompt)
-        except LMError as error:
+            return self._answer(prompt)
+        except dspy.LMError as error:
             return f"[ERROR] {error}"
 
-    def _asked(self, prompt: str) -> str:
-        """The words of the first answer, in whichever form dspy gives it."""
+    def _answer(self, prompt: str) -> str:
+        # dspy returns a list of texts, of dicts with `text`, or of objects with `text`, by version and model.
         given = self._lm(prompt)
         first = given[0] if isinstance(given, list) and given else given
         text = first.get("text") if isinstance(first, dict) else getattr(first, "text", first)

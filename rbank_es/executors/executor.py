@@ -1,11 +1,11 @@
-"""The protocol of executors, their registry, and the limits, steps and result of a run. Nothing here loads dspy."""
+"""The base of executors, their registry, and the limits, steps, submission and result of a run. Loads no dspy."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -76,11 +76,11 @@ class RunStep(msgspec.Struct, frozen=True, kw_only=True):
 FIELDS = ("answer", "sparql", "evidence")
 
 FINAL = "FINAL: "
-"""What the output of a step begins with that submitted; then comes the submission as JSON."""
+"""The prefix of the output of a step that submitted; the submission as JSON follows."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer in words, the SPARQL query behind it (empty if there is none), and what it rests on."""
+    """An answer in words, the SPARQL query behind it (empty if there is none), and its evidence."""
 
     answer: str
     sparql: str = ""
@@ -88,8 +88,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, given: Any) -> Submission:
-        """The submission that the fields mean. What is no text becomes its JSON; evidence that is a list of keys, or
-        one key, becomes `{"keys": [...]}`. Raises `SubmissionRefused` where there is no answer.
+        """Return a typed submission of any fields. Raises `SubmissionRefused` without an answer.
+
+        Non-texts become JSON; evidence that is a key, or a list of keys, becomes `{"keys": [...]}`.
         """
         fields = given if isinstance(given, Mapping) else {"answer": given}
         answer = _words(fields.get("answer"))
@@ -99,12 +100,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def output(self) -> str:
-        """The output of the step that handed it in."""
+        """The output of the step that submitted it."""
         return FINAL + json.dumps(msgspec.to_builtins(self), ensure_ascii=False)
 
 
 def submitted_fields(output: str) -> str | None:
-    """The JSON of the fields that a step submitted, from its output; None if that is no submission."""
+    """Return the JSON of a submission from the output of its step; None if that is no submission."""
     return output.removeprefix(FINAL) if output.startswith(FINAL) else None
 
 
@@ -124,7 +125,7 @@ def _evidence(value: Any) -> dict[str, Any]:
 
 
 def _decoded(text: str) -> Any:
-    """JSON where it is a list or an object; else the text itself, one key."""
+    # A JSON list or object is decoded; any other text is one key.
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -137,7 +138,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _json(value: Any) -> str:
-    """JSON of anything: what JSON doesn't know is its text, and numbers that are none are texts."""
+    # Anything has JSON here: unknown types and NaN become text.
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
     except (ValueError, TypeError, RecursionError):
@@ -164,14 +165,23 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class Ending(NamedTuple):
+    """How the work on a task ended: its outcome, the submission if there is one, and the error if there is one."""
+
+    outcome: Outcome
+    submission: Submission | None = None
+    error_code: str | None = None
+    error: str | None = None
+
+
 class Executor(ABC):
     """An agent's loop: it works on a task until the agent submits, the iterations are used up, or something fails.
 
-    All executors get the same tools, context and limits, and record the same events. A subclass defines `execute`.
+    All executors get the same tools, context and limits, and record the same events. A subclass defines `work`.
     """
 
     runs_code: ClassVar[bool] = True
-    """Whether the agent writes Python. If not, no sandbox is started and the run can be re-executed without one."""
+    """Whether the agent writes Python. If not, no sandbox is started, and a rerun needs none."""
 
     frame_chars: ClassVar[int] = 2_000
     """Characters of the first prompt beside context, question and manual, within a tenth: dry runs estimate with it."""
@@ -193,14 +203,40 @@ class Executor(ABC):
         self.interpreters, self.temperature, self.rollout_id = interpreters, temperature, rollout_id
 
     @abstractmethod
+    def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
+        """Let the agent take steps, and record each as it happens. The agent's model is in place (`lms.context`).
+
+        Exceptions end the run as failed, with the code of the error. `context` is to be in each prompt, once.
+        """
+
     def execute(
         self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
     ) -> RunResult:
-        """Run to the end, and record every step as it happens, then the end.
+        """Run to the end, and record the end.
 
         Doesn't raise for failures of agent, model, sandbox or bank: they are in the result. Interruptions
-        (`KeyboardInterrupt`) propagate. `context` is what the agent is told first; it is in each prompt once.
+        (`KeyboardInterrupt`) propagate.
         """
+        recorder.begin(lms)
+        try:
+            with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
+                ending = self.work(text_of(task), text_of(context), tools, recorder, lms, limits)
+        except Exception as error:
+            from rbank_es.executors.agent_calls import failure_of
+
+            ending = Ending("failed", None, *failure_of(error))
+        submission = ending.submission or Submission(answer="")
+        return recorder.finished(
+            RunResult(
+                run=recorder.run,
+                outcome=ending.outcome,
+                answer=submission.answer,
+                sparql=submission.sparql,
+                evidence=submission.evidence,
+                error_code=ending.error_code,
+                error=ending.error,
+            )
+        )
 
 
 EXECUTORS: Registry[type[Executor]] = Registry(

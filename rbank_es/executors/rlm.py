@@ -1,16 +1,15 @@
-"""`rlm`: dspy.RLM, each of its steps recorded as it happens. Importing this module loads dspy.
+"""The executor `rlm`: dspy.RLM, with each step recorded as it happens. Importing this module loads dspy.
 
-What differs from dspy 3.4 (found in its source and by running it):
+Differences from dspy 3.4 (found in its source and by running it):
 
-- A step is one method here, `_execute_iteration`, for dspy's own lets a reply that can't be parsed end the run, and
-  records nothing of a run that ends so. Such a reply costs its iteration, and the agent is told why.
-- Sub-agents are never installed: their calls would be under none of the run's limits. Sub-calls are our own, so that
-  all executors count them alike.
-- Tools are called as they are. They check what they are given themselves, and record it also where it is wrong;
-  dspy's check comes before, and would leave no event.
-- The context is shown whole. dspy shows the first and last 500 characters of a variable, which cuts the instructions.
-- Where a prompt is too long for the model, it leaves out the earlier steps; dspy lets the run end.
-- When the iterations are used up and the call for the answer fails too, the run ends as one that was forced.
+- `_execute_iteration` is replaced, because in dspy an unparsable reply ends the run without a record. Here it costs an
+  iteration, and the agent is told why.
+- Sub-agents are never installed, because no limit of the run covers their calls. Sub-calls are this project's, because
+  all executors must count them alike.
+- Tools are called without dspy's validation, because they validate and record their arguments themselves.
+- The context is shown whole. dspy shows the first and last 500 characters of a variable, which truncates instructions.
+- A prompt that is too long for the model leaves out earlier steps; in dspy it ends the run.
+- A failure of the call that forces the answer leaves the outcome `forced_at_limit`.
 """
 
 from __future__ import annotations
@@ -21,29 +20,33 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
-from rbank_es.executors.agent_calls import AgentTask, SubCalls, Unreadable, ask, ask_shortened, tool_manual
+from rbank_es import limits as lim
+from rbank_es.executors.agent_calls import (
+    AgentTask,
+    SubCalls,
+    Unreadable,
+    ask,
+    ask_shortened,
+    force_answer,
+    tool_manual,
+)
 from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, run_code, step_of
-from rbank_es.executors.executor import Executor, Interpreters, RunLimits, RunResult
-from rbank_es.executors.run_end import Ending, conduct, force_answer
+from rbank_es.executors.executor import Ending, Executor, Interpreters, RunLimits
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR
-from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
 
-SHOWN_CHARS = 20_000
-"""What is shown of an input: contexts and questions, whole (the largest budgets give 4,000 characters)."""
-
 
 class LaterSteps(REPLHistory):
-    """A history of which a prompt leaves out the first steps. `left_out` is how many."""
+    """A history without its first `left_out` steps."""
 
     left_out: int
 
     def format(self) -> str:
-        """The other steps, under their own numbers."""
+        """Return the remaining steps, with their original numbers."""
         told = (
             f"(Steps 1 to {self.left_out} are left out: the prompt was too long with them. Variables are as they were.)"
         )
@@ -58,25 +61,19 @@ def _without(history: REPLHistory, left_out: int) -> REPLHistory:
 
 
 class Rlm(Executor):
-    """The executor `rlm`."""
+    """The executor `rlm`: code, with the whole history in every prompt."""
 
     frame_chars = 4_300
 
-    def execute(
-        self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
-    ) -> RunResult:
-        """See `Executor`."""
-
-        def work() -> Ending:
-            subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
-            rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits))
-            ending: Ending = rlm(context=text_of(context), question=text_of(task)).ending
-            return ending
-
-        return conduct(recorder, lms, work, temperature=self.temperature, rollout_id=self.rollout_id)
+    def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
+        """Run a `RecordedRLM`."""
+        subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
+        rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits))
+        ending: Ending = rlm(context=context, question=task).ending
+        return ending
 
 
-# dspy marks the class as experimental by a decorator that hides from type checkers that it is one.
+# Any, because dspy's decorator for experimental classes hides from type checkers that this is a class.
 _RLM: Any = dspy.RLM
 
 
@@ -120,7 +117,9 @@ class RecordedRLM(_RLM):
 
     def _build_variables(self, **inputs: Any) -> list[Any]:
         fields = self.signature.input_fields
-        return [REPLVariable.from_value(name, value, fields[name], SHOWN_CHARS) for name, value in inputs.items()]
+        return [
+            REPLVariable.from_value(name, value, fields[name], lim.INPUT_SHOWN_CHARS) for name, value in inputs.items()
+        ]
 
     def _action_signature_for_current_factory(self, factory: Any, sub_agent_rules: str) -> Any:
         if self._signature_once is None:
@@ -140,10 +139,10 @@ class RecordedRLM(_RLM):
         interpreter_factory: Any,
         sub_agent_rules: str,
     ) -> Any:
-        """Ask, run, record: the history with the step, or how the run ended."""
+        """Take one step: return the history with it, or a prediction with the run's ending."""
         index = self._recorder.next_step()
         infos = [variable.format() for variable in variables]
-        action = self._asked(
+        action = self._ask(
             self.generate_action,
             history,
             signature=self._action_signature_for_current_factory(interpreter_factory, sub_agent_rules),
@@ -164,14 +163,14 @@ class RecordedRLM(_RLM):
 
     def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
         infos = [variable.format() for variable in variables]
-        ending = force_answer(self._recorder, lambda: self._asked(self.extract, history, variables_info=infos))
+        ending = force_answer(self._recorder, lambda: self._ask(self.extract, history, variables_info=infos))
         return dspy.Prediction(ending=ending)
 
-    def _asked(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:
-        """What the model says to its steps so far."""
+    def _ask(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:
+        """Ask the model about its steps so far."""
 
-        def asked(left_out: int) -> Any:
+        def ask_with(left_out: int) -> Any:
             return ask(predict, **inputs, repl_history=_without(history, left_out))
 
-        given, self._left_out = ask_shortened(asked, self._left_out, len(history))
+        given, self._left_out = ask_shortened(ask_with, self._left_out, len(history))
         return given

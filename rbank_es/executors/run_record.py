@@ -1,14 +1,13 @@
-"""The record of a run: each step an event as it happens, so that a run that dies keeps all it did.
+"""The record of a run: each step is appended as it happens, and a rerun reads steps and handles back from the events.
 
-What a rerun from these events must provide, to get the same requests and so the same keys of requests:
+A rerun makes the same requests if it provides:
 
-- The same task, context, limits, tool policy and executor, and the bank as it was before the run: prompts hold these,
+- The same task, context, limits, tool policy and executor, and the bank as it was before the run. Prompts hold these,
   and nothing of the machine, the time or the process.
-- The same handles. A handle's key is an id that is made once for each payload, and it is in what a tool returns and so
-  in prompts. `playback.recorded_keys` has them in order, for `build_tools(new_id=...)`.
-- The same outcomes of code: `playback.recorded_steps` makes them out of the events, for a `RecordedInterpreter`.
-- The models' answers: `lm_called` events by key of request. Sub-calls that were made side by side are recorded in the
-  order in which they ended, so those of one step are to be compared in any order.
+- The same handles, because tools return their keys, which so get into prompts: `recorded_keys`.
+- The same outcomes of code: `recorded_steps`, for a `RecordedInterpreter`.
+- The models' answers: `lm_called` events by request key. Parallel sub-calls are recorded in the order in which they
+  ended, so those of one step must be compared in any order.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RunStopped(Exception):
-    """The run can't go on. `code` is stable, for programs."""
+    """The end of a run that can't go on. `code` is stable, for programs."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code, self.message = code, message
@@ -42,13 +41,13 @@ class RunStopped(Exception):
 
 
 class Recorder:
-    """Writes the events of one run's steps and end, and tells tools and models which step is being made.
+    """The recorder of one run's steps and end. It sets the current step of tools and models.
 
-    One run, one recorder. `steps` are those that were recorded.
+    `steps` are those that were recorded.
     """
 
     def __init__(self, bank: Bank, run: str, tools: Toolbox, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        """A recorder of `run`; `clock` measures how long it takes, in seconds."""
+        """Record in `bank` as part of `run`; `clock` returns seconds."""
         self.bank, self.run, self.tools = bank, run, tools
         self.steps: list[RunStep] = []
         self._lms: Lms | None = None
@@ -56,14 +55,14 @@ class Recorder:
         self._began = clock()
 
     def begin(self, lms: Lms) -> None:
-        """The run begins with these models."""
+        """Begin the run with these models."""
         self._lms = lms
         self._began = self._clock()
 
     def next_step(self) -> int:
-        """A step begins: its index, from 1, which calls of tools and models are recorded with from now on.
+        """Begin a step, and return its index, from 1, which is recorded with calls of tools and models.
 
-        Raises `RunStopped` where something of this run could not be recorded, or a model may not be asked any more.
+        Raises `RunStopped` where an event of this run could not be recorded, or no more calls may be made.
         """
         self._check()
         index = len(self.steps) + 1
@@ -71,12 +70,12 @@ class Recorder:
         return index
 
     def after_steps(self) -> None:
-        """No more steps come: what is still asked belongs to none. Raises `RunStopped` as `next_step`."""
+        """End the last step: later calls belong to none. Raises `RunStopped` as `next_step`."""
         self._check()
         self._set_step(None)
 
     def step(self, step: RunStep) -> None:
-        """Record a step, on disk when this returns. Raises `RunStopped` where it, or a call in it, can't be."""
+        """Record a step; it is on disk on return. Raises `RunStopped` if it, or a call in it, can't be recorded."""
         event = StepTaken(
             run=self.run,
             index=step.index,
@@ -98,7 +97,7 @@ class Recorder:
         self._check()
 
     def finished(self, result: RunResult) -> RunResult:
-        """Record the end; the result with its steps. Where that can't be recorded, the run failed."""
+        """Record the end, and return the result with its steps. If that can't be recorded, the run failed."""
         self._set_step(None)
         result = msgspec.structs.replace(result, iterations=len(self.steps), steps=tuple(self.steps))
         try:
@@ -149,20 +148,19 @@ FAILED: dict[str, Kind] = {
     "lost": "lost",
     "exhausted": "exhausted",
 }
-"""How code came out, by the `error_code` of its step."""
+"""Outcomes of code that failed, by the `error_code` of its step."""
 
 
 def recorded_keys(events: Iterable[Event]) -> tuple[str, ...]:
-    """The keys of the handles that a run's tools gave out, in order: see `build_tools(new_id=...)`."""
+    """Return the keys of the handles that a run's tools returned, in order, for `build_tools(new_id=...)`."""
     return tuple(event.id for event in events if isinstance(event, ToolCalled) and event.result is not None)
 
 
 def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
-    """The steps of a run in which code ran, for a `RecordedInterpreter`, with the calls of tools and the sub-calls made
-    in each. Steps that held no code are none of an interpreter. Loads dspy.
+    """Return the steps of a run that ran code, with their tool calls and sub-calls, for a `RecordedInterpreter`.
 
-    A step comes out with what the agent was shown of it: played again, its event is the same. Raises `BadInput` where
-    a text was erased, or arguments were too long to be kept.
+    Their output is what the agent was shown, so a replayed step has the same event. Loads dspy. Raises `BadInput`
+    where a text was erased, or arguments were too long to be kept.
     """
     events = tuple(events)
     submitted = any(isinstance(event, RunFinished) and event.outcome == "submitted" for event in events)
@@ -180,7 +178,7 @@ def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
 
 
 def _ran(step: StepTaken) -> bool:
-    """Whether the code of a step reached the interpreter."""
+    """Return whether the code of a step reached the interpreter."""
     from rbank_es.executors.code_step import code_of
 
     try:
@@ -190,7 +188,6 @@ def _ran(step: StepTaken) -> bool:
 
 
 def _step(step: StepTaken, calls: tuple[RecordedCall, ...], otherwise: Kind) -> RecordedStep:
-    """The step; how it came out where it did not fail is `otherwise`."""
     kind, output = FAILED.get(step.error_code or "", otherwise), _text(step.output)
     if kind == "final":
         output = submitted_fields(output) or "{}"
@@ -219,7 +216,6 @@ def _calls(event: Event) -> list[RecordedCall]:
 
 
 def _prompt(call: LmCalled) -> str:
-    """The prompt of a sub-call: the words of its one message."""
     request = msgspec.json.decode(_text(call.request))
     parts = request["messages"][-1]["parts"]
     return "".join(part.get("text", "") for part in parts)
