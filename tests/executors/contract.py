@@ -49,6 +49,10 @@ class ExecutorContract:
         """A step that hands in the result."""
         raise NotImplementedError
 
+    def answers(self, text: str, sparql: str = "", evidence: Any = None) -> str:
+        """A reply to the call that forces an answer."""
+        return answer(text, sparql, evidence)
+
     def half_said(self) -> str:
         """A reply that lacks a field."""
         raise NotImplementedError
@@ -91,7 +95,9 @@ class ExecutorContract:
         assert "the answer is empty" in made.turns.prompt()
 
     def test_the_limit_forces_an_answer_and_says_so(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, *[self.calls("find", word="rock")] * 3, answer("Two.", SPARQL, {"keys": []}))
+        made = self.setting(
+            tmp_path, *[self.calls("find", word="rock")] * 3, self.answers("Two.", SPARQL, {"keys": []})
+        )
         result = made.run(self.name, self.interpreters, iterations=3)
         assert (result.outcome, result.answer, result.sparql) == ("forced_at_limit", "Two.", SPARQL)
         assert result.iterations == 3 == len(made.steps) and made.end.outcome == "forced_at_limit"
@@ -158,7 +164,7 @@ class ExecutorContract:
     def test_a_forced_answer_is_asked_for_with_a_shorter_history_too(self, tmp_path: Path) -> None:
         too_long = LmFailed("context_too_long", "too long", "choose another model")
         finds = [self.calls("find", word=word) for word in ("oldest", "newer")]
-        made = self.setting(tmp_path, *finds, too_long, answer("Two."))
+        made = self.setting(tmp_path, *finds, too_long, self.answers("Two."))
         result = made.run(self.name, self.interpreters, iterations=2)
         assert (result.outcome, result.answer) == ("forced_at_limit", "Two.")
         assert len(made.turns.prompt()) < len(made.turns.prompt(-2))
@@ -186,7 +192,7 @@ class ExecutorContract:
         result = made.run(self.name, self.interpreters)
         first, last = made.steps
         assert (first.index, first.reasoning) == (1, "I think.") and "rock" in str(first.code)
-        assert "rock light" in str(first.output) and first.prompt_chars == len(made.turns.prompt(0)) + 1
+        assert "rock light" in str(first.output) and first.prompt_chars == len(made.turns.prompt(0))
         assert "FINAL: " in str(last.output)
         assert [(step.index, step.code, step.output) for step in result.steps] == [
             (step.index, step.code, step.output) for step in made.steps
@@ -403,7 +409,7 @@ class ExecutorContract:
         self._told_again(first, tmp_path)
 
     def test_a_forced_run_is_told_again_from_its_events(self, tmp_path: Path) -> None:
-        first = self.setting(tmp_path / "first", self.calls("find", word="rock"), "prose", answer("Two."))
+        first = self.setting(tmp_path / "first", self.calls("find", word="rock"), "prose", self.answers("Two."))
         assert first.run(self.name, self.interpreters, iterations=2).outcome == "forced_at_limit"
         self._told_again(first, tmp_path, iterations=2)
 

@@ -58,7 +58,7 @@ class Turns:
     def prompt(self, number: int = -1) -> str:
         """The words of a request of the agent."""
         request = self.requests[number]
-        return f"{request.system}\n{''.join(message.text for message in request.messages)}"
+        return "\n\n".join(filter(None, (request.system, "".join(message.text for message in request.messages))))
 
 
 class _Answering:
