@@ -14,7 +14,7 @@ from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import BadInput  # noqa: E402
-from rbank_es.events import RunStarted  # noqa: E402
+from rbank_es.events import RunFinished, RunStarted  # noqa: E402
 from rbank_es.executors.executor import EXECUTORS, executor_class  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
