@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import msgspec
 from dspy.predict.rlm import _strip_code_fences
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 
 from rbank_es import limits
 from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
+from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.interpreter import Sandbox, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
@@ -36,17 +38,12 @@ class CodeOutcome(NamedTuple):
     fault: Fault | None = None
     terminal: CodeInterpreterError | None = None
 
-
-def step_of(index: int, reasoning: str, code: str, ran: CodeOutcome) -> RunStep:
-    """Return the step as it is recorded."""
-    return RunStep(
-        index=index,
-        reasoning=reasoning,
-        code=code,
-        output=ran.output,
-        measures=ran.measures,
-        fault=ran.fault,
-    )
+    def record(self, recorder: Recorder, index: int, reasoning: str, code: str) -> None:
+        """Record the step; raise the terminal error if there is one."""
+        step = RunStep(index=index, reasoning=reasoning, code=code, output=self.output, fault=self.fault)
+        recorder.step(msgspec.structs.replace(step, measures=self.measures))
+        if self.terminal is not None:
+            raise self.terminal
 
 
 def code_of(reply: str) -> str:

@@ -30,7 +30,7 @@ from rbank_es.executors.agent_calls import (
     force_answer,
     tool_manual,
 )
-from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, run_code, step_of
+from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, run_code
 from rbank_es.executors.executor import Ending, Executor, Interpreters, RunLimits
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR
@@ -154,9 +154,7 @@ class RecordedRLM(_RLM):
         else:
             reasoning = str(action.reasoning)
             code, ran = run_code(repl, str(action.code), input_args)
-        self._recorder.step(step_of(index, reasoning, code, ran))
-        if ran.terminal is not None:
-            raise ran.terminal
+        ran.record(self._recorder, index, reasoning, code)
         if ran.submission is not None:
             return dspy.Prediction(ending=Ending("submitted", ran.submission))
         return history.append(reasoning=reasoning, code=code, output=ran.output)

@@ -25,7 +25,7 @@ from rbank_es.executors.agent_calls import (
     signature_of,
     tool_manual,
 )
-from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code, step_of
+from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code
 from rbank_es.executors.executor import Ending, Executor, RunLimits, RunStep
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.step_outcome import ERROR
@@ -90,9 +90,7 @@ class _Pad:
         else:
             reasoning = str(action.reasoning)
             code, ran = self._run_code(str(action.code))
-        self._recorder.step(step_of(index, reasoning, code, ran))
-        if ran.terminal is not None:
-            raise ran.terminal
+        ran.record(self._recorder, index, reasoning, code)
         return Ending("submitted", ran.submission) if ran.submission is not None else None
 
     def _run_code(self, reply: str) -> tuple[str, CodeOutcome]:

@@ -246,6 +246,30 @@ def signature_of(parameters: list[dict[str, str]]) -> inspect.Signature:
     return inspect.Signature(made)
 
 
+def function_of(
+    name: str, doc: str, parameters: list[dict[str, str]], action: Callable[[dict[str, Any]], Any]
+) -> Callable[..., Any]:
+    """Return a function that binds its arguments to the parameters, and passes them on by name."""
+    signature = signature_of(parameters)
+
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            arguments = signature.bind(*given, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}; call it as {name}{signature}") from None
+        return action(arguments)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def submit(fields: dict[str, Any]) -> NoReturn:
+    """End the step with a submission."""
+    raise Submitted(fields)
+
+
 class Workspace:
     """The agent's namespace, the functions that it may call, and the steps that it took."""
 
@@ -273,39 +297,14 @@ class Workspace:
             if self._names.get(name) is function:
                 del self._names[name]
         self._given = {each["name"]: self._function(each) for each in asked["tools"]}
-        self._given["SUBMIT"] = self._submit(asked["outputs"] or ["output"])
+        fields = [{"name": name, "kind": "POSITIONAL_OR_KEYWORD"} for name in asked["outputs"] or ["output"]]
+        self._given["SUBMIT"] = function_of("SUBMIT", "Hand in the result and end.", fields, submit)
         self._names.update(self._given)
         return "registered"
 
     def _function(self, tool: dict[str, Any]) -> Callable[..., Any]:
-        name, signature = tool["name"], signature_of(tool["parameters"])
-
-        def call(*given: Any, **named: Any) -> Any:
-            try:
-                arguments = signature.bind(*given, **named).arguments
-            except TypeError as error:
-                raise TypeError(f"{name}(): {error}; call it as {name}{signature}") from None
-            return self._call(name, arguments)
-
-        call.__name__ = call.__qualname__ = name
-        call.__doc__ = tool["doc"]
-        call.__signature__ = signature  # type: ignore[attr-defined]
-        return call
-
-    def _submit(self, fields: list[str]) -> Callable[..., Any]:
-        signature = signature_of([{"name": name, "kind": "POSITIONAL_OR_KEYWORD"} for name in fields])
-
-        def submit(*given: Any, **named: Any) -> None:
-            try:
-                arguments = signature.bind(*given, **named).arguments
-            except TypeError as error:
-                raise TypeError(f"SUBMIT(): {error}; call it as SUBMIT{signature}") from None
-            raise Submitted(arguments)
-
-        submit.__name__ = submit.__qualname__ = "SUBMIT"
-        submit.__doc__ = "Hand in the result and end."
-        submit.__signature__ = signature  # type: ignore[attr-defined]
-        return submit
+        name = tool["name"]
+        return function_of(name, tool["doc"], tool["parameters"], lambda arguments: self._call(name, arguments))
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call the host. Arguments and results travel as text, because JavaScript would change numbers and nulls."""

@@ -264,17 +264,18 @@ def result_of(step: RecordedStep) -> Any:
     """Return what `execute` returns for a step with this outcome, or raise what it raises."""
     if step.kind == "final":
         return FinalOutput(json.loads(step.output))
-    if step.kind == "refused":
-        raise SubmissionRefused(step.output)
-    if step.kind == "error":
-        raise StepFailed(step.output)
-    if step.kind == "syntax":
-        raise SyntaxError(step.output)
-    if step.kind == "lost":
-        raise SessionLost(step.output)
-    if step.kind == "exhausted":
-        raise SandboxExhausted(step.output)
+    if step.kind != "output":
+        raise _ERRORS[step.kind](step.output)
     return step.output or None
+
+
+_ERRORS: dict[Kind, type[Exception]] = {
+    "refused": SubmissionRefused,
+    "error": StepFailed,
+    "syntax": SyntaxError,
+    "lost": SessionLost,
+    "exhausted": SandboxExhausted,
+}
 
 
 def parameters_of(function: Callable[..., Any]) -> list[dict[str, str]]:

@@ -10,7 +10,8 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -225,27 +226,27 @@ class Session:
 
     def _refuse_unasked_lines(self) -> None:
         # Between steps nothing may arrive: not even tasks that a step left behind may call a tool.
-        try:
+        with self._losing_by("flood", "the step before went on writing when it was done"):
             for noise, line in enumerate(self._channel.unasked()):
                 self._notice(_message(line), noise)
-        except LineTooLong:
-            raise self._lost("flood", "the step before went on writing when it was done") from None
-        except GuestCrashed:
-            raise self._lost("died", _CRASHED) from None
-        except ProcessEnded:
-            raise self._dead() from None
 
     def _ask(self, code: str, deadline: float, answer: Answer) -> Any:
+        # A random id, because an agent's code that could guess it could forge the reply.
         request_id = secrets.token_hex(16)
         request = {"jsonrpc": "2.0", "method": "execute", "params": {"code": code}, "id": request_id}
-        data = msgspec.json.encode(request)
-        try:
-            self._channel.send(data, deadline)
+        with self._losing_by("too_long", "the step sent a message that is too long"):
+            self._channel.send(msgspec.json.encode(request), deadline)
             return self._reply(request_id, deadline, answer)
+
+    @contextmanager
+    def _losing_by(self, code: str, message: str) -> Iterator[None]:
+        """Raise `Lost` for errors of the channel; with this code and message for a line that is too long."""
+        try:
+            yield
         except DeadlinePassed:
             raise self._lost("timeout", "the step took too long and was stopped") from None
         except LineTooLong:
-            raise self._lost("too_long", "the step sent a message that is too long") from None
+            raise self._lost(code, message) from None
         except GuestCrashed:
             raise self._lost("died", _CRASHED) from None
         except ProcessEnded:
