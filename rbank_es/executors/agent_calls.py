@@ -127,6 +127,7 @@ def _reason(error: AdapterParseError, predict: Any) -> str:
         return _explained(f"it lacks {', '.join(lacking)}", predict)
     if not str(error.lm_response or "").strip():
         return _explained("it is empty", predict)
+    # dspy appends the whole reply to its message; the agent has just written that.
     words = str(error).split("\n\n", 1)[0].split("Error message: ")[-1]
     return _explained(" ".join(words.split())[: limits.REPLY_REASON_CHARS], predict)
 
@@ -146,6 +147,7 @@ def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
         given = ask_once()
     except (LmFailed, dspy.LMError) as error:
         code, message = failure_of(error)
+        # The run must fail, because no later call of it could be recorded or repeated.
         if code in FATAL:
             raise
         return Ending("forced_at_limit", None, code, message)

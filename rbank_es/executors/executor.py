@@ -120,6 +120,7 @@ def _evidence(value: Any) -> dict[str, Any]:
         value = _decoded(value)
     if value is None or value in ("", [], ()):
         return {}
+    # Through JSON and back, because an event holds plain data only.
     kept: dict[str, Any] = json.loads(text_of(_json(value if isinstance(value, Mapping) else {"keys": _list(value)})))
     return kept
 

@@ -80,6 +80,7 @@ class RecordedReAct(dspy.ReAct):
     """One run of dspy.ReAct. Its prediction has one field, `ending`."""
 
     def __init__(self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits) -> None:
+        # No tools for dspy, because it would wrap and validate them.
         super().__init__(AgentTask, tools=[], max_iters=limits.iterations)
         self._recorder, self._output_chars = recorder, limits.output_chars
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **subcalls.functions}
@@ -103,6 +104,7 @@ class RecordedReAct(dspy.ReAct):
             thought, name, arguments, code = action.reply, "", {}, ""
             turn = CallOutcome(f"{ERROR}{action.reason}", fault="unreadable")
         else:
+            # Models write tool names in backticks or quotes.
             thought, name = str(action.next_thought), str(action.next_tool_name).strip().strip("`'\"")
             arguments = _clean(action.next_tool_args)
             code = _json({"tool": name, "args": arguments})

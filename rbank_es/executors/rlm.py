@@ -110,6 +110,7 @@ class RecordedRLM(_RLM):
     def _make_llm_tools(self, budget: object = None, max_workers: int = 8) -> dict[str, Callable[..., Any]]:
         return self._subcalls.functions
 
+    # dspy describes sub-agents in the prompt only if this returns a text.
     def _setup_facade(self, repl: Any, budget: Any, interpreter_factory: Any) -> str:
         return ""
 
@@ -122,6 +123,7 @@ class RecordedRLM(_RLM):
         ]
 
     def _action_signature_for_current_factory(self, factory: Any, sub_agent_rules: str) -> Any:
+        # Cached, because dspy builds the same signature again for every step.
         if self._signature_once is None:
             self._signature_once = super()._action_signature_for_current_factory(factory, sub_agent_rules)
         return self._signature_once

@@ -90,6 +90,7 @@ class Recorder:
             output=text_of(step.output),
         )
         try:
+            # Redacted, because code can print a key of the environment that a tool returned.
             self.bank.append(without_keys(event))
         except (RBankError, OSError) as error:
             raise RunStopped("not_recorded", f"step {step.index} could not be recorded: {error}") from error
@@ -109,6 +110,7 @@ class Recorder:
         return result
 
     def _end(self, result: RunResult) -> RunFinished:
+        # A failed run has no answer, which differs from an empty one.
         answered = result.outcome != "failed"
         return RunFinished(
             run=self.run,
@@ -164,6 +166,7 @@ def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
     """
     events = tuple(events)
     submitted = any(isinstance(event, RunFinished) and event.outcome == "submitted" for event in events)
+    # Only the last step of a submitted run can have submitted.
     last = max((event.index for event in events if isinstance(event, StepTaken)), default=0)
     made: list[RecordedStep] = []
     calls: list[RecordedCall] = []
@@ -211,6 +214,7 @@ def _calls(event: Event) -> list[RecordedCall]:
             raise BadInput(f"the arguments of {event.call} were too long to be kept, so its step can't be played")
         return [RecordedCall(tool=event.tool, arguments=_text(event.arguments) or "{}")]
     if isinstance(event, LmCalled) and event.role == "sub" and event.attempt in (None, 1):
+        # Retries are left out, because the recorded model repeats them by itself.
         return [RecordedCall(tool="llm_query", arguments=msgspec.json.encode({"prompt": _prompt(event)}).decode())]
     return []
 

@@ -97,6 +97,7 @@ class _Pad:
         code, ran = run_code(self._interpreter, reply, {} if self._is_given else self._inputs)
         if ran.fault == "lost":
             self._is_given = False
+        # Code that never ran assigned no inputs.
         elif ran.fault not in ("no_code", "syntax"):
             self._is_given = True
         return code, ran
@@ -108,6 +109,7 @@ class _Pad:
         def ask_with(by_a_line: int) -> Any:
             return ask(predict, **self._inputs, **inputs, scratchpad=history_of(steps, by_a_line, self._limits))
 
+        # Once shortened, a history stays so, because the model's limit doesn't grow.
         earlier = max(self._shown_by_a_line, len(steps) - self._limits.history_entries)
         given, self._shown_by_a_line = ask_shortened(ask_with, earlier, len(steps))
         return given

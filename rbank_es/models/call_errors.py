@@ -69,6 +69,7 @@ def failure_of_engine(error: Exception, key_variable: str) -> LmFailed | Retryab
 
     said, status = _said(error), getattr(error, "status", None)
     asked_s: float | None = getattr(error, "retry_after", None)
+    # Only these two kinds, and a refused connection, are retried: the same request may succeed later.
     if isinstance(error, lm15.RateLimitError):
         return RetryableFailure(failed("rate_limited", f"the provider turned the call away{said}"), asked_s)
     if isinstance(error, lm15.ServerError) or (status is not None and status >= 500):
@@ -77,6 +78,7 @@ def failure_of_engine(error: Exception, key_variable: str) -> LmFailed | Retryab
         return failed("wrong_key", f"the provider refused the key{key_variable and ' in '}{key_variable}{said}")
     if isinstance(error, lm15.TransportError):
         return _broken_connection(error, said)
+    # Before the kinds, because a wrong address raises several of them.
     if status == 404:
         return failed("unknown_model", f"the provider has no such model, or the address is wrong (HTTP 404){said}")
     for kind, code, words in _kinds():

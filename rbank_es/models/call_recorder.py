@@ -85,6 +85,7 @@ class RunCalls:
             failure = failed("not_recorded", f"the call of the {event.role} could not be recorded: {error}")
             failure.__cause__ = error
             self.broken = failure
+            # Raised to the caller as well as kept, because batched sub-calls swallow errors.
             raise for_dspy(failure) from error
         with self._mutex:
             self.totals = _added(self.totals, event)
@@ -158,6 +159,7 @@ class RecordingEngine:
     def _question(self, request: Request, data: dict[str, Any]) -> tuple[Question, LmCalled]:
         text = self._calls.redact(canonical(data))
         step = self._calls.step if self._role in WITHIN_STEPS else None
+        # Only the agent's, because the leakage report measures what the agent was shown.
         if self._role == "agent":
             self._calls.prompt_chars = len(prompt_text(data))
         blank = LmCalled(
@@ -207,6 +209,7 @@ class RecordingEngine:
 
     def _answered(self, blank: LmCalled, answer: ModelAnswer) -> _Outcome:
         usage = answer.response.usage
+        # Usage first, because an answer that can't be kept was paid for all the same.
         paid = msgspec.structs.replace(
             blank,
             tokens_in=_count(usage.input_tokens),
@@ -227,6 +230,7 @@ class RecordingEngine:
             message = f"the answer is of no form that can be kept ({type(error).__name__}: {error})"
             return self._failed(paid, failed("bad_response", message))
         event = msgspec.structs.replace(paid, response=text)
+        # Recorded whole, but no success: dspy would pass on an empty text, and the caller could not tell.
         if not answer_text(data).strip() and not response.tool_calls:
             return self._failed(event, failed("bad_response", f"the answer is empty ({response.finish_reason})"))
         return _Outcome(event, response)
@@ -252,8 +256,10 @@ def _temperature(data: dict[str, Any]) -> Settings:
 
 
 def _count(tokens: int | None) -> int | None:
+    # Clamped, because providers report any number, and an event's counts are bounded.
     return None if tokens is None else max(0, min(tokens, MOST_COUNT))
 
 
 def _cost(cost_usd: float | None) -> float | None:
+    # An unknown price is null, never 0: a sum must not look complete.
     return cost_usd if cost_usd is not None and math.isfinite(cost_usd) and cost_usd >= 0 else None

@@ -90,6 +90,7 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_model(model: str) -> None:
+    # First, because the other message quotes the name.
     if is_key(model):
         raise BadInput("what was given as the name of a model looks like a key; keys come from environment variables")
     bare = model.removeprefix(SCRIPT)
@@ -100,6 +101,7 @@ def _check_model(model: str) -> None:
 def _check_address(address: str) -> None:
     try:
         parts = urlsplit(address)
+        # Parameters hide in the path and the fragment too, and are separated by ; as well as &.
         given = ";".join((parts.path, parts.query, parts.fragment)).replace(";", "&")
         host, names = parts.hostname, [name for name, _ in parse_qsl(given, keep_blank_values=True)]
         _ = parts.port
@@ -121,6 +123,7 @@ def _check_argument(name: str, value: Setting) -> None:
             f"the argument {shown!r} looks like a key or a header; those come from environment variables only, "
             "such as OPENAI_API_KEY, and are never recorded"
         )
+    # Refused instead of ignored, because the record would name parameters that had no effect.
     if name in _REFUSED:
         raise BadInput(f"the argument {name!r} can't be given: {_REFUSED[name]}")
     if not name.isidentifier() or len(name) > limits.NAME_CHARS:
@@ -131,6 +134,7 @@ def _check_argument(name: str, value: Setting) -> None:
 
 
 def _is_time(value: Setting) -> bool:
+    # Not a bool, which Python counts as an int.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= limits.LM_TIME_MOST_S
 
 

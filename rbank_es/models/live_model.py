@@ -68,6 +68,7 @@ def run_within(seconds: float, work: Callable[[], Result]) -> Result:
 
     After a timeout the work goes on in a daemon thread, because a connection that waits can't be closed from outside.
     """
+    # A queue instead of a future, because an executor's threads would block the exit of the process.
     done: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -99,6 +100,7 @@ def route_of(choice: LmChoice) -> Resolution | None:
     from dspy.clients.engines import LM15Engine
     from dspy.lm15 import RouterConfig, UnknownModelError, UnsupportedFeatureError
 
+    # dspy's own client knows no arguments for these.
     if _LITELLM_ONLY & choice.arguments.keys():
         return None
     try:
@@ -204,6 +206,7 @@ def client_of(choice: LmChoice, route: Resolution | None) -> Any:
         given = {name: value for name, value in choice.arguments.items() if name in _LITELLM_ONLY}
         address_given = {"api_base": address} if address else {}
         return LiteLLMEngine(model_type=_kind(choice), timeout=choice.timeout_s, **address_given, **given)
+    # dspy's client demands a key even for servers that need none.
     keyless = _on_this_machine(address) and route.env_key and not os.environ.get(route.env_key)
     config = RouterConfig(
         api_keys={route.provider: NO_KEY} if keyless else None,

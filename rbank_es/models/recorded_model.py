@@ -68,6 +68,7 @@ class RecordedModel:
     def _add(self, event: LmCalled) -> None:
         """Add a try to its call: the first with this request whose last try failed."""
         calls = self._calls[event.role, str(event.request_key)]
+        # Tries of parallel calls interleave in the log, so they are matched by number and request.
         before = (event.attempt or 1) - 1
         waiting = (call for call in calls if len(call) == before and call[-1].error_code is not None)
         call = next(waiting, None) if before else None
@@ -88,6 +89,7 @@ class RecordedModel:
         def likeness(event: LmCalled) -> tuple[bool, int]:
             return event.step == question.step, _shared(str(event.request), question.json)
 
+        # Compare with the likeliest request: of the same step, then with the longest common prefix.
         nearest = max(left, key=likeness)
         before, now = (msgspec.json.decode(text) for text in (str(nearest.request), question.json))
         difference = departure(before, now) or "nothing but its order"
@@ -143,6 +145,7 @@ def _again(tries: list[LmCalled]) -> ModelAnswer:
     if event.response is not None:
         return ModelAnswer(response_of(msgspec.json.decode(str(event.response))), event.cost_usd)
     failure = failed(event.error_code or "unexpected", str(event.error or ""))
+    # 0 s, because a rerun need not repeat the waits of the run.
     raise RetryableFailure(failure, 0.0) if tries else failure
 
 

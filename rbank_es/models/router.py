@@ -91,6 +91,7 @@ class Lms:
             sleep=self._sleep,
             clock=self._clock,
         )
+        # No cache: it would return the same sample to all rollouts. No retries: each must be recorded.
         lm: LM = load_dspy().LM(choice.name, engine=engine, cache=False, num_retries=0, **given)
         return lm
 
@@ -99,6 +100,7 @@ class Lms:
     ) -> AbstractContextManager[None]:
         """Return `dspy.context` with the role's model, `adapter()`, and no history."""
         lm = self.lm(role, temperature=temperature, rollout_id=rollout_id)
+        # No history, because dspy would keep every prompt of the process in memory.
         context: AbstractContextManager[None] = load_dspy().context(lm=lm, adapter=adapter(), disable_history=True)
         return context
 
@@ -114,6 +116,7 @@ class Lms:
         return self._shared(repr(choice), lambda: LiveModel(choice))
 
     def _shared(self, key: str, make: Callable[[], Model]) -> Model:
+        # Roles with equal choices share one model, and with it its connections.
         if key not in self._models:
             self._models[key] = make()
         return self._models[key]
@@ -206,6 +209,7 @@ def _check_parameters(choice: LmChoice) -> None:
     for name, value in choice.parameters.items():
         given = list(value) if isinstance(value, tuple) else value
         try:
+            # dspy validates parameters when it builds a request, so build one to find out now.
             request_from_openai_chat({"model": choice.model, "messages": [message], name: given})
         except (LM15Error, TypeError, ValueError) as error:
             reason = str(error).split(" — ")[0].split("\n")[0]

@@ -130,6 +130,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise BadInput(f"{name}: it is not TOML: {error}") from None
         except msgspec.ValidationError as error:
             raise BadInput(f"{name}: {error}") from None
+        # Two tables of one task would hide each other's turns.
         ids = [task.id for task in script.task]
         twice = next((each for each in ids if ids.count(each) > 1), None)
         if twice is not None:
@@ -188,6 +189,7 @@ class ScriptedModel:
             if not left:
                 raise self._mismatch(question, words, "no turn is left for it")
             fits = (at for at, (_, turn) in enumerate(left) if _difference(turn, question, words) is None)
+            # Sub-calls run side by side, so only their set is known, not their order.
             at = next(fits, 0) if question.role == "sub" else 0
             number, turn = left[at]
             difference = _difference(turn, question, words)
@@ -199,6 +201,7 @@ class ScriptedModel:
     def _answered(self, turn: Turn, question: Question, words: str) -> ModelAnswer:
         if turn.error is not None:
             failure = failed(turn.error, "the script says so")
+            # A retry takes the next turn, so a script can show that a call succeeds at last.
             raise RetryableFailure(failure) if turn.error in _TEMPORARY else failure
         from dspy.lm15 import Message, Response, Usage
 

@@ -56,6 +56,7 @@ class Deno(NamedTuple):
             "run",
             *(["--cached-only", "--no-remote"] if offline else []),
             "--quiet",
+            # No prompt, config or lock file: nothing in the current directory may change what runs.
             "--no-prompt",
             "--no-config",
             "--no-lock",
@@ -145,6 +146,7 @@ def find_runner() -> Path:
 def find_cache() -> Path:
     """Return the cache's directory. Raises `SandboxUnavailable` (no_cache) if it would not outlive this process."""
     place, named = cache_directory(), os.environ.get("RBANK_CACHE")
+    # `cache_directory` falls back to a temporary directory, where a warm cache would be lost.
     if place != Path(named) if named else place.name != "rbank-es":
         raise SandboxUnavailable("no_cache", f"can't write to {named or 'the cache directory of this user'}", _MOVE)
     return place / "deno"

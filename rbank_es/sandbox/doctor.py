@@ -106,6 +106,7 @@ class _Examination:
         """Check that a session starts offline, runs code, calls a tool, and is confined."""
         from rbank_es.sandbox.interpreter import Sandbox
 
+        # The real sandbox with the real limits, because only running it proves anything.
         sandbox = Sandbox(tools={"echo": _echo})
         try:
             with self.check("session", "see what it says; then: rbank-es doctor --warm") as found:
@@ -115,6 +116,7 @@ class _Examination:
                 self._median("step", lambda: _expect(sandbox, "None", None))
                 found(f"starts from the cache in {self.times_s['start']:.1f} s and runs code")
             with self.check("tools", "install dspy and Deno again") as found:
+                # Values that JavaScript would change if they were not passed as text.
                 value = {"none": None, "number": 2**64, "float": 1.0}
                 self._median("tool_call", lambda: _expect(sandbox, f"echo({value!r})", repr(value)))
                 found("a call goes out and comes back as it was")
@@ -178,6 +180,7 @@ def _confinement(sandbox: Sandbox) -> str:
         "a socket": "js.Deno.listen(js.JSON.parse('{\"port\": 0}'))",
     }
     for what, code in attempts.items():
+        # Through JavaScript, because Python's own functions are stubs in Pyodide and prove nothing.
         guarded = f"import js\ntry:\n    {code}\n    seen = 'open'\nexcept Exception:\n    seen = 'refused'\nseen"
         if sandbox.execute(guarded) != "refused":
             raise ValueError(f"the sandbox gets at {what}")

@@ -89,6 +89,7 @@ class Sandbox(dspy.PythonInterpreter):
             settings: limits.
             take_session: returns a session for these settings.
         """
+        # Never run: the command only keeps dspy from looking for Deno itself.
         super().__init__(deno_command=["deno"], tools=tools, output_fields=output_fields, callbacks=callbacks)
         self.settings = settings
         self.restarts = 0
@@ -230,6 +231,7 @@ class Sandbox(dspy.PythonInterpreter):
             text = json.dumps({"value": self.invoke_tool(name, arguments)}, default=_plain)
         except Exception as error:
             text = json.dumps({"error": f"{type(error).__name__}: {error}"[: limits.ERROR_CHARS]})
+        # Half, because the text is escaped once more inside the message.
         if len(text) > limits.SANDBOX_MESSAGE_BYTES // 2:
             most = f"{limits.SANDBOX_MESSAGE_BYTES // 2:,}"
             text = json.dumps({"error": f"ValueError: {name}() gave {len(text):,} characters as JSON, {most} fit"})
@@ -249,6 +251,7 @@ class Sandbox(dspy.PythonInterpreter):
             if not name.isidentifier() or keyword.iskeyword(name):
                 raise CodeInterpreterError(f"{name!r} can't name a variable")
         literals = {name: self._serialize_value(value) for name, value in variables.items()}
+        # A quarter, because the literals are escaped again by three encodings.
         chars, most = sum(map(len, literals.values())), limits.SANDBOX_MESSAGE_BYTES // 4
         if chars > most:
             raise CodeInterpreterError(f"the variables have {chars:,} characters, {most:,} are taken: pass handles")

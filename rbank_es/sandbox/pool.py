@@ -107,6 +107,7 @@ class SandboxPool:
                 if session.alive:
                     return session
                 session.end()
+        # Not in a forked child, which has no threads of the pool and starts its sessions itself.
         if self._is_closed and os.getpid() == self._owner:
             from rbank_es.sandbox.interpreter import CannotStart
 

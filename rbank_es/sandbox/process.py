@@ -221,6 +221,7 @@ class SandboxProcess:
             code = self.watchdog.wait(limits.SANDBOX_EXIT_S)
         except subprocess.TimeoutExpired:
             return None
+        # The watchdog exits with 128 and the signal's number, as a shell does.
         return 128 - code if code > 128 else code
 
     def end(self) -> None:

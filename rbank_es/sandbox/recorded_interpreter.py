@@ -56,6 +56,7 @@ class RecordedInterpreter:
         from rbank_es.sandbox.interpreter import result_of, sub_agents_refused
 
         self.report = None
+        # As the sandbox does, or the prompts of the rerun would describe sub-agents.
         if SUB_AGENT_TOOL in self.tools:
             raise sub_agents_refused()
         number = self.position + 1

@@ -183,6 +183,7 @@ class Session:
             outcome = _OUTCOME.decode(reply)
         except (msgspec.MsgspecError, TypeError, RecursionError):
             raise self._lost("broken", "the step disturbed the sandbox, whose answers make no sense") from None
+        # The guest counts its calls too: a difference means that code wrote to the bridge itself.
         if outcome.calls != self._calls - calls_before:
             raise self._lost("forged", _FORGED)
         return outcome
@@ -207,6 +208,7 @@ class Session:
         cache, said = self._runtime.cache, lost.detail.splitlines()[0] if lost.detail else lost.message
         if self._offline and ("cached-only" in lost.detail or not self._runtime.is_warm):
             return SandboxUnavailable("cold", f"the sandbox's cache {cache} is not filled", deno.WARM)
+        # Only now, because asking Deno for its release costs a process.
         deno.check_release(self._runtime.executable)
         if not self._offline:
             return SandboxUnavailable("cold", f"the sandbox's cache {cache} can't be filled ({said})", deno.WARM)
@@ -257,6 +259,7 @@ class Session:
         while True:
             message = _message(self._channel.receive(deadline))
             if message.get("method") == "tool_call":
+                # Tools may take long, and their time is not the step's.
                 deadline += self._answer(message, deadline, answer)
             elif message.get("id") == request_id:
                 return self._result(message)
@@ -301,6 +304,7 @@ class Session:
             raise self._lost("forged", _FORGED) from None
         if not (is_next and isinstance(name, str) and isinstance(arguments, dict)):
             raise self._lost("forged", _FORGED)
+        # Only after the checks, because a forged call must not advance the numbers.
         self._calls += 1
         return call_id, name, arguments
 

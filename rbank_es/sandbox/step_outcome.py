@@ -102,6 +102,7 @@ def by_name(types: dict[str, int]) -> dict[str, int]:
     told: dict[str, int] = {}
     for name, number in sorted(types.items()):
         known = name if name in COMMON_TYPES else "other"
+        # Clamped, because the guest's counts may be forged, and events bound theirs.
         told[known] = min(told.get(known, 0) + number, MOST_COUNT)
     return told
 

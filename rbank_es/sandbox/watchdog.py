@@ -25,6 +25,7 @@ STANDARD = (0, 1, 2)
 def main(lifeline: int, command: list[str]) -> int:
     """Start the command, hold it, and return its exit code."""
     os.set_inheritable(lifeline, False)
+    # No core dump, because it would leave the agent's data in a file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pid = os.posix_spawn(command[0], command, os.environ)
     release_streams()
