@@ -88,12 +88,12 @@ def untyped(content: str) -> str:
 
 
 def repairable(completion: str, typed: set[str]) -> str:
-    """Return an answer that dspy parses in bounded time: `typed` fields are JSON, or `LM_MENDED_CHARS` at most.
+    """Return an answer that dspy parses in bounded time: `typed` fields are JSON, or `LM_REPAIRED_CHARS` at most.
 
     Longer fields in Python's notation, in a fence, or with words around them are rewritten as JSON. Raises ValueError
     for a long field that holds none.
     """
-    if len(completion) <= limits.LM_MENDED_CHARS:
+    if len(completion) <= limits.LM_REPAIRED_CHARS:
         return completion
     return "\n".join(_rewritten(completion, typed))
 
@@ -107,7 +107,7 @@ def _rewritten(completion: str, typed: set[str]) -> Iterator[str]:
             lines.append(line)
             continue
         text = "\n".join(lines)
-        yield _as_json(str(name), text) if name in typed and len(text) > limits.LM_MENDED_CHARS else text
+        yield _as_json(str(name), text) if name in typed and len(text) > limits.LM_REPAIRED_CHARS else text
         if line is None or head is None:
             return
         name, lines = head[1], [line[line.index(head[0]) + len(head[0]) :].strip()]
@@ -120,7 +120,7 @@ def _as_json(name: str, text: str) -> str:
             return json.dumps(parse(text.strip()), ensure_ascii=True)
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
-    most = limits.LM_MENDED_CHARS
+    most = limits.LM_REPAIRED_CHARS
     raise ValueError(f"{name} is no JSON, and with {len(text):,} characters too long to be mended ({most:,} at most)")
 
 

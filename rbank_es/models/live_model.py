@@ -36,7 +36,7 @@ class LiveModel:
         self._choice = choice
         self._route = route_of(choice)
         self._variable = require_key(choice)
-        self._client = client_of(choice, self._route)
+        self.client = client_of(choice, self._route)
 
     def prepare(self, question: Question) -> Try:
         """Return a try that calls the provider once."""
@@ -44,10 +44,10 @@ class LiveModel:
 
     def close(self) -> None:
         """Close the client's connections."""
-        self._client.close()
+        self.client.close()
 
     def _once(self, request: Request) -> ModelAnswer:
-        response = run_within(self._choice.timeout_s, lambda: complete_once(self._client, request, self._variable))
+        response = run_within(self._choice.timeout_s, lambda: complete_once(self.client, request, self._variable))
         return ModelAnswer(response, self._cost(request, response))
 
     def _cost(self, request: Request, response: Response) -> float | None:

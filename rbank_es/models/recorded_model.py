@@ -51,7 +51,7 @@ class RecordedModel:
     def unused(self) -> tuple[str, ...]:
         """Calls that were not requested again, as `role, step`."""
         with self._mutex:
-            return tuple(_place(call[0]) for call in self._left())
+            return tuple(_place(call[0]) for call in self.left())
 
     def prepare(self, question: Question) -> Try:
         """Return the recorded tries. Raises `LmFailed('replay_miss')` for a request that was not recorded."""
@@ -77,12 +77,13 @@ class RecordedModel:
         else:
             call.append(event)
 
-    def _left(self) -> list[list[LmCalled]]:
+    def left(self) -> list[list[LmCalled]]:
+        """Return the recorded calls, each with its tries, that were not requested yet."""
         return [call for calls in self._calls.values() for call in calls]
 
     def _miss(self, question: Question) -> LmFailed:
         where = f"{question.role}, step {question.step}" if question.step is not None else question.role
-        left = [call[0] for call in self._left() if call[0].role == question.role and call[0].request]
+        left = [call[0] for call in self.left() if call[0].role == question.role and call[0].request]
         if not left:
             return failed("replay_miss", f"{where}: the run made no further call in this role")
 

@@ -45,7 +45,7 @@ class SandboxPool:
         self._starters = threading.Semaphore(limits.SANDBOX_STARTERS)
         self._is_closed = False
         self._to_start = needed
-        self._spares: deque[Future[Session]] = deque()
+        self.spares: deque[Future[Session]] = deque()
         for _ in range(size):
             self._start_ahead()
 
@@ -58,7 +58,7 @@ class SandboxPool:
     def wait(self) -> None:
         """Wait until all sessions are ready. Raises `CannotStart`."""
         with self._lock:
-            spares = [*self._spares]
+            spares = [*self.spares]
         for spare in spares:
             spare.result()
 
@@ -69,8 +69,8 @@ class SandboxPool:
         """
         with self._lock:
             self._is_closed = True
-            spares = [*self._spares]
-            self._spares.clear()
+            spares = [*self.spares]
+            self.spares.clear()
         for spare in spares:
             if not spare.cancel():
                 spare.add_done_callback(_end)
@@ -87,7 +87,7 @@ class SandboxPool:
             if self._to_start < 1:
                 return
             self._to_start -= 1
-        self._spares.append(self._start())
+        self.spares.append(self._start())
 
     def _start(self) -> Future[Session]:
         spare: Future[Session] = Future()
@@ -120,7 +120,7 @@ class SandboxPool:
             if self._is_closed or os.getpid() != self._owner:
                 return None
             self._start_ahead()
-            return self._spares.popleft() if self._spares else None
+            return self.spares.popleft() if self.spares else None
 
 
 def _fill(spare: Future[Session], starters: threading.Semaphore, settings: SandboxSettings) -> None:

@@ -162,7 +162,7 @@ class Channel:
     def _keep(self, piece: bytes) -> bool:
         """Keep the end of standard error; return whether the fatal mark is in it."""
         text = self._stderr + piece
-        self._stderr = text[-limits.SANDBOX_COMPLAINT_BYTES :]
+        self._stderr = text[-limits.SANDBOX_STDERR_BYTES :]
         return self._fatal_mark in text
 
     def _write(self, rest: memoryview) -> int:

@@ -331,7 +331,7 @@ FORGET = """
     pool.start_session = lambda settings: Session(runtime)
     sessions = pool.SandboxPool(3)
     sessions.wait()
-    print(*[spare.result().pid for spare in sessions._spares], flush=True)
+    print(*[spare.result().pid for spare in sessions.spares], flush=True)
 """
 
 

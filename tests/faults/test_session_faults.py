@@ -154,7 +154,7 @@ def test_standard_error_is_drained_and_its_end_kept(session: Session) -> None:
     assert session.run("sys.stderr.write('x' * 5_000_000); outcome['value'] = 'on'", {}, answer, 20).value == "on"
     error = lost(session, "sys.stderr.write('the end'); sys.stderr.flush(); os._exit(3)")
     assert error.code == "died" and "exit code 3" in str(error)
-    assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_COMPLAINT_BYTES
+    assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_STDERR_BYTES
 
 
 @pytest.mark.slow

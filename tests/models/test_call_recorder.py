@@ -117,7 +117,7 @@ def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("OPENAI_API_KEY", "any-value-at-all")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     model = LiveModel(LmChoice(model="openai/gpt-4o-mini"))
-    model._client = Saying()
+    model.client = Saying()
     from dspy.lm15 import Message, Request
 
     request = Request(model="openai/gpt-4o-mini", messages=(Message.user("hello"),))

@@ -110,7 +110,7 @@ def test_tries_of_equal_questions_side_by_side_find_their_own_calls() -> None:
 
     both = [event(1, "rate_limited"), event(1, "rate_limited"), event(2, None), event(2, "refused")]
     replay = RecordedModel([*both, event(1, None), NoteLogged(run=RUN)])
-    assert [[each.error_code for each in call] for call in replay._left()] == [
+    assert [[each.error_code for each in call] for call in replay.left()] == [
         ["rate_limited", None],
         ["rate_limited", "refused"],
         [None],

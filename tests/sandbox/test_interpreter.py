@@ -467,7 +467,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxPoo
 
 
 def pids_of(pool: SandboxPool) -> list[int]:
-    return [spare.result().pid for spare in pool._spares]
+    return [spare.result().pid for spare in pool.spares]
 
 
 def test_a_pool_hands_out_each_session_once_and_starts_another(pool: SandboxPool) -> None:
@@ -498,7 +498,7 @@ def test_a_pool_that_knows_how_many_are_needed_begins_no_more(tmp_path: Path, mo
         assert len(begun) == 1
     with SandboxPool(1, needed=2) as made:
         taken = [made.take(made.settings), made.take(made.settings)]
-        assert len(begun) == 3 and not made._spares
+        assert len(begun) == 3 and not made.spares
         assert made.take(made.settings) is begun[-1] and len(begun) == 4
     for session in (*taken, begun[-1]):
         session.end()
