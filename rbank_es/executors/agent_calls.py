@@ -89,7 +89,8 @@ def ask(predict: Any, **inputs: Any) -> Any:
     try:
         return predict(**inputs)
     except AdapterParseError as error:
-        return Unreadable(_shown(str(error.lm_response or "")), _reason(error, predict))
+        reply, most = str(error.lm_response or ""), limits.REPLY_SHOWN_CHARS
+        return Unreadable(reply if len(reply) <= most else reply[:most] + "…", _reason(error, predict))
     except LmFailed as failure:
         if failure.code not in _NO_ANSWER:
             raise
@@ -114,11 +115,6 @@ def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int) -> 
             if failure.code not in _PROMPT_TOO_LONG or left_out >= steps:
                 raise
         left_out += (steps - left_out + 1) // 2
-
-
-def _shown(reply: str) -> str:
-    most = limits.REPLY_SHOWN_CHARS
-    return reply if len(reply) <= most else reply[:most] + "…"
 
 
 def _reason(error: AdapterParseError, predict: Any) -> str:
@@ -161,21 +157,24 @@ def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
 
 def failure_of(error: BaseException) -> tuple[str, str]:
     """Return code and message of the error that ended a run."""
-    if isinstance(error, RunStopped):
-        return error.code, error.message
-    if isinstance(error, (LmFailed, SandboxUnavailable)):
+    # dspy wraps ours in an error of its own where it sends a batch.
+    if not isinstance(error, LmFailed) and isinstance(error, dspy.LMError) and isinstance(error.__cause__, LmFailed):
+        error = error.__cause__
+    if isinstance(error, (RunStopped, LmFailed, SandboxUnavailable)):
         return error.code, str(error)
-    if isinstance(error, dspy.LMError) and isinstance(error.__cause__, LmFailed):
-        return error.__cause__.code, str(error.__cause__)
-    if isinstance(error, SandboxExhausted):
-        return "sandbox_exhausted", str(error)
-    if isinstance(error, CodeInterpreterError):
-        return "sandbox_failed", str(error)
-    if isinstance(error, RecordingDiffers):
-        return "replay_differs", str(error)
-    if isinstance(error, RBankError):
-        return "unexpected", str(error)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code, str(error)
     return "unexpected", f"{type(error).__name__}: {error}"
+
+
+# Special before general: the first class that fits decides.
+_CODES: tuple[tuple[type[BaseException], str], ...] = (
+    (SandboxExhausted, "sandbox_exhausted"),
+    (CodeInterpreterError, "sandbox_failed"),
+    (RecordingDiffers, "replay_differs"),
+    (RBankError, "unexpected"),
+)
 
 
 # ---------------------------------------------------------------- sub-calls
@@ -233,7 +232,7 @@ class SubCalls:
             return f"[ERROR] {error}"
 
     def _answer(self, prompt: str) -> str:
-        # dspy returns a list of texts, of dicts with `text`, or of objects with `text`, by version and model.
+        # dspy returns a text, or a list of texts, of dicts or of objects with `text`.
         given = self._lm(prompt)
         first = given[0] if isinstance(given, list) and given else given
         text = first.get("text") if isinstance(first, dict) else getattr(first, "text", first)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
 from dspy.predict.rlm import _strip_code_fences
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 
 from rbank_es import limits
+from rbank_es.executors.agent_calls import Unreadable
 from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
 from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.interpreter import Sandbox, SessionLost
@@ -38,12 +39,28 @@ class CodeOutcome(NamedTuple):
     fault: Fault | None = None
     terminal: CodeInterpreterError | None = None
 
-    def record(self, recorder: Recorder, index: int, reasoning: str, code: str) -> None:
-        """Record the step; raise the terminal error if there is one."""
-        step = RunStep(index=index, reasoning=reasoning, code=code, output=self.output, fault=self.fault)
-        recorder.step(msgspec.structs.replace(step, measures=self.measures))
-        if self.terminal is not None:
-            raise self.terminal
+
+RunReply = Callable[[str], tuple[str, CodeOutcome]]
+"""Runs the code of a reply; returns the code and its outcome."""
+
+
+def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -> tuple[RunStep, Submission | None]:
+    """Run the code of a parsed reply, or explain an unreadable one; record the step, and return it.
+
+    Raises the terminal error of an interpreter.
+    """
+    if isinstance(action, Unreadable):
+        reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
+    else:
+        reasoning = str(action.reasoning)
+        code, ran = run(str(action.code))
+    step = RunStep(
+        index=index, reasoning=reasoning, code=code, output=ran.output, measures=ran.measures, fault=ran.fault
+    )
+    recorder.step(step)
+    if ran.terminal is not None:
+        raise ran.terminal
+    return step, ran.submission
 
 
 def code_of(reply: str) -> str:
@@ -103,13 +120,9 @@ def _truncate(output: str) -> str:
 
 def make_sandboxes(run_limits: RunLimits) -> Interpreters:
     """Return a factory of sandboxes that start with their first step."""
-    settings = SandboxSettings(step_time_s=run_limits.step_time_s)
-
-    def sandbox() -> Sandbox:
-        return Sandbox(settings=settings)
-
-    sandbox.execution_instructions = Sandbox.execution_instructions  # type: ignore[attr-defined]
-    return sandbox
+    made: Any = partial(Sandbox, settings=SandboxSettings(step_time_s=run_limits.step_time_s))
+    made.execution_instructions = Sandbox.execution_instructions
+    return made  # type: ignore[no-any-return]
 
 
 @contextmanager

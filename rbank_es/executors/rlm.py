@@ -15,6 +15,7 @@ Differences from dspy 3.4 (found in its source and by running it):
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -24,16 +25,14 @@ from rbank_es import limits as lim
 from rbank_es.executors.agent_calls import (
     AgentTask,
     SubCalls,
-    Unreadable,
     ask,
     ask_shortened,
     force_answer,
     tool_manual,
 )
-from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, run_code
+from rbank_es.executors.code_step import make_sandboxes, run_code, take_code_step
 from rbank_es.executors.executor import Ending, Executor, Interpreters, RunLimits
 from rbank_es.executors.run_record import Recorder
-from rbank_es.sandbox.step_outcome import ERROR
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
@@ -47,9 +46,8 @@ class LaterSteps(REPLHistory):
 
     def format(self) -> str:
         """Return the remaining steps, with their original numbers."""
-        told = (
-            f"(Steps 1 to {self.left_out} are left out: the prompt was too long with them. Variables are as they were.)"
-        )
+        first = f"(Steps 1 to {self.left_out} are left out"
+        told = f"{first}: the prompt was too long with them. Variables are as they were.)"
         steps = list(enumerate(self.entries))[self.left_out :]
         return "\n".join([told, *(entry.format(index, self.max_output_chars) for index, entry in steps)])
 
@@ -151,15 +149,11 @@ class RecordedRLM(_RLM):
             variables_info=infos,
             iteration=f"{iteration + 1}/{self.max_iters}",
         )
-        if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
-        else:
-            reasoning = str(action.reasoning)
-            code, ran = run_code(repl, str(action.code), input_args)
-        ran.record(self._recorder, index, reasoning, code)
-        if ran.submission is not None:
-            return dspy.Prediction(ending=Ending("submitted", ran.submission))
-        return history.append(reasoning=reasoning, code=code, output=ran.output)
+        run = partial(run_code, repl, variables=input_args)
+        step, submission = take_code_step(self._recorder, index, action, run)
+        if submission is not None:
+            return dspy.Prediction(ending=Ending("submitted", submission))
+        return history.append(reasoning=step.reasoning, code=step.code, output=step.output)
 
     def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
         infos = [variable.format() for variable in variables]

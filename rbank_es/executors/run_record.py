@@ -79,7 +79,7 @@ class Recorder:
         event = StepTaken(
             run=self.run,
             index=step.index,
-            prompt_chars=self._lms.last_prompt_chars if self._lms is not None else None,
+            prompt_chars=self._lms.calls.prompt_chars if self._lms is not None else None,
             stdout_chars=step.measures.stdout_chars,
             variables_n=step.measures.variables_n,
             variables_chars=step.measures.variables_chars,
@@ -128,13 +128,13 @@ class Recorder:
     def _set_step(self, index: int | None) -> None:
         self.tools.desk.step = index
         if self._lms is not None:
-            self._lms.step = index
+            self._lms.calls.step = index
 
     def _check(self) -> None:
         if self.tools.desk.unrecorded:
             error = self.tools.desk.unrecorded[0]
             raise RunStopped("not_recorded", f"a call of a tool could not be recorded: {error}") from error
-        broken = self._lms.broken if self._lms is not None else None
+        broken = self._lms.calls.broken if self._lms is not None else None
         if broken is not None:
             raise RunStopped(broken.code, broken.message) from broken
 

@@ -16,7 +16,6 @@ from rbank_es import limits as lim
 from rbank_es.executors.agent_calls import (
     AgentTask,
     SubCalls,
-    Unreadable,
     ask,
     ask_shortened,
     extract_signature,
@@ -25,10 +24,9 @@ from rbank_es.executors.agent_calls import (
     signature_of,
     tool_manual,
 )
-from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code
+from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code, take_code_step
 from rbank_es.executors.executor import Ending, Executor, RunLimits, RunStep
 from rbank_es.executors.run_record import Recorder
-from rbank_es.sandbox.step_outcome import ERROR
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
@@ -85,21 +83,14 @@ class _Pad:
         index = self._recorder.next_step()
         iteration = f"{number}/{self._limits.iterations}"
         action = self._ask(self._predict, iteration=iteration)
-        if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
-        else:
-            reasoning = str(action.reasoning)
-            code, ran = self._run_code(str(action.code))
-        ran.record(self._recorder, index, reasoning, code)
-        return Ending("submitted", ran.submission) if ran.submission is not None else None
+        _, submission = take_code_step(self._recorder, index, action, self._run_code)
+        return Ending("submitted", submission) if submission is not None else None
 
     def _run_code(self, reply: str) -> tuple[str, CodeOutcome]:
         code, ran = run_code(self._interpreter, reply, {} if self._is_given else self._inputs)
-        if ran.fault == "lost":
-            self._is_given = False
-        # Code that never ran assigned no inputs.
-        elif ran.fault not in ("no_code", "syntax"):
-            self._is_given = True
+        # Code that never ran assigned no inputs, and a lost session lost them.
+        if ran.fault not in ("no_code", "syntax"):
+            self._is_given = ran.fault != "lost"
         return code, ran
 
     def _ask(self, predict: Any, **inputs: Any) -> Any:

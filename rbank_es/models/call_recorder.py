@@ -56,7 +56,12 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunCalls:
-    """The record of one run's calls: their totals, and the failure after which no more calls may be made."""
+    """The record of one run's calls, and their totals.
+
+    `step` is the index of the current step, from 1; None outside of steps. `prompt_chars` is the length of the agent's
+    last prompt. `broken` is the failure after which no more calls may be made: a script or a record that differs, or a
+    call that was not recorded.
+    """
 
     def __init__(self, bank: Bank, run: str | None) -> None:
         self.run = run

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from rbank_es.errors import BadInput, LmFailed
+from rbank_es.errors import BadInput
 from rbank_es.events.event import Settings
 from rbank_es.events.run import Role
 from rbank_es.models.adapter import adapter
-from rbank_es.models.call_recorder import Clock, RecordingEngine, RunCalls, Sleep, Totals
+from rbank_es.models.call_recorder import Clock, RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.model import EngineModel, LmEngine, Model, load_dspy
 from rbank_es.models.scripted_model import Script, ScriptedModel
@@ -28,8 +28,8 @@ ModelFor = Callable[[Role, LmChoice], Model | LmEngine]
 class Lms:
     """The models of one run: agent, sub, judge, extractor. Every call is recorded. Safe for several threads.
 
-    A role without a choice of its own takes the agent's. Executors set `step`, which is recorded with the calls of
-    agent and sub. Close it, or use it in a `with`.
+    A role without a choice of its own takes the agent's. `calls` has their totals and their failure; executors set its
+    `step`, which is recorded with the calls of agent and sub. Close it, or use it in a `with`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Lms:
         if not choices:
             raise BadInput("no model was chosen; give one with --lm")
         self._choices = dict(choices)
-        self._calls = RunCalls(bank, run)
+        self.calls = RunCalls(bank, run)
         self._task, self._rollout = task, rollout
         self._sleep, self._clock = sleep, clock
         self._models: dict[str, Model] = {}
@@ -84,7 +84,7 @@ class Lms:
             recorded["rollout_id"] = rollout_id
         engine = RecordingEngine(
             self._by_role.get(role) or self._by_role["agent"],
-            self._calls,
+            self.calls,
             role,
             choice.name,
             parameters=recorded,
@@ -122,30 +122,6 @@ class Lms:
         return self._models[key]
 
     # ---------------------------------------------------------------- the run
-
-    @property
-    def step(self) -> int | None:
-        """Index of the current step, from 1; None before the first and after the last."""
-        return self._calls.step
-
-    @step.setter
-    def step(self, index: int | None) -> None:
-        self._calls.step = index
-
-    @property
-    def last_prompt_chars(self) -> int:
-        """Characters of the agent's last prompt."""
-        return self._calls.prompt_chars
-
-    @property
-    def totals(self) -> Totals:
-        """Calls, tokens and cost so far."""
-        return self._calls.totals
-
-    @property
-    def broken(self) -> LmFailed | None:
-        """The failure that ended the run's calls: a script or a record that differs, or a call not recorded."""
-        return self._calls.broken
 
     @property
     def unused(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def long_story(lms: Lms) -> list[str]:
     """Calls of every role, some of which fail, with the same words more than once."""
     said = []
     for step, words in enumerate(("first", "same", "same", "slow", "gone", "nothing"), 1):
-        lms.step = step
+        lms.calls.step = step
         for role in ("agent", "sub"):
             try:
                 said.append(ask(lms, words, role))
@@ -119,14 +119,14 @@ def test_tries_of_equal_questions_side_by_side_find_their_own_calls() -> None:
 
 def test_what_was_never_asked_is_a_miss_that_shows_the_first_difference(tmp_path: Path) -> None:
     with models(tmp_path, **saying()) as (bank, lms):
-        lms.step = 1
+        lms.calls.step = 1
         ask(lms, "Which lights are there in the north?")
-        lms.step = 2
+        lms.calls.step = 2
         ask(lms, "How many keepers are there?")
         events = called(bank)
     replay = RecordedModel(events)
     with models(tmp_path / "again", model_for=lambda role, choice: replay) as (bank, lms):
-        lms.step = 1
+        lms.calls.step = 1
         with pytest.raises(LmFailed) as caught:
             ask(lms, "Which lights are there in the south?")
         assert [event.error_code for event in called(bank)] == ["replay_miss"]
