@@ -328,6 +328,20 @@ SANDBOX_SUBMIT_CHARS = 1_000_000
 SANDBOX_ARGUMENT_CHARS = 1_000_000
 """Arguments of one call out of the sandbox, as JSON: room for a batch of prompts."""
 
+SANDBOX_VALUE_DEPTH = 50
+SANDBOX_VALUES = 500_000
+"""Depth of a value that is sent out of the sandbox, below which there is only text, and values within it: more would
+exceed the limits of size, and a value that contains itself has no end."""
+
+SANDBOX_COUNTED_ELEMENTS = 10_000
+"""Elements of one variable that are counted when its size is measured."""
+
+SANDBOX_ERROR_PLACES = 4
+"""Places in the agent's code that an error message names."""
+
+SANDBOX_RESERVE_BYTES = 4 * MIB
+"""Memory that is freed when a step has used up all, because the error message needs some."""
+
 SANDBOX_MESSAGE_BYTES = 16 * MIB
 """One line between a sandbox and this side, either way: a whole payload fits."""
 

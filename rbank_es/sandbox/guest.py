@@ -1,7 +1,7 @@
 """The guest: the module inside the sandbox that runs one step's code and returns the outcome as JSON.
 
-The text of this file is sent into the sandbox and becomes a module there, so it imports nothing of this project, and
-keeps its own limits. The agent's code runs in a separate namespace, because dspy's runner resets its own before each
+The text of this file is sent into the sandbox and becomes a module there, so it imports nothing of this project.
+The agent's code runs in a separate namespace, because dspy's runner resets its own before each
 step. Whatever that code raises, prints, submits or evaluates to becomes plain data of bounded size: the runner never
 sees an exception that it can't encode, and output before an error is kept.
 """
@@ -27,21 +27,8 @@ from typing import Any, NoReturn
 MOST_BITS = 14_000
 """Integers beyond this have no decimal text in Python."""
 
-MOST_DEPTH = 50
-"""Depth of nested values that is kept; deeper ones become text."""
-
-MOST_VALUES = 500_000
-"""Values inside one that is sent to the host: more would exceed its size limit. A value that contains itself has no
-end."""
-
-MOST_COUNTED = 10_000
-"""Elements of one variable that are counted when its size is measured."""
-
-PLACES_SHOWN = 4
-"""Places in the agent's code that an error message names."""
-
-RESERVE_BYTES = 4 * 1024 * 1024
-"""Memory that is freed when a step has used up all, because the error message needs some."""
+LIMITS: dict[str, int] = {}
+"""Limits by name, set by the host, because nothing here can import `rbank_es.limits`."""
 
 
 class Submitted(BaseException):
@@ -149,11 +136,11 @@ def display_text(value: Any) -> str:
 def plain(value: Any, depth: int = 0, room: Iterator[int] | None = None) -> Any:
     """Return the value as plain JSON data. Unknown types become text; sets are sorted, because their order is random.
 
-    Raises ValueError for a value that holds more than `MOST_VALUES` others; `room` counts them down.
+    Raises ValueError for a value that holds more than LIMITS['values'] others; `room` counts them down.
     """
-    room = iter(range(MOST_VALUES)) if room is None else room
+    room = iter(range(LIMITS["values"])) if room is None else room
     if next(room, None) is None:
-        raise ValueError(f"a value holds more than {MOST_VALUES:,} others, or itself; pass on less")
+        raise ValueError(f"a value holds more than {LIMITS['values']:,} others, or itself; pass on less")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -163,7 +150,7 @@ def plain(value: Any, depth: int = 0, room: Iterator[int] | None = None) -> Any:
         return int(value) if bits <= MOST_BITS else f"<integer of {bits:,} bits>"
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
-    if depth >= MOST_DEPTH:
+    if depth >= LIMITS["depth"]:
         return f"<{type(value).__name__}, nested too deep>"
     return plain_container(value, depth + 1, room)
 
@@ -193,18 +180,18 @@ def _key_text(key: Any) -> str:
 
 
 def size_chars(value: Any) -> int:
-    """Return about how many characters a value has as text, counting up to `MOST_COUNTED` elements."""
-    chars, queue, seen = 0, [value], 0
-    while queue and seen < MOST_COUNTED:
+    """Return about how many characters a value has as text, counting up to LIMITS['counted'] elements."""
+    chars, queue, seen, most = 0, [value], 0, LIMITS["counted"]
+    while queue and seen < most:
         each = queue.pop()
         seen += 1
         if isinstance(each, str | bytes | bytearray):
             chars += len(each)
         elif isinstance(each, dict):
-            queue += _first(each.keys(), MOST_COUNTED)
-            queue += _first(each.values(), MOST_COUNTED)
+            queue += _first(each.keys(), most)
+            queue += _first(each.values(), most)
         elif isinstance(each, list | tuple | set | frozenset):
-            queue += _first(each, MOST_COUNTED)
+            queue += _first(each, most)
         elif isinstance(each, int | float | None):
             chars += len(display_text(plain(each)))
         else:
@@ -273,10 +260,9 @@ def submit(fields: dict[str, Any]) -> NoReturn:
 class Workspace:
     """The agent's namespace, the functions that it may call, and the steps that it took."""
 
-    def __init__(self, bridge: Callable[[str, str], Any], limits: dict[str, int]) -> None:
+    def __init__(self, bridge: Callable[[str, str], Any]) -> None:
         self.calls = 0
         self._bridge = bridge
-        self._limits = limits
         self._sources: dict[str, list[str]] = {}
         self._given: dict[str, Any] = {}
         self._reserve: bytearray | None = None
@@ -311,8 +297,8 @@ class Workspace:
         from pyodide.ffi import run_sync  # type: ignore[import-not-found]
 
         packed = json.dumps(plain(arguments))
-        if len(packed) > self._limits["argument_chars"]:
-            most = f"{self._limits['argument_chars']:,}"
+        if len(packed) > LIMITS["argument_chars"]:
+            most = f"{LIMITS['argument_chars']:,}"
             raise ValueError(f"{name}(): the arguments have {len(packed):,} characters as JSON, {most} are taken")
         self.calls += 1
         reply = run_sync(self._bridge(name, json.dumps({"kwargs": {"packed": packed}})))
@@ -329,8 +315,8 @@ class Workspace:
         """Run a step, given as JSON: `step` (its number), `code`, `variables` (name to literal). Return its outcome."""
         asked = json.loads(request)
         self.calls = 0
-        self._reserve = self._reserve or bytearray(RESERVE_BYTES)
-        printed = Printed(self._limits["output_chars"], self._limits["printed_chars"])
+        self._reserve = self._reserve or bytearray(LIMITS["reserve_bytes"])
+        printed = Printed(LIMITS["output_chars"], LIMITS["printed_chars"])
         before = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = printed
         try:
@@ -366,13 +352,13 @@ class Workspace:
         text = value if isinstance(value, str) else display_text(value)
         return {
             "kind": "output",
-            "value": encodable(truncate(text, self._limits["output_chars"])),
+            "value": encodable(truncate(text, LIMITS["output_chars"])),
             "value_chars": len(text),
         }
 
     def _final(self, fields: dict[str, Any]) -> dict[str, Any]:
         try:
-            final, most = json.dumps(plain(fields)), self._limits["submit_chars"]
+            final, most = json.dumps(plain(fields)), LIMITS["submit_chars"]
         except BaseException as error:
             return self._failed(error)
         if len(final) > most:
@@ -392,12 +378,12 @@ class Workspace:
             message = f"{type(error).__name__}: {error_text(error)}".removesuffix(": ")
         places = "".join(f"\n  {place}" for place in dict.fromkeys(self._places(error)))
         error.__traceback__ = None
-        return {"kind": "error", "message": encodable(truncate(message, self._limits["error_chars"]) + places)}
+        return {"kind": "error", "message": encodable(truncate(message, LIMITS["error_chars"]) + places)}
 
     def _places(self, error: BaseException) -> list[str]:
         """Return the places in the agent's own code, the innermost last."""
         frames = (frame for frame in traceback.walk_tb(error.__traceback__) if self._is_step(frame))
-        return [self._place(frame.f_code, line) for frame, line in deque(frames, PLACES_SHOWN)]
+        return [self._place(frame.f_code, line) for frame, line in deque(frames, LIMITS["places"])]
 
     def _is_step(self, frame: tuple[types.FrameType, int]) -> bool:
         return frame[0].f_code.co_filename in self._sources

@@ -39,12 +39,17 @@ Answer = Callable[[str, dict[str, Any]], str]
 GUEST = Path(__file__).with_name("guest.py")
 
 _CALL_ID = re.compile(r"tc_\d+_(\d+)")
-_GUEST_LIMITS = {
+GUEST_LIMITS = {
     "argument_chars": limits.SANDBOX_ARGUMENT_CHARS,
     "error_chars": limits.ERROR_CHARS,
     "output_chars": limits.SANDBOX_OUTPUT_CHARS,
     "printed_chars": limits.SANDBOX_PRINTED_CHARS,
     "submit_chars": limits.SANDBOX_SUBMIT_CHARS,
+    "depth": limits.SANDBOX_VALUE_DEPTH,
+    "values": limits.SANDBOX_VALUES,
+    "counted": limits.SANDBOX_COUNTED_ELEMENTS,
+    "places": limits.SANDBOX_ERROR_PLACES,
+    "reserve_bytes": limits.SANDBOX_RESERVE_BYTES,
 }
 _OUTCOME = msgspec.json.Decoder(Outcome)
 _FATAL_MARK = b"Pyodide has suffered a fatal error"
@@ -335,7 +340,8 @@ def _prelude() -> str:
         "import sys, types\n"
         "module = types.ModuleType('_sandbox')\n"
         f"exec(compile({GUEST.read_text(encoding='utf-8')!r}, '<sandbox>', 'exec'), module.__dict__)\n"
-        f"module.workspace = module.Workspace(_js_tool_call, {_GUEST_LIMITS!r})\n"
+        f"module.LIMITS.update({GUEST_LIMITS!r})\n"
+        "module.workspace = module.Workspace(_js_tool_call)\n"
         "module.open_signal_sockets()\n"
         "sys.modules['_sandbox'] = module\n"
         "'ready'"
