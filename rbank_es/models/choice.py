@@ -28,8 +28,8 @@ _REFUSED = {
     "n": "one call gives one answer",
     "num_generations": "one call gives one answer",
     "stream": "answers are recorded whole",
-    "engine": "it is chosen here, so that every call is recorded",
-    "async_engine": "it is chosen here, so that every call is recorded",
+    "engine": "rbank-es sets it, because every call must be recorded",
+    "async_engine": "rbank-es sets it, because every call must be recorded",
     "callbacks": "it is no parameter of a model",
     "messages": "it is no parameter of a model",
 }
@@ -92,7 +92,7 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
 def _check_model(model: str) -> None:
     # First, because the other message quotes the name.
     if is_key(model):
-        raise BadInput("what was given as the name of a model looks like a key; keys come from environment variables")
+        raise BadInput("the name of a model looks like a key; keys come from environment variables only")
     bare = model.removeprefix(SCRIPT)
     if not bare or bare != bare.strip() or len(model) > limits.NAME_CHARS or not bare.isprintable():
         raise BadInput(f"{model[:80]!r} names no model; give one such as openai/gpt-4.1-mini, or script:FILE")
