@@ -23,10 +23,10 @@ from rbank_es import Bank
 from rbank_es.context.assembly import Context
 from rbank_es.context.base_instructions import base
 from rbank_es.events import RunStarted
-from rbank_es.executors.agent_prompt import Task
+from rbank_es.executors.agent_calls import AgentTask
 from rbank_es.executors.executor import RunLimits
 from rbank_es.executors.rlm import Rlm
-from rbank_es.executors.run_recorder import Recorder
+from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.tools.memory.query_extractor import QueryPattern
@@ -90,7 +90,9 @@ def _unsynced(samples: Samples) -> str:
 def _bare(engine: Scripted, interpreter: Any, question: str) -> None:
     lm = dspy.LM("test/scripted", engine=engine, cache=False, num_retries=0)
     with dspy.context(lm=lm):
-        made = dspy.RLM(Task, tools=[count_words], interpreter_factory=interpreter)(context=CONTEXT, question=question)
+        made = dspy.RLM(AgentTask, tools=[count_words], interpreter_factory=interpreter)(
+            context=CONTEXT, question=question
+        )
     assert made.answer == ANSWER, made.answer
 
 

@@ -83,7 +83,7 @@ def _recorded(place: Path) -> Bank:
     """A bank with one run, by a script; its code ran here, for it is the benchmark's own."""
     import dspy
 
-    from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS
+    from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS
 
     def interpreter() -> Any:
         return dspy.LocalInterpreter()

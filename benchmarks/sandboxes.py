@@ -13,10 +13,9 @@ from typing import Any
 from benchmarks.measure import Row, duration, interleave, timed
 from benchmarks.sizes import Sizes
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.configuration import DEFAULT_SETTINGS
-from rbank_es.sandbox.interpreter import Sandbox, start_session
-from rbank_es.sandbox.pool import SandboxPool
-from rbank_es.sandbox.session import Session
+from rbank_es.sandbox.interpreter import Sandbox
+from rbank_es.sandbox.pool import SandboxPool, start_session
+from rbank_es.sandbox.session import DEFAULT_SETTINGS, Session
 
 ASK = "1 + 1"
 CODE_CACHES = "*_cache_v2*"

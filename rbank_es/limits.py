@@ -272,41 +272,49 @@ CONTEXT_FILE_BYTES = 4 * MIB
 
 LM_RETRIES = 2
 LM_WAIT_S = 30.0
-"""How often a call of a model that was turned away is tried again, and the longest wait that a provider may ask for."""
+"""Retries of a call to a model, and the longest wait between them that a provider may ask for."""
 
 LM_TIME_S = 300.0
 LM_TIME_MOST_S = 86_400
 LM_CONNECT_S = 10.0
-"""How long a model may take for one answer, and at most where somebody says otherwise: some think for minutes. And how
-long to accept the connection."""
+"""The timeout of one answer: default and maximum (some models think for minutes); and that of a connection."""
 
 LM_REQUEST_BYTES = 4 * MIB
-"""One request to a model as JSON: with its escapes it fits into a text line, beside the answer into a group."""
+"""One request to a model as JSON: escaped, it fits into a text line, and with the answer into a group."""
 
 LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
-"""What is read of one answer, with all that a provider puts around it, and what is kept of it: its words."""
+"""What is read of one answer, the provider's envelope included, and what is kept of it."""
 
-LM_MENDED_CHARS = 2_000
-"""A field of an answer that is malformed JSON, and is mended: up to 1 s. Mending 32,000 characters took 66 s."""
+LM_REPAIRED_CHARS = 2_000
+"""The longest field of malformed JSON that is repaired, in up to 1 s; 32,000 characters took 66 s."""
 
 LM_SCRIPT_BYTES = 4 * MIB
 """One file of scripted turns."""
 
+LM_ERROR_CAUSES = 20
+"""Causes of an error that are searched for one of ours: a chain of causes can be a circle."""
+
+LM_ANSWER_SHOWN_CHARS = 2_000
+LM_REQUEST_SHOWN_CHARS = 300
+LM_DIFFERENCE_SHOWN_CHARS = 60
+"""What an error shows of an unreadable answer, of a request that a script did not expect (its end, which is what the
+model was asked last), and on each side of a difference from a recorded request."""
+
 # -------------------- sandbox
 
 STEP_TIME_S = 60.0
-"""How long the code of one step may run; what the tools it calls take is not counted."""
+"""How long the code of one step may run, its tools not counted."""
 
 SANDBOX_START_S = 60.0
-"""How long a sandbox may take to start: 1.6 s on an idle machine, its parts being in the cache."""
+"""How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine."""
 
 SANDBOX_WARM_S = 300.0
-"""How long fetching those parts (13 MB) may take."""
+"""How long filling the cache (13 MB) may take."""
 
 SANDBOX_MEMORY_BYTES = 512 * MIB
 SANDBOX_HEAP_BYTES = 256 * MIB
-"""What a sandbox may take beside what it has mapped when it is ready, and of that the heap of JavaScript."""
+"""Memory of a sandbox on top of what is mapped when it is ready, and JavaScript's heap within that."""
 
 SANDBOX_OUTPUT_CHARS = 20_000
 """What is kept of one step's output, head and tail; a model is shown less."""
@@ -320,30 +328,57 @@ SANDBOX_SUBMIT_CHARS = 1_000_000
 SANDBOX_ARGUMENT_CHARS = 1_000_000
 """Arguments of one call out of the sandbox, as JSON: room for a batch of prompts."""
 
+SANDBOX_VALUE_DEPTH = 50
+SANDBOX_VALUES = 500_000
+"""Depth of a value that is sent out of the sandbox, below which there is only text, and values within it: more would
+exceed the limits of size, and a value that contains itself has no end."""
+
+SANDBOX_COUNTED_ELEMENTS = 10_000
+"""Elements of one variable that are counted when its size is measured."""
+
+SANDBOX_ERROR_PLACES = 4
+"""Places in the agent's code that an error message names."""
+
+SANDBOX_RESERVE_BYTES = 4 * MIB
+"""Memory that is freed when a step has used up all, because the error message needs some."""
+
 SANDBOX_MESSAGE_BYTES = 16 * MIB
 """One line between a sandbox and this side, either way: a whole payload fits."""
 
 SANDBOX_NOISE_LINES = 1_000
-"""Lines out of a sandbox in one step that belong to no conversation; a session that sends more is ended."""
+"""Lines from a sandbox in one step that are no messages; a session that sends more is ended."""
 
-SANDBOX_COMPLAINT_BYTES = 2_000
-"""The end of a sandbox's standard error, kept for the message when it dies."""
+SANDBOX_STDERR_BYTES = 2_000
+"""The end of a sandbox's standard error, kept for the error message when it dies."""
 
 SANDBOX_RESTARTS = 3
-"""New sessions that a run gets after its first was lost."""
+"""New sessions of a run after its first was lost."""
 
 SANDBOX_POOL = 16
 """Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB."""
+
+SANDBOX_STARTERS = 2
+"""Sessions that a pool starts at a time: starting is work for the processor, so more would make all of them late."""
+
+SANDBOX_EXIT_S = 2.0
+SANDBOX_PROBE_S = 10.0
+"""How long a process that exits may take to be reaped before it is killed, and Deno to print its release."""
+
+SANDBOX_DIFFERENCE_SHOWN_CHARS = 200
+"""What an error shows of a line of code, or of arguments, that differ from the recorded ones."""
 
 # -------------------- executors
 
 RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
-"""Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""
+"""Steps of a run, after which an answer is forced, and prompts that its agent may send to a model."""
+
+SUBCALLS_AT_ONCE = 8
+"""Prompts of one batch that are sent side by side (source: dspy.RLM)."""
 
 RUN_ITERATIONS_MOST = 1_000
 RUN_SUBCALLS_MOST = 10_000
-"""The most that anybody may ask for: a run of so many steps is a mistake."""
+"""The maximum that settings accept: a run of so many steps is a mistake."""
 
 STEP_OUTPUT_CHARS = 10_000
 """What an agent is shown again of each earlier step's output, head and tail (source: dspy.RLM)."""
@@ -353,7 +388,14 @@ HISTORY_LINE_CHARS = 200
 """Latest steps that the scratchpad shows whole, and what it shows of each step before: one line."""
 
 REPLY_SHOWN_CHARS = 1_000
-"""What an agent is shown of a reply of its own that could not be read."""
+REPLY_REASON_CHARS = 300
+"""What an agent is shown of a reply of its own that could not be parsed, and of the reason."""
+
+INPUT_SHOWN_CHARS = 20_000
+"""What `rlm` shows of context and question: all of them, because the largest budgets give 4,000 characters."""
+
+INTERPRETER_OUTPUT_CHARS = 4 * SANDBOX_OUTPUT_CHARS
+"""What is kept of a step's output by an interpreter that has no limit of its own."""
 
 # -------------------- judging
 

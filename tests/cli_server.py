@@ -30,7 +30,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 AGENTS = frozenset({"run", "guide", "judge", "rerun", "doctor", "demo"})
 """Commands that load dspy."""
-OF_AGENTS = ("executors", "extraction", "judging", "lms", "loop", "rerun")
+OF_AGENTS = ("executors", "extraction", "judging", "loop", "models", "rerun", "sandbox")
 """Packages that load dspy."""
 AT_START = ("PYTHON", "LC_", "LANG")
 """Beginnings of the variables that an interpreter heeds when it starts: under such a one it must be started."""

@@ -40,8 +40,8 @@ from rbank_es.events.codec import TYPES
 from rbank_es.exporters import export
 from rbank_es.importers import import_paths
 from rbank_es.loop.tasks import load_tasks
+from rbank_es.models.model import answer_text
 from rbank_es.models.scripted_model import Script
-from rbank_es.models.serialization import answer_text
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.state import State
 from rbank_es.state.digests import state_digests

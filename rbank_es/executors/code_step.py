@@ -1,20 +1,22 @@
-"""Running the code of a step, and telling what came of it. Importing this module loads dspy."""
+"""A step of code: its interpreter, its code from a reply, and its outcome. Importing this module loads dspy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from dspy.predict.rlm import _strip_code_fences
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 
 from rbank_es import limits
-from rbank_es.executors.executor import Fault, Interpreters, RunLimits, Step
-from rbank_es.executors.submission import FIELDS, Refused, Submission
-from rbank_es.sandbox.configuration import SandboxSettings
+from rbank_es.executors.agent_calls import Unreadable
+from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
+from rbank_es.executors.run_record import Recorder
 from rbank_es.sandbox.interpreter import Sandbox, SessionLost
-from rbank_es.sandbox.step_outcome import ERROR, Measures
+from rbank_es.sandbox.session import SandboxSettings
+from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
 
 NO_OUTPUT = "(no output - did you forget to print?)"
@@ -22,119 +24,110 @@ NO_OUTPUT = "(no output - did you forget to print?)"
 
 NO_CODE = f"{ERROR}There was no code in your reply. Write Python code to go on, and SUBMIT to end."
 
-_OUTPUT_CHARS = 4 * limits.SANDBOX_OUTPUT_CHARS
-_GAP_CHARS = 80
-"""Room for the word on what is left out."""
+_GAP_CHARS = 80  # room for the line that replaces what is left out
 
 
-class Coder:
-    """An executor whose agent writes code: where the code runs, and how the agent is sampled."""
+class CodeOutcome(NamedTuple):
+    """The outcome of a step's code: output for the agent, sizes, submission, and fault.
 
-    def __init__(
-        self,
-        interpreters: Interpreters | None = None,
-        *,
-        temperature: float | None = None,
-        rollout_id: int | None = None,
-    ) -> None:
-        """See `executor_named`."""
-        self._interpreters = interpreters
-        self._temperature, self._rollout_id = temperature, rollout_id
-
-
-class Ran(NamedTuple):
-    """What came of a step's code: what the agent is shown, what was submitted, what failed, and what was measured."""
+    `terminal` is the error of an interpreter that is gone, which ends the run.
+    """
 
     output: str
     measures: Measures = Measures(stdout_chars=0)
     submission: Submission | None = None
     fault: Fault | None = None
     terminal: CodeInterpreterError | None = None
-    """There is no interpreter any more: the run ends with this."""
 
 
-def step_of(index: int, reasoning: str, code: str, ran: Ran) -> Step:
-    """What is recorded of a step with code."""
-    return Step(
-        index=index,
-        reasoning=reasoning,
-        code=code,
-        output=ran.output,
-        measures=ran.measures,
-        fault=ran.fault,
+RunReply = Callable[[str], tuple[str, CodeOutcome]]
+"""Runs the code of a reply; returns the code and its outcome."""
+
+
+def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -> tuple[RunStep, Submission | None]:
+    """Run the code of a parsed reply, or explain an unreadable one; record the step, and return it.
+
+    Raises the terminal error of an interpreter.
+    """
+    if isinstance(action, Unreadable):
+        reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
+    else:
+        reasoning = str(action.reasoning)
+        code, ran = run(str(action.code))
+    step = RunStep(
+        index=index, reasoning=reasoning, code=code, output=ran.output, measures=ran.measures, fault=ran.fault
     )
+    recorder.step(step)
+    if ran.terminal is not None:
+        raise ran.terminal
+    return step, ran.submission
 
 
 def code_of(reply: str) -> str:
-    """The Python code of a reply: of its first code block, or all of it. Raises SyntaxError for another language."""
+    """Return the code of a reply: its first code block, or all of it. Raises SyntaxError for other languages."""
     code: str = _strip_code_fences(reply)
     return code
 
 
-def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tuple[str, Ran]:
-    """Run the code of a reply with these variables: the code that was run, and what came of it.
+def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tuple[str, CodeOutcome]:
+    """Run the code of a reply with these variables, and return the code and its outcome.
 
-    Nothing that code does raises here; what is no error of an interpreter goes on up.
+    Errors of the code and of the interpreter are in the outcome.
     """
     try:
         code = code_of(reply)
     except SyntaxError as error:
-        return reply, Ran(f"{ERROR}{error}", fault="no_code")
+        return reply, CodeOutcome(f"{ERROR}{error}", fault="no_code")
     if not code.strip():
-        return "", Ran(NO_CODE, fault="no_code")
-    ran = _executed(interpreter, code, variables)
+        return "", CodeOutcome(NO_CODE, fault="no_code")
+    ran = _execute(interpreter, code, variables)
     report = getattr(interpreter, "report", None)
     return code, ran if report is None else ran._replace(measures=report.step.measures)
 
 
-def _executed(interpreter: Any, code: str, variables: Mapping[str, Any]) -> Ran:
+def _execute(interpreter: Any, code: str, variables: Mapping[str, Any]) -> CodeOutcome:
     try:
-        return _ended(interpreter.execute(code, variables=dict(variables)))
+        return _outcome_of(interpreter.execute(code, variables=dict(variables)))
     except SyntaxError as error:
-        return _faulty(str(error), "syntax")
-    except Refused as error:
-        return _faulty(str(error), "refused")
+        return _failure(str(error), "syntax")
+    except SubmissionRefused as error:
+        return _failure(str(error), "refused")
     except CodeExecutionError as error:
-        return _faulty(str(error), "lost" if isinstance(error, SessionLost) else "raised")
+        return _failure(str(error), "lost" if isinstance(error, SessionLost) else "raised")
     except CodeInterpreterError as error:
-        return _faulty(str(error), "exhausted")._replace(terminal=error)
+        return _failure(str(error), "exhausted")._replace(terminal=error)
 
 
-def _ended(result: Any) -> Ran:
-    """Raises `Refused`."""
+def _outcome_of(result: Any) -> CodeOutcome:
     if isinstance(result, FinalOutput):
         submission = Submission.of(result.output)
-        return Ran(submission.output, Measures(), submission=submission)
+        return CodeOutcome(submission.output, Measures(), submission=submission)
     printed = "\n".join(map(str, result)) if isinstance(result, list) else str(result or "")
-    return Ran(_cut(text_of(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
+    return CodeOutcome(_truncate(text_of(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
 
 
-def _faulty(message: str, fault: Fault) -> Ran:
-    return Ran(_cut(text_of(ERROR + message)), Measures(), fault=fault)
+def _failure(message: str, fault: Fault) -> CodeOutcome:
+    return CodeOutcome(_truncate(text_of(ERROR + message)), Measures(), fault=fault)
 
 
-def _cut(output: str) -> str:
-    """An interpreter without limits of its own may give any amount. What was cut once is not cut again."""
-    if len(output) <= _OUTPUT_CHARS:
+def _truncate(output: str) -> str:
+    # Four times the sandbox's limit, because what the sandbox truncated must not be truncated again.
+    if len(output) <= limits.INTERPRETER_OUTPUT_CHARS:
         return output
-    half = (_OUTPUT_CHARS - _GAP_CHARS) // 2
+    half = (limits.INTERPRETER_OUTPUT_CHARS - _GAP_CHARS) // 2
     return f"{output[:half]}\n... {len(output) - 2 * half:,} characters left out ...\n{output[-half:]}"
 
 
-def own_sandboxes(run_limits: RunLimits) -> Interpreters:
-    """Sandboxes for those who were given none, each started when it is needed."""
-    settings = SandboxSettings(step_time_s=run_limits.step_time_s)
-
-    def sandbox() -> Sandbox:
-        return Sandbox(settings=settings)
-
-    sandbox.execution_instructions = Sandbox.execution_instructions  # type: ignore[attr-defined]
-    return sandbox
+def make_sandboxes(run_limits: RunLimits) -> Interpreters:
+    """Return a factory of sandboxes that start with their first step."""
+    made: Any = partial(Sandbox, settings=SandboxSettings(step_time_s=run_limits.step_time_s))
+    made.execution_instructions = Sandbox.execution_instructions
+    return made  # type: ignore[no-any-return]
 
 
 @contextmanager
-def opened(interpreters: Interpreters, functions: Mapping[str, Any]) -> Iterator[Any]:
-    """An interpreter with these functions and the fields of SUBMIT, shut down in the end."""
+def open_interpreter(interpreters: Interpreters, functions: Mapping[str, Any]) -> Iterator[Any]:
+    """Open an interpreter with these functions and the fields of SUBMIT; shut it down on exit."""
     interpreter = interpreters()
     try:
         interpreter.tools.update(functions)

@@ -1,14 +1,13 @@
-"""`react`: no code, one call of a tool a step. Importing this module loads dspy.
+"""The executor `react`: no code, one tool call a step. Importing this module loads dspy.
 
-It stands on dspy.ReAct, not on dspy.ReActV2, for what can be hardened. ReAct's prompt is one text, so that anything can
-be shown in it, a reply that could not be read too; its fields are three, of which the name of the tool becomes free
-text here, so that an unknown tool is an answer to the agent, not the end of the run. ReActV2 keeps its history as
-calls of tools that were well formed, has no place for others, and ends its loop at the first that is not; it sends two
-messages of the user in a row, which some servers refuse; and it can call several tools a step.
+It extends dspy.ReAct instead of dspy.ReActV2, because ReAct's history is text, which can show an unparsable reply, and
+its tool name can become free text, which makes an unknown tool an error for the agent. ReActV2 keeps well-formed calls
+only and ends at the first other one, sends two user messages in a row, which some servers refuse, and may call several
+tools a step.
 
-What differs from dspy 3.4: the loop, which records each step and lets no reply end the run; tools are called as they
-are, and never show a traceback of the host; SUBMIT hands in the result, so that no second call has to extract it. That
-call is made at the limit only.
+Differences from dspy 3.4: the loop records each step, and no reply ends the run; tools are called without validation,
+and never show a traceback of the host; SUBMIT ends the run, so a second call that extracts the answer is made at the
+limit only.
 """
 
 from __future__ import annotations
@@ -20,14 +19,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import dspy
 
 from rbank_es import limits as lim
-from rbank_es.executors.agent_prompt import Task, extract_signature, manual_of, shortened, signature_of
-from rbank_es.executors.executor import Fault, RunLimits, RunResult, Step
-from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
-from rbank_es.executors.lifecycle import Ending, conducted, forced
-from rbank_es.executors.run_recorder import Recorder
-from rbank_es.executors.sub_calls import SubCalls
-from rbank_es.executors.submission import Refused, Submission
-from rbank_es.sandbox.step_outcome import ERROR
+from rbank_es.executors.agent_calls import (
+    AgentTask,
+    SubCalls,
+    Unreadable,
+    ask,
+    ask_shortened,
+    extract_signature,
+    force_answer,
+    shorten,
+    signature_of,
+    tool_manual,
+)
+from rbank_es.executors.executor import Ending, Executor, Fault, RunLimits, RunStep, Submission
+from rbank_es.executors.run_record import Recorder
+from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
@@ -49,30 +55,21 @@ Tools:
 `next_tool_name` is the name alone; `next_tool_args` is a JSON object of its arguments by name, `{{}}` for none."""
 
 
-class React:
-    """The executor `react`."""
+class React(Executor):
+    """The executor `react`: single tool calls, with the whole history in every prompt."""
 
-    name = "react"
+    runs_code = False
+    frame_chars = 2_200
 
-    def __init__(self, *, temperature: float | None = None, rollout_id: int | None = None) -> None:
-        """See `executor_named`."""
-        self._temperature, self._rollout_id = temperature, rollout_id
-
-    def execute(
-        self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
-    ) -> RunResult:
-        """See `Executor`."""
-
-        def work() -> Ending:
-            agent = RecordedReAct(tools, recorder, SubCalls(lms.lm("sub"), limits.subcalls), limits)
-            ending: Ending = agent(context=text_of(context), question=text_of(task)).ending
-            return ending
-
-        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+    def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
+        """Run a `RecordedReAct`."""
+        agent = RecordedReAct(tools, recorder, SubCalls(lms.lm("sub"), limits.subcalls), limits)
+        ending: Ending = agent(context=context, question=task).ending
+        return ending
 
 
-class Turn(NamedTuple):
-    """What came of one call: the answer as JSON, what was submitted, what failed."""
+class CallOutcome(NamedTuple):
+    """The outcome of a tool call: the reply as JSON, the submission, the fault."""
 
     output: str
     submission: Submission | None = None
@@ -83,7 +80,8 @@ class RecordedReAct(dspy.ReAct):
     """One run of dspy.ReAct. Its prediction has one field, `ending`."""
 
     def __init__(self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits) -> None:
-        super().__init__(Task, tools=[], max_iters=limits.iterations)
+        # No tools for dspy, because it would wrap and validate them.
+        super().__init__(AgentTask, tools=[], max_iters=limits.iterations)
         self._recorder, self._output_chars = recorder, limits.output_chars
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **subcalls.functions}
         self._trajectory: list[dict[str, Any]] = []
@@ -97,38 +95,39 @@ class RecordedReAct(dspy.ReAct):
             submission = self._step(inputs)
             if submission is not None:
                 return dspy.Prediction(ending=Ending("submitted", submission))
-        return dspy.Prediction(ending=forced(self._recorder, lambda: self._asked(self.extract, inputs)))
+        return dspy.Prediction(ending=force_answer(self._recorder, lambda: self._ask(self.extract, inputs)))
 
     def _step(self, inputs: Mapping[str, Any]) -> Submission | None:
         index = self._recorder.next_step()
-        action = self._asked(self.react, inputs)
+        action = self._ask(self.react, inputs)
         if isinstance(action, Unreadable):
             thought, name, arguments, code = action.reply, "", {}, ""
-            turn = Turn(f"{ERROR}{action.reason}", fault="unreadable")
+            turn = CallOutcome(f"{ERROR}{action.reason}", fault="unreadable")
         else:
+            # Models write tool names in backticks or quotes.
             thought, name = str(action.next_thought), str(action.next_tool_name).strip().strip("`'\"")
             arguments = _clean(action.next_tool_args)
             code = _json({"tool": name, "args": arguments})
-            turn = self._called(name, arguments)
-        step = Step(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
+            turn = self._call(name, arguments)
+        step = RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
         self._recorder.step(step)
-        seen = shortened(turn.output, self._output_chars)
+        seen = shorten(turn.output, self._output_chars)
         self._trajectory.append({"thought": thought, "tool_name": name, "tool_args": arguments, "observation": seen})
         return turn.submission
 
-    def _asked(self, predict: Any, inputs: Mapping[str, Any]) -> Any:
-        """What the model says to its steps so far."""
+    def _ask(self, predict: Any, inputs: Mapping[str, Any]) -> Any:
+        """Ask the model about its steps so far."""
 
-        def asked(left_out: int) -> Any:
+        def ask_with(left_out: int) -> Any:
             steps = enumerate(self._trajectory[left_out:], left_out)
             shown = {f"{name}_{number}": value for number, step in steps for name, value in step.items()}
             return ask(predict, **inputs, trajectory=self._format_trajectory(shown))
 
-        given, self._left_out = ask_shortened(asked, self._left_out, len(self._trajectory))
+        given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._trajectory))
         return given
 
-    def _called(self, name: str, arguments: Mapping[str, Any]) -> Turn:
-        """Call a tool. Whatever comes of it is for the agent."""
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> CallOutcome:
+        """Call a tool. Errors become replies for the agent."""
         if name.upper() == SUBMIT:
             return _submitted(arguments)
         function = self._functions.get(name)
@@ -141,23 +140,23 @@ class RecordedReAct(dspy.ReAct):
             words = f"{name}: {error}"[: lim.ERROR_CHARS]
             return _failed("sub_call_failed", words, "give other arguments, or go on without it", "tool_failed")
         failed = isinstance(answer, Mapping) and answer.get("ok") is False
-        return Turn(_json(answer), fault="tool_failed" if failed else None)
+        return CallOutcome(_json(answer), fault="tool_failed" if failed else None)
 
 
-def _submitted(arguments: Mapping[str, Any]) -> Turn:
+def _submitted(arguments: Mapping[str, Any]) -> CallOutcome:
     try:
         submission = Submission.of(arguments)
-    except Refused as refused:
+    except SubmissionRefused as refused:
         return _failed("empty_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
-    return Turn(submission.output, submission)
+    return CallOutcome(submission.output, submission)
 
 
-def _failed(code: str, message: str, hint: str, fault: Fault) -> Turn:
-    return Turn(_json({"ok": False, "error": {"code": code, "message": message, "hint": hint}}), fault=fault)
+def _failed(code: str, message: str, hint: str, fault: Fault) -> CallOutcome:
+    return CallOutcome(_json({"ok": False, "error": {"code": code, "message": message, "hint": hint}}), fault=fault)
 
 
 def _clean(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that JSON and UTF-8 can hold."""
+    # Twice through JSON: values become what JSON and UTF-8 can hold.
     clean: dict[str, Any] = json.loads(_json(arguments))
     return clean
 
@@ -167,9 +166,11 @@ def _json(value: Any) -> str:
 
 
 def _signature(tools: Toolbox, limits: RunLimits) -> Any:
-    told = _INSTRUCTIONS.format(task=Task.instructions, subcalls=limits.subcalls, manual=manual_of(tools))
+    instructions = _INSTRUCTIONS.format(
+        task=AgentTask.instructions, subcalls=limits.subcalls, manual=tool_manual(tools)
+    )
     return (
-        signature_of(told)
+        signature_of(instructions)
         .append("trajectory", dspy.InputField(desc="Your steps so far"), type_=str)
         .append("next_thought", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)
         .append("next_tool_name", dspy.OutputField(desc="Name of the tool to call"), type_=str)

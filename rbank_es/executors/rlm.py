@@ -1,54 +1,53 @@
-"""`rlm`: dspy.RLM, each of its steps recorded as it happens. Importing this module loads dspy.
+"""The executor `rlm`: dspy.RLM, with each step recorded as it happens. Importing this module loads dspy.
 
-What differs from dspy 3.4 (found in its source and by running it):
+Differences from dspy 3.4 (found in its source and by running it):
 
-- A step is one method here, `_execute_iteration`, for dspy's own lets a reply that can't be parsed end the run, and
-  records nothing of a run that ends so. Such a reply costs its iteration, and the agent is told why.
-- Sub-agents are never installed: their calls would be under none of the run's limits. Sub-calls are our own, so that
-  all executors count them alike.
-- Tools are called as they are. They check what they are given themselves, and record it also where it is wrong;
-  dspy's check comes before, and would leave no event.
-- The context is shown whole. dspy shows the first and last 500 characters of a variable, which cuts the instructions.
-- Where a prompt is too long for the model, it leaves out the earlier steps; dspy lets the run end.
-- When the iterations are used up and the call for the answer fails too, the run ends as one that was forced.
+- `_execute_iteration` is replaced, because in dspy an unparsable reply ends the run without a record. Here it costs an
+  iteration, and the agent is told why.
+- Sub-agents are never installed, because no limit of the run covers their calls. Sub-calls are this project's, because
+  all executors must count them alike.
+- Tools are called without dspy's validation, because they validate and record their arguments themselves.
+- The context is shown whole. dspy shows the first and last 500 characters of a variable, which truncates instructions.
+- A prompt that is too long for the model leaves out earlier steps; in dspy it ends the run.
+- A failure of the call that forces the answer leaves the outcome `forced_at_limit`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
-from rbank_es.executors.agent_prompt import Task, manual_of
-from rbank_es.executors.code_step import Coder, Ran, own_sandboxes, run_code, step_of
-from rbank_es.executors.executor import Interpreters, RunLimits, RunResult
-from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
-from rbank_es.executors.lifecycle import Ending, conducted, forced
-from rbank_es.executors.run_recorder import Recorder
-from rbank_es.executors.sub_calls import SubCalls
-from rbank_es.sandbox.step_outcome import ERROR
-from rbank_es.tools.runtime.encoder import text_of
+from rbank_es import limits as lim
+from rbank_es.executors.agent_calls import (
+    AgentTask,
+    SubCalls,
+    ask,
+    ask_shortened,
+    force_answer,
+    tool_manual,
+)
+from rbank_es.executors.code_step import make_sandboxes, run_code, take_code_step
+from rbank_es.executors.executor import Ending, Executor, Interpreters, RunLimits
+from rbank_es.executors.run_record import Recorder
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
 
-SHOWN_CHARS = 20_000
-"""What is shown of an input: contexts and questions, whole (the largest budgets give 4,000 characters)."""
-
 
 class LaterSteps(REPLHistory):
-    """A history of which a prompt leaves out the first steps. `left_out` is how many."""
+    """A history without its first `left_out` steps."""
 
     left_out: int
 
     def format(self) -> str:
-        """The other steps, under their own numbers."""
-        told = (
-            f"(Steps 1 to {self.left_out} are left out: the prompt was too long with them. Variables are as they were.)"
-        )
+        """Return the remaining steps, with their original numbers."""
+        first = f"(Steps 1 to {self.left_out} are left out"
+        told = f"{first}: the prompt was too long with them. Variables are as they were.)"
         steps = list(enumerate(self.entries))[self.left_out :]
         return "\n".join([told, *(entry.format(index, self.max_output_chars) for index, entry in steps)])
 
@@ -59,26 +58,20 @@ def _without(history: REPLHistory, left_out: int) -> REPLHistory:
     return LaterSteps(entries=history.entries, max_output_chars=history.max_output_chars, left_out=left_out)
 
 
-class Rlm(Coder):
-    """The executor `rlm`."""
+class Rlm(Executor):
+    """The executor `rlm`: code, with the whole history in every prompt."""
 
-    name = "rlm"
+    frame_chars = 4_300
 
-    def execute(
-        self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
-    ) -> RunResult:
-        """See `Executor`."""
-
-        def work() -> Ending:
-            subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
-            rlm = RecordedRLM(tools, recorder, subcalls, limits, self._interpreters or own_sandboxes(limits))
-            ending: Ending = rlm(context=text_of(context), question=text_of(task)).ending
-            return ending
-
-        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+    def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
+        """Run a `RecordedRLM`."""
+        subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
+        rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits))
+        ending: Ending = rlm(context=context, question=task).ending
+        return ending
 
 
-# dspy marks the class as experimental by a decorator that hides from type checkers that it is one.
+# Any, because dspy's decorator for experimental classes hides from type checkers that this is a class.
 _RLM: Any = dspy.RLM
 
 
@@ -88,12 +81,12 @@ class RecordedRLM(_RLM):
     def __init__(
         self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits, interpreters: Interpreters
     ) -> None:
-        self._manual = manual_of(tools)
+        self._manual = tool_manual(tools)
         self._recorder, self._subcalls = recorder, subcalls
         self._signature_once: Any = None
         self._left_out = 0
         super().__init__(
-            Task,
+            AgentTask,
             max_iters=limits.iterations,
             max_llm_calls=limits.subcalls,
             max_output_chars=limits.output_chars,
@@ -115,6 +108,7 @@ class RecordedRLM(_RLM):
     def _make_llm_tools(self, budget: object = None, max_workers: int = 8) -> dict[str, Callable[..., Any]]:
         return self._subcalls.functions
 
+    # dspy describes sub-agents in the prompt only if this returns a text.
     def _setup_facade(self, repl: Any, budget: Any, interpreter_factory: Any) -> str:
         return ""
 
@@ -122,9 +116,12 @@ class RecordedRLM(_RLM):
 
     def _build_variables(self, **inputs: Any) -> list[Any]:
         fields = self.signature.input_fields
-        return [REPLVariable.from_value(name, value, fields[name], SHOWN_CHARS) for name, value in inputs.items()]
+        return [
+            REPLVariable.from_value(name, value, fields[name], lim.INPUT_SHOWN_CHARS) for name, value in inputs.items()
+        ]
 
     def _action_signature_for_current_factory(self, factory: Any, sub_agent_rules: str) -> Any:
+        # Cached, because dspy builds the same signature again for every step.
         if self._signature_once is None:
             self._signature_once = super()._action_signature_for_current_factory(factory, sub_agent_rules)
         return self._signature_once
@@ -142,38 +139,32 @@ class RecordedRLM(_RLM):
         interpreter_factory: Any,
         sub_agent_rules: str,
     ) -> Any:
-        """Ask, run, record: the history with the step, or how the run ended."""
+        """Take one step: return the history with it, or a prediction with the run's ending."""
         index = self._recorder.next_step()
         infos = [variable.format() for variable in variables]
-        action = self._asked(
+        action = self._ask(
             self.generate_action,
             history,
             signature=self._action_signature_for_current_factory(interpreter_factory, sub_agent_rules),
             variables_info=infos,
             iteration=f"{iteration + 1}/{self.max_iters}",
         )
-        if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", Ran(ERROR + action.reason, fault="unreadable")
-        else:
-            reasoning = str(action.reasoning)
-            code, ran = run_code(repl, str(action.code), input_args)
-        self._recorder.step(step_of(index, reasoning, code, ran))
-        if ran.terminal is not None:
-            raise ran.terminal
-        if ran.submission is not None:
-            return dspy.Prediction(ending=Ending("submitted", ran.submission))
-        return history.append(reasoning=reasoning, code=code, output=ran.output)
+        run = partial(run_code, repl, variables=input_args)
+        step, submission = take_code_step(self._recorder, index, action, run)
+        if submission is not None:
+            return dspy.Prediction(ending=Ending("submitted", submission))
+        return history.append(reasoning=step.reasoning, code=step.code, output=step.output)
 
     def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
         infos = [variable.format() for variable in variables]
-        ending = forced(self._recorder, lambda: self._asked(self.extract, history, variables_info=infos))
+        ending = force_answer(self._recorder, lambda: self._ask(self.extract, history, variables_info=infos))
         return dspy.Prediction(ending=ending)
 
-    def _asked(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:
-        """What the model says to its steps so far."""
+    def _ask(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:
+        """Ask the model about its steps so far."""
 
-        def asked(left_out: int) -> Any:
+        def ask_with(left_out: int) -> Any:
             return ask(predict, **inputs, repl_history=_without(history, left_out))
 
-        given, self._left_out = ask_shortened(asked, self._left_out, len(history))
+        given, self._left_out = ask_shortened(ask_with, self._left_out, len(history))
         return given

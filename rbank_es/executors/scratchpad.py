@@ -1,8 +1,8 @@
-"""`scratchpad`: a loop of our own over one dspy.Predict and an interpreter. Importing this module loads dspy.
+"""The executor `scratchpad`: a loop over one dspy.Predict and one interpreter. Importing this module loads dspy.
 
-Variables last from step to step, and are what the agent works with: the inputs are put there once (again only where a
-session was lost with all its variables), so what it makes of them is not undone. The prompt holds the latest steps
-whole and each earlier one as a line, so its length does not grow with the square of the steps.
+Variables last from step to step. The inputs are set once, and again only after a lost session, because a second
+assignment would undo the agent's changes. The prompt holds the latest steps whole and each earlier one as a line,
+because the total length of prompts must not grow with the square of the steps.
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from rbank_es import limits as lim
-from rbank_es.executors.agent_prompt import Task, extract_signature, manual_of, shortened, signature_of
-from rbank_es.executors.code_step import Coder, Ran, opened, own_sandboxes, run_code, step_of
-from rbank_es.executors.executor import RunLimits, RunResult, Step
-from rbank_es.executors.field_call import Unreadable, ask, ask_shortened
-from rbank_es.executors.lifecycle import Ending, conducted, forced
-from rbank_es.executors.run_recorder import Recorder
-from rbank_es.executors.sub_calls import SubCalls
-from rbank_es.sandbox.step_outcome import ERROR
-from rbank_es.tools.runtime.encoder import text_of
+from rbank_es.executors.agent_calls import (
+    AgentTask,
+    SubCalls,
+    ask,
+    ask_shortened,
+    extract_signature,
+    force_answer,
+    shorten,
+    signature_of,
+    tool_manual,
+)
+from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code, take_code_step
+from rbank_es.executors.executor import Ending, Executor, RunLimits, RunStep
+from rbank_es.executors.run_record import Recorder
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
@@ -40,25 +45,18 @@ Tools (use these for all data; they are functions, ready to be called):
 {manual}"""
 
 
-class Scratchpad(Coder):
-    """The executor `scratchpad`."""
+class Scratchpad(Executor):
+    """The executor `scratchpad`: code, with only the latest steps whole in the prompt."""
 
-    name = "scratchpad"
+    frame_chars = 2_100
 
-    def execute(
-        self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits
-    ) -> RunResult:
-        """See `Executor`."""
-        inputs = {"context": text_of(context), "question": text_of(task)}
-
-        def work() -> Ending:
-            interpreters = self._interpreters or own_sandboxes(limits)
-            subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
-            predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
-            with opened(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
-                return _Pad(inputs, recorder, limits, interpreter, predict).filled()
-
-        return conducted(recorder, lms, work, temperature=self._temperature, rollout_id=self._rollout_id)
+    def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
+        """Take steps in one interpreter."""
+        interpreters = self.interpreters or make_sandboxes(limits)
+        subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
+        predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
+        with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
+            return _Pad({"context": context, "question": task}, recorder, limits, interpreter, predict).run()
 
 
 class _Pad:
@@ -72,76 +70,68 @@ class _Pad:
         self._is_given = False
         self._shown_by_a_line = 0
 
-    def filled(self) -> Ending:
+    def run(self) -> Ending:
         """Take steps until one submits or there are no more."""
         for number in range(1, self._limits.iterations + 1):
             submitted = self._step(number)
             if submitted is not None:
                 return submitted
         extract = dspy.Predict(extract_signature("scratchpad", "Your steps"))
-        return forced(self._recorder, lambda: self._asked(extract))
+        return force_answer(self._recorder, lambda: self._ask(extract))
 
     def _step(self, number: int) -> Ending | None:
         index = self._recorder.next_step()
         iteration = f"{number}/{self._limits.iterations}"
-        action = self._asked(self._predict, iteration=iteration)
-        if isinstance(action, Unreadable):
-            reasoning, code, ran = action.reply, "", Ran(ERROR + action.reason, fault="unreadable")
-        else:
-            reasoning = str(action.reasoning)
-            code, ran = self._run(str(action.code))
-        self._recorder.step(step_of(index, reasoning, code, ran))
-        if ran.terminal is not None:
-            raise ran.terminal
-        return Ending("submitted", ran.submission) if ran.submission is not None else None
+        action = self._ask(self._predict, iteration=iteration)
+        _, submission = take_code_step(self._recorder, index, action, self._run_code)
+        return Ending("submitted", submission) if submission is not None else None
 
-    def _run(self, reply: str) -> tuple[str, Ran]:
+    def _run_code(self, reply: str) -> tuple[str, CodeOutcome]:
         code, ran = run_code(self._interpreter, reply, {} if self._is_given else self._inputs)
-        if ran.fault == "lost":
-            self._is_given = False
-        elif ran.fault not in ("no_code", "syntax"):
-            self._is_given = True
+        # Code that never ran assigned no inputs, and a lost session lost them.
+        if ran.fault not in ("no_code", "syntax"):
+            self._is_given = ran.fault != "lost"
         return code, ran
 
-    def _asked(self, predict: Any, **inputs: Any) -> Any:
-        """What the model says to its steps so far."""
+    def _ask(self, predict: Any, **inputs: Any) -> Any:
+        """Ask the model about its steps so far."""
         steps = self._recorder.steps
 
-        def asked(by_a_line: int) -> Any:
+        def ask_with(by_a_line: int) -> Any:
             return ask(predict, **self._inputs, **inputs, scratchpad=history_of(steps, by_a_line, self._limits))
 
+        # Once shortened, a history stays so, because the model's limit doesn't grow.
         earlier = max(self._shown_by_a_line, len(steps) - self._limits.history_entries)
-        given, self._shown_by_a_line = ask_shortened(asked, earlier, len(steps))
+        given, self._shown_by_a_line = ask_shortened(ask_with, earlier, len(steps))
         return given
 
 
-def history_of(steps: Sequence[Step], whole_from: int, limits: RunLimits) -> str:
-    """The steps as a prompt shows them: each of the first `whole_from` by a line, the others whole."""
+def history_of(steps: Sequence[RunStep], whole_from: int, limits: RunLimits) -> str:
+    """Return the history of a prompt: each of the first `whole_from` steps as a line, the others whole."""
     if not steps:
         return "You have not taken a step yet."
     lines = [_line(step) for step in steps[:whole_from]]
     return "\n".join([*lines, *(_whole(step, limits.output_chars) for step in steps[whole_from:])])
 
 
-def _line(step: Step) -> str:
-    """A step as one line: how its code begins, and what came of it."""
+def _line(step: RunStep) -> str:
     half = lim.HISTORY_LINE_CHARS // 2
     code, output = (" ".join(text.split())[:half] for text in (step.code or step.reasoning, step.output))
     return f"Step {step.index} (shortened): {code} -> {output}"
 
 
-def _whole(step: Step, output_chars: int) -> str:
+def _whole(step: RunStep, output_chars: int) -> str:
     reasoning = f"Reasoning: {step.reasoning}\n" if step.reasoning else ""
     code = f"```python\n{step.code}\n```\n" if step.code else ""
-    return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shortened(step.output, output_chars)}"
+    return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shorten(step.output, output_chars)}"
 
 
 def _signature(tools: Toolbox, limits: RunLimits, execution: str) -> Any:
-    told = _INSTRUCTIONS.format(
-        task=Task.instructions, execution=execution, subcalls=limits.subcalls, manual=manual_of(tools)
+    instructions = _INSTRUCTIONS.format(
+        task=AgentTask.instructions, execution=execution, subcalls=limits.subcalls, manual=tool_manual(tools)
     )
     return (
-        signature_of(told)
+        signature_of(instructions)
         .append("scratchpad", dspy.InputField(desc="Your steps so far"), type_=str)
         .append("iteration", dspy.InputField(desc="Which step this is, of how many"), type_=str)
         .append("reasoning", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)

@@ -56,7 +56,7 @@ def read_answer(text: str, entries: str, reason: str) -> Reading:
     """An answer's list, and the words beside it: the fields named so, as dspy's chat adapter marks them.
 
     An answer without these marks is read as the list itself. Malformed JSON is mended up to
-    `limits.LM_MENDED_CHARS`.
+    `limits.LM_REPAIRED_CHARS`.
     """
     fields = dict(_sections(text))
     found = _list(fields.get(entries, "" if fields else text))
@@ -93,9 +93,9 @@ def _decoded(text: str) -> Any:
 
 
 def _mended(text: str) -> Any:
-    if not 0 < len(text) <= limits.LM_MENDED_CHARS or not {"[", "{"} & set(text):
+    if not 0 < len(text) <= limits.LM_REPAIRED_CHARS or not {"[", "{"} & set(text):
         return None
-    from rbank_es.models.serialization import load_dspy
+    from rbank_es.models.model import load_dspy
 
     load_dspy()
     from dspy.adapters.utils import parse_value

@@ -79,7 +79,7 @@ def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[st
 
 def _answered(messages: list[dict[str, Any]]) -> str:
     """The words of the model's answer, as they are: dspy's own reading of them would refuse more, and mend too much."""
-    from rbank_es.models.serialization import load_dspy
+    from rbank_es.models.model import load_dspy
 
     dspy = load_dspy()
     lm = dspy.settings.lm

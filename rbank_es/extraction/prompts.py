@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import MissingExtra
-from rbank_es.models.serialization import load_dspy
+from rbank_es.models.model import load_dspy
 
 if TYPE_CHECKING:
     SuccessExtractor: Any

@@ -27,7 +27,7 @@ PROBLEM_CHARS = 500
 @cache
 def trajectory_judge() -> Any:
     """The signature `TrajectoryJudge`. Raises `MissingExtra` without dspy, which is loaded here."""
-    from rbank_es.models.serialization import load_dspy
+    from rbank_es.models.model import load_dspy
 
     dspy = load_dspy()
 
@@ -115,7 +115,7 @@ def _reply(lms: Lms, asked: dict[str, str]) -> _Reply:
 
 def _once(lms: Lms, asked: dict[str, str], problem: str) -> _Reply | str:
     """One question: the reply, or what is wrong with it."""
-    from rbank_es.models.serialization import load_dspy
+    from rbank_es.models.model import load_dspy
 
     dspy, signature = load_dspy(), trajectory_judge()
     given = dict(asked)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
 from rbank_es.events import OntologyRegistered
-from rbank_es.executors.executor import Interpreters, RunLimits
-from rbank_es.executors.registry import Executor, executor_named
+from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
-
-MakeExecutor = Callable[..., Executor]
-"""As `executor_named`, for those who bring an executor of their own."""
 
 Clock = Callable[[], float]
 Origin = Callable[[], Mapping[str, Any]]
@@ -54,7 +50,6 @@ class Equipment:
         *,
         model_for: ModelFor | None = None,
         interpreters: Interpreters | None = None,
-        make_executor: MakeExecutor = executor_named,
         clock: Clock = time.perf_counter,
         origin: Origin = origin,
         at_once: bool = True,
@@ -67,7 +62,6 @@ class Equipment:
             source: what is asked; None for tasks that need none. It is not closed here.
             model_for: what answers instead of the models that were chosen, as `Lms` takes it.
             interpreters: where code runs instead of the sandbox.
-            make_executor: who runs a task instead of the executors by name.
             clock: measures how long calls and runs take, in seconds.
             origin: says which code runs, for the record.
             at_once: whether the rollouts of a task run side by side; else one after the other, in their order, for
@@ -75,7 +69,7 @@ class Equipment:
         """
         self.bank, self.settings, self.source = bank, settings, source
         self.clock, self.origin, self.at_once = clock, origin, at_once
-        self._model_for, self._interpreters, self._make_executor = model_for, interpreters, make_executor
+        self._model_for, self._interpreters = model_for, interpreters
         self._stack = ExitStack()
         self._sandboxes: Sandboxes | None = None
         self._mutex = threading.Lock()
@@ -86,7 +80,7 @@ class Equipment:
 
     def check(self) -> None:
         """As `check`, of those parts that this equipment doesn't bring itself."""
-        check(self.settings, models=self._model_for is None, sandbox=self._in_sandbox)
+        check(self.settings, models=self._model_for is None, sandbox=self._interpreters is None)
 
     @property
     def source_id(self) -> str | None:
@@ -132,18 +126,12 @@ class Equipment:
     def executor(self, rollout: int = 0) -> Executor:
         """The executor that was chosen; rollouts after the first are told apart by their index."""
         several = self.settings.rollouts > 1
-        return self._make_executor(
-            self.settings.executor,
-            interpreters=self._places() if self.settings.executor != "react" else None,
+        chosen = executor_class(self.settings.executor)
+        return chosen(
+            self._places() if chosen.runs_code else None,
             temperature=self.settings.temperature,
             rollout_id=rollout if several else None,
         )
-
-    @property
-    def _in_sandbox(self) -> bool:
-        chosen = self.settings
-        own = self._interpreters is not None or self._make_executor is not executor_named
-        return chosen.executor != "react" and not chosen.unsafe_local and not own
 
     def _places(self) -> Interpreters | None:
         """Where code runs; sandboxes are begun with the first run, one ahead for each rollout."""
@@ -152,13 +140,15 @@ class Equipment:
         return self._interpreters
 
     def _set_up_places(self) -> None:
-        if self._interpreters is None and self.settings.unsafe_local:
-            from rbank_es.sandbox.unsafe_local import UnsafeLocal
+        if self._interpreters is not None:
+            return
+        if self.settings.unsafe_local:
+            from rbank_es.sandbox.interpreter import UnsafeLocal
 
             self._interpreters = UnsafeLocal(step_time_s=self.settings.step_time_s)
-        if self._interpreters is None and self._in_sandbox:
+        else:
             from rbank_es.loop.sandboxes import Sandboxes
-            from rbank_es.sandbox.configuration import SandboxSettings
+            from rbank_es.sandbox.session import SandboxSettings
 
             settings = SandboxSettings(step_time_s=self.settings.step_time_s)
             self._sandboxes = Sandboxes(self.settings.rollouts, settings, needed=self.runs_to_come)
@@ -185,7 +175,7 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
         from rbank_es.models.router import check_choices
 
         check_choices(settings.choices)
-    if sandbox and settings.executor != "react" and not settings.unsafe_local:
+    if sandbox and not settings.unsafe_local and executor_class(settings.executor).runs_code:
         from rbank_es.sandbox import deno
 
         found = deno.find()

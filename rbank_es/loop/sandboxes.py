@@ -8,8 +8,7 @@ from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox.pool import SandboxPool
 
 if TYPE_CHECKING:
-    from rbank_es.sandbox.configuration import SandboxSettings
-    from rbank_es.sandbox.session import Session
+    from rbank_es.sandbox.session import SandboxSettings, Session
 
 
 class Sandboxes(SandboxPool):

@@ -14,9 +14,9 @@ from rbank_es.context.assembly import LAYERS, Preset, sizes_of
 from rbank_es.context.base_instructions import Mode
 from rbank_es.errors import BadInput
 from rbank_es.events.run import Role
+from rbank_es.executors.executor import EXECUTORS
 from rbank_es.models.choice import LmChoice
 
-ExecutorName = Literal["rlm", "react", "scratchpad"]
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 JudgeKind = Literal["none", "checks", "lm"]
 ExtractFrom = Literal["best", "contrastive"]
@@ -52,7 +52,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     sub_lm: LmChoice | None = None
     judge_lm: LmChoice | None = None
     extractor_lm: LmChoice | None = None
-    executor: ExecutorName = "rlm"
+    executor: str = "rlm"
     layers: tuple[str, ...] = ("L0", "L2")
     preset: Preset = "full"
     budgets: dict[str, int] = {}
@@ -76,6 +76,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     perturbation: Perturbation = "none"
 
     def __post_init__(self) -> None:
+        EXECUTORS.check(self.executor)
         if not 1 <= self.rollouts <= limits.ROLLOUTS:
             raise BadInput(f"{self.rollouts} rollouts: give 1 to {limits.ROLLOUTS}")
         if not 1 <= self.iterations <= limits.RUN_ITERATIONS_MOST:

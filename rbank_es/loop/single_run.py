@@ -170,7 +170,7 @@ def execute(
     into = bank or equipment.bank
     rollout = new.index or 0
     try:
-        from rbank_es.executors.run_recorder import Recorder
+        from rbank_es.executors.run_record import Recorder
 
         tools = equipment.tools(new.run, bank=into)
         with equipment.lms(new.run, task, rollout, bank=into) as lms:

@@ -1,6 +1,5 @@
-"""Language models: who answers, and the record of every answer.
+"""Language models: live, scripted and recorded, and the record of every call.
 
-Every call of every role passes one engine that writes an `lm_called` event before the answer goes on. What stands
-behind it is a provider, a script, or the recorded events of an earlier run. Nothing here loads dspy until a model is
-asked for.
+Each call of each role passes one engine, which appends an `lm_called` event before it returns the response. Behind the
+engine is a provider, a script, or the events of an earlier run. Importing this package does not load dspy.
 """

@@ -1,4 +1,4 @@
-"""What can go wrong with a call, as one error with a code; and which of it another try may mend."""
+"""The failures of a call, as one error with a code; which are retried, and after how many seconds."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ HINTS = {
     "response_too_long": "Limit it with --lm-arg max_tokens=N",
     "request_too_long": "Use smaller budgets, or fewer iterations",
     "interrupted": "It was stopped from outside",
-    "unexpected": "This is a defect of what calls the model; --debug shows where it happened",
-    "script_mismatch": "Bring the script up to what really happens",
-    "replay_miss": "The run can't be told again from its events by this release",
-    "not_recorded": "Mend what keeps the bank from being written, then run again",
+    "unexpected": "This is a defect of the code that calls the model; --debug shows where it happened",
+    "script_mismatch": "Change the script to what really happens",
+    "replay_miss": "This release can't re-execute the run from its events",
+    "not_recorded": "Make the bank writable again, then run again",
 }
-"""What to do, by code."""
+"""What to do next, by error code."""
 
 FATAL = frozenset({"script_mismatch", "replay_miss", "not_recorded"})
-"""Failures after which nothing that a run still does would be worth anything: every later call ends the same way."""
+"""Failures that end a run, because every later call of it would end the same way."""
 
 STOPPING = frozenset({"unknown_model", "missing_key", "wrong_key", "no_credit", "unreachable", "unexpected"})
-"""Failures of a model that the next call would end with too, whoever makes it."""
+"""Failures of a model that every other run would meet too, so a loop stops."""
 
 UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What dspy's clients raise over an answer that is JSON, and not at all what it should be."""
+"""What dspy's clients raise for a response that is JSON, but of an unexpected form."""
 
 
-class TurnedAway(Exception):
-    """A try that another one may mend: the failure if there is none, and how many seconds the provider asks to wait."""
+class RetryableFailure(Exception):
+    """A failed try that may be retried: the failure if it is not, and the seconds that the provider asks to wait."""
 
     def __init__(self, failure: LmFailed, asked_s: float | None = None) -> None:
         self.failure, self.asked_s = failure, asked_s
@@ -50,33 +50,35 @@ class TurnedAway(Exception):
 
 
 def failed(code: str, message: str) -> LmFailed:
-    """The failure with this code; what to do follows from the code."""
+    """Return the failure with this code, and its hint."""
     return LmFailed(code, message, HINTS.get(code, HINTS["unexpected"]))
 
 
 def wait_s(tries: int, asked_s: float | None) -> float | None:
-    """Seconds to wait before the next try, after so many of them; None to give up.
+    """Return the seconds to wait after so many tries; None to give up.
 
-    What the provider asks for, else 1 and 2 s; never over `LM_WAIT_S`, never more than `LM_RETRIES` times.
+    That is what the provider asks for, else 1 and 2 s: at most `LM_WAIT_S`, and `LM_RETRIES` times.
     """
     pause_s = float(2 ** (tries - 1)) if asked_s is None else asked_s
     return None if tries > limits.LM_RETRIES or pause_s > limits.LM_WAIT_S else max(0.0, pause_s)
 
 
-def raised_by_engine(error: Exception, key_variable: str) -> LmFailed | TurnedAway:
-    """What an error of dspy's engines means; `key_variable` is where the key comes from, for the message."""
+def failure_of_engine(error: Exception, key_variable: str) -> LmFailed | RetryableFailure:
+    """Return the failure for an error of dspy's engines. `key_variable` is the key's environment variable."""
     from dspy import lm15
 
     said, status = _said(error), getattr(error, "status", None)
     asked_s: float | None = getattr(error, "retry_after", None)
+    # Only these two kinds, and a refused connection, are retried: the same request may succeed later.
     if isinstance(error, lm15.RateLimitError):
-        return TurnedAway(failed("rate_limited", f"the provider turned the call away{said}"), asked_s)
+        return RetryableFailure(failed("rate_limited", f"the provider turned the call away{said}"), asked_s)
     if isinstance(error, lm15.ServerError) or (status is not None and status >= 500):
-        return TurnedAway(failed("server_error", f"the provider failed{_status(error)}{said}"), asked_s)
+        return RetryableFailure(failed("server_error", f"the provider failed{_status(error)}{said}"), asked_s)
     if isinstance(error, lm15.AuthError):
         return failed("wrong_key", f"the provider refused the key{key_variable and ' in '}{key_variable}{said}")
     if isinstance(error, lm15.TransportError):
         return _broken_connection(error, said)
+    # Before the kinds, because a wrong address raises several of them.
     if status == 404:
         return failed("unknown_model", f"the provider has no such model, or the address is wrong (HTTP 404){said}")
     for kind, code, words in _kinds():
@@ -89,7 +91,7 @@ def raised_by_engine(error: Exception, key_variable: str) -> LmFailed | TurnedAw
 
 @cache
 def _kinds() -> tuple[tuple[type[Exception], str, str], ...]:
-    """Kinds of errors, special before general, with the code and words of each."""
+    # Special before general: the first class that fits decides.
     from dspy import lm15
 
     return (
@@ -105,11 +107,11 @@ def _kinds() -> tuple[tuple[type[Exception], str, str], ...]:
     )
 
 
-def _broken_connection(error: Exception, said: str) -> LmFailed | TurnedAway:
-    # What broke is told only by the class of the cause, which has no public name.
+def _broken_connection(error: Exception, said: str) -> LmFailed | RetryableFailure:
+    # Only the class of the cause says what broke, and it has no public name.
     kinds = {kind.__name__ for kind in type(error.__cause__).__mro__}
     if kinds & {"ConnectError", "APIConnectionError"}:
-        return TurnedAway(failed("unreachable", f"the model's server can't be reached{said}"))
+        return RetryableFailure(failed("unreachable", f"the model's server can't be reached{said}"))
     if kinds & {"ReadTimeout", "WriteTimeout"}:
         return failed("timeout", f"the model's server fell silent{said}")
     if kinds & {"ReadError", "ProtocolError"}:
@@ -123,22 +125,18 @@ def _status(error: Exception) -> str:
 
 
 def _said(error: Exception) -> str:
-    """What the provider said, in one line, bounded; without advice meant for programmers."""
+    """Return the provider's message in one bounded line, without dspy's advice for programmers."""
     message = str(getattr(error, "message", "") or error).split("\n\n", 1)[0]
-    # Before it is cut: of a key that is cut in two nobody would find the rest.
+    # Redact before truncating: half a key would escape redaction.
     words = " ".join(scrub(message, secrets()).split())
     most = limits.ENDPOINT_MESSAGE_CHARS
     return f": {words[:most]}{'…' if len(words) > most else ''}" if words else ""
 
 
 def for_dspy(failure: LmFailed) -> LmFailed:
-    """The same failure as an error that dspy passes on as it is, and knows as one of a model.
-
-    dspy wraps every other error, gives only its own back to an agent's batched sub-calls one by one, and shortens a
-    history after a context that was too long.
-    """
-    kind = _bridge(failure.code == "context_too_long")
-    # dspy's classes differ in what they take; none of it is needed.
+    """Return the failure as an error of dspy's own kind, which dspy propagates unwrapped."""
+    kind = _dspy_class(failure.code == "context_too_long")
+    # Skip __init__, because dspy's classes differ in its arguments, and we need none of them.
     made: Any = kind.__new__(kind, str(failure))
     made.__dict__.update(dict.fromkeys(("model", "provider", "provider_code", "status", "request_id", "retry_after")))
     made.code, made.message, made.hint = failure.code, failure.message, failure.hint
@@ -148,7 +146,7 @@ def for_dspy(failure: LmFailed) -> LmFailed:
 
 
 @cache
-def _bridge(context_too_long: bool) -> type[Any]:
+def _dspy_class(context_too_long: bool) -> type[Any]:
     from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
     return type("LmFailed", (LmFailed, ContextWindowExceededError if context_too_long else LMError), {})

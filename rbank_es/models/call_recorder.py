@@ -1,9 +1,10 @@
-"""The engine that every call passes: it records each try, and tries again where that may help."""
+"""The engine of every call: it records each try before it returns the response, and retries where that may help."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,14 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import LmFailed
+from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
-from rbank_es.events.event import Settings
+from rbank_es.events.event import MOST_COUNT, Settings
+from rbank_es.events.redaction import scrub, secrets
 from rbank_es.events.run import Role
-from rbank_es.models.call_errors import UNREADABLE, TurnedAway, failed, for_dspy, wait_s
-from rbank_es.models.model import Answer, Model, Question, Try
-from rbank_es.models.run_calls import Ledger
-from rbank_es.models.serialization import (
+from rbank_es.models.call_errors import FATAL, UNREADABLE, RetryableFailure, failed, for_dspy, wait_s
+from rbank_es.models.model import (
+    Model,
+    ModelAnswer,
+    Question,
+    Try,
     answer_text,
     canonical,
     key_of,
@@ -32,17 +36,80 @@ from rbank_es.models.serialization import (
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
+    from rbank_es.bank import Bank
+
+
 Clock = Callable[[], float]
 Sleep = Callable[[float], None]
 
 WITHIN_STEPS = ("agent", "sub")
-"""Roles that are asked within a step; judges and extractors are asked after the last."""
+"""Roles whose calls belong to a step; judges and extractors are called after the last."""
 
-_COUNT_MOST = 2**53 - 1
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals of a run's calls. Failed tries count as calls; unknown costs add nothing."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+
+
+class RunCalls:
+    """The record of one run's calls, and their totals.
+
+    `step` is the index of the current step, from 1; None outside of steps. `prompt_chars` is the length of the agent's
+    last prompt. `broken` is the failure after which no more calls may be made: a script or a record that differs, or a
+    call that was not recorded.
+    """
+
+    def __init__(self, bank: Bank, run: str | None) -> None:
+        self.run = run
+        self.step: int | None = None
+        self.prompt_chars = 0
+        self.totals = Totals()
+        self.broken: LmFailed | None = None
+        self._bank = bank
+        self._hidden = secrets()
+        self._mutex = threading.Lock()
+
+    def redact(self, text: str) -> str:
+        """Return a text without the values of keys in the environment."""
+        return scrub(text, self._hidden)
+
+    def check(self) -> None:
+        """Raise the failure that ended the run's calls, if there was one."""
+        if self.broken is not None:
+            raise for_dspy(self.broken)
+
+    def record(self, event: LmCalled) -> None:
+        """Append the event; it is on disk on return. Raises `LmFailed('not_recorded')`."""
+        try:
+            self._bank.append(event)
+        except (RBankError, OSError) as error:
+            failure = failed("not_recorded", f"the call of the {event.role} could not be recorded: {error}")
+            failure.__cause__ = error
+            self.broken = failure
+            # Raised to the caller as well as kept, because batched sub-calls swallow errors.
+            raise for_dspy(failure) from error
+        with self._mutex:
+            self.totals = _added(self.totals, event)
+            if event.error_code in FATAL:
+                self.broken = failed(event.error_code, str(event.error))
+
+
+def _added(totals: Totals, event: LmCalled) -> Totals:
+    known = [cost for cost in (totals.cost_usd, event.cost_usd) if cost is not None]
+    return Totals(
+        calls=totals.calls + 1,
+        tokens_in=totals.tokens_in + (event.tokens_in or 0),
+        tokens_out=totals.tokens_out + (event.tokens_out or 0),
+        cost_usd=sum(known) if known else None,
+    )
 
 
 class _Outcome(NamedTuple):
-    """What one try came to, and the seconds to wait before another one; None if there will be none."""
+    """One try: its event, its result, and the seconds to wait before a retry (None: no retry)."""
 
     event: LmCalled
     result: Response | LmFailed
@@ -50,16 +117,16 @@ class _Outcome(NamedTuple):
 
 
 class RecordingEngine:
-    """An engine for dspy.LM around a model in one role. May be used by several threads.
+    """An engine for dspy.LM around a model in one role, safe for several threads.
 
-    Each try is one `lm_called` event, on disk before the answer goes on. What goes on is what was recorded, so that a
-    rerun gets the same: the values of keys in the environment are taken out of both.
+    Each try is one `lm_called` event, on disk before the response is returned. The response is parsed back from the
+    record, redacted, because a rerun must get the same one.
     """
 
     def __init__(
         self,
         model: Model,
-        ledger: Ledger,
+        calls: RunCalls,
         role: Role,
         name: str,
         *,
@@ -67,26 +134,26 @@ class RecordingEngine:
         sleep: Sleep = time.sleep,
         clock: Clock = time.perf_counter,
     ) -> None:
-        """An engine that asks `model`, called `name` in the record, and records in `ledger`."""
-        self._model, self._ledger = model, ledger
+        """Wrap `model`, recorded as `name` in `calls`."""
+        self._model, self._calls = model, calls
         self._role: Role = role
         self._name = name
         self._parameters = dict(parameters or {})
         self._sleep, self._clock = sleep, clock
 
     def complete(self, request: Request) -> Response:
-        """The response to a request, recorded.
+        """Return the response to a request, and record it.
 
-        Raises `LmFailed`: of the model, which is recorded too; `not_recorded` where the event can't be written; and
-        once more what an earlier call of the run failed of, where nothing more may be asked.
+        Raises `LmFailed`: the model's, which is recorded too; `not_recorded` where the event can't be appended; and the
+        failure of an earlier call where that ended the run.
         """
-        self._ledger.check()
+        self._calls.check()
         data = request_data(request)
-        question, blank = self._prepared(request, data)
-        attempt = self._opened(question)
+        question, blank = self._question(request, data)
+        attempt = self._prepared_try(question)
         for number in itertools.count(1):
-            outcome = self._tried(attempt, msgspec.structs.replace(blank, attempt=number))
-            self._ledger.record(outcome.event)
+            outcome = self._try(attempt, msgspec.structs.replace(blank, attempt=number))
+            self._calls.record(outcome.event)
             if not isinstance(outcome.result, LmFailed):
                 return outcome.result
             if outcome.wait_s is None:
@@ -94,13 +161,14 @@ class RecordingEngine:
             self._sleep(outcome.wait_s)
         raise AssertionError("a try is the last one, or there is another")
 
-    def _prepared(self, request: Request, data: dict[str, Any]) -> tuple[Question, LmCalled]:
-        text = self._ledger.scrubbed(canonical(data))
-        step = self._ledger.step if self._role in WITHIN_STEPS else None
+    def _question(self, request: Request, data: dict[str, Any]) -> tuple[Question, LmCalled]:
+        text = self._calls.redact(canonical(data))
+        step = self._calls.step if self._role in WITHIN_STEPS else None
+        # Only the agent's, because the leakage report measures what the agent was shown.
         if self._role == "agent":
-            self._ledger.prompt_chars = len(prompt_text(data))
+            self._calls.prompt_chars = len(prompt_text(data))
         blank = LmCalled(
-            run=self._ledger.run,
+            run=self._calls.run,
             role=self._role,
             model=self._name,
             step=step,
@@ -110,23 +178,23 @@ class RecordingEngine:
         )
         return Question(request, self._role, step, key_of(text), text), blank
 
-    def _opened(self, question: Question) -> Try:
+    def _prepared_try(self, question: Question) -> Try:
         size = len(question.json.encode())
         try:
             if size > limits.LM_REQUEST_BYTES:
                 most = limits.LM_REQUEST_BYTES
                 raise failed("request_too_long", f"the request has {size:,} bytes; {most:,} are sent")
-            return self._model.asked(question)
+            return self._model.prepare(question)
         except LmFailed as failure:
             return _raising(failure)
 
-    def _tried(self, attempt: Try, blank: LmCalled) -> _Outcome:
-        """Try once; whatever comes of it is an event."""
+    def _try(self, attempt: Try, blank: LmCalled) -> _Outcome:
+        """Try once. Whatever happens becomes an event, an interruption too."""
         began = self._clock()
         try:
             answer = attempt()
             return self._answered(self._timed(blank, began), answer)
-        except TurnedAway as turned:
+        except RetryableFailure as turned:
             wait = wait_s(blank.attempt or 1, turned.asked_s)
             return self._failed(self._timed(blank, began), turned.failure, wait)
         except LmFailed as failure:
@@ -137,15 +205,16 @@ class RecordingEngine:
             return self._failed(self._timed(blank, began), defect)
         except BaseException:
             stopped = failed("interrupted", "the call was interrupted")
-            with suppress(LmFailed):  # that it was interrupted says more
-                self._ledger.record(self._failed(self._timed(blank, began), stopped).event)
+            with suppress(LmFailed):  # the interruption matters more than a failure to record it
+                self._calls.record(self._failed(self._timed(blank, began), stopped).event)
             raise
 
     def _timed(self, blank: LmCalled, began: float) -> LmCalled:
         return msgspec.structs.replace(blank, duration_s=max(0.0, round(self._clock() - began, 6)))
 
-    def _answered(self, blank: LmCalled, answer: Answer) -> _Outcome:
+    def _answered(self, blank: LmCalled, answer: ModelAnswer) -> _Outcome:
         usage = answer.response.usage
+        # Usage first, because an answer that can't be kept was paid for all the same.
         paid = msgspec.structs.replace(
             blank,
             tokens_in=_count(usage.input_tokens),
@@ -154,7 +223,7 @@ class RecordingEngine:
             cost_usd=_cost(answer.cost_usd),
         )
         try:
-            text = self._ledger.scrubbed(canonical(response_data(answer.response)))
+            text = self._calls.redact(canonical(response_data(answer.response)))
             if len(text) > limits.LM_RESPONSE_CHARS:
                 most = limits.LM_RESPONSE_CHARS
                 raise failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
@@ -166,33 +235,36 @@ class RecordingEngine:
             message = f"the answer is of no form that can be kept ({type(error).__name__}: {error})"
             return self._failed(paid, failed("bad_response", message))
         event = msgspec.structs.replace(paid, response=text)
+        # Recorded whole, but no success: dspy would pass on an empty text, and the caller could not tell.
         if not answer_text(data).strip() and not response.tool_calls:
             return self._failed(event, failed("bad_response", f"the answer is empty ({response.finish_reason})"))
         return _Outcome(event, response)
 
     def _failed(self, blank: LmCalled, failure: LmFailed, wait: float | None = None) -> _Outcome:
-        words = self._ledger.scrubbed(failure.message)[: limits.ERROR_CHARS]
+        words = self._calls.redact(failure.message)[: limits.ERROR_CHARS]
         shown = failed(failure.code, words)
         shown.__cause__ = failure.__cause__
         return _Outcome(msgspec.structs.replace(blank, error_code=failure.code, error=words), shown, wait)
 
 
 def _raising(failure: LmFailed) -> Try:
-    def attempt() -> Answer:
+    def attempt() -> ModelAnswer:
         raise failure
 
     return attempt
 
 
 def _temperature(data: dict[str, Any]) -> Settings:
-    """The temperature that a request really has: callers may set it call by call."""
+    # From the request, because callers may set the temperature call by call.
     temperature = data.get("config", {}).get("temperature")
     return {} if temperature is None else {"temperature": temperature}
 
 
 def _count(tokens: int | None) -> int | None:
-    return None if tokens is None else max(0, min(tokens, _COUNT_MOST))
+    # Clamped, because providers report any number, and an event's counts are bounded.
+    return None if tokens is None else max(0, min(tokens, MOST_COUNT))
 
 
 def _cost(cost_usd: float | None) -> float | None:
+    # An unknown price is null, never 0: a sum must not look complete.
     return cost_usd if cost_usd is not None and math.isfinite(cost_usd) and cost_usd >= 0 else None

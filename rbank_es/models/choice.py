@@ -1,4 +1,4 @@
-"""Which model answers: its name, its address, its parameters. Never its key."""
+"""The choice of a model: name, address and parameters, never its key."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rbank_es.events.redaction import SCRUBBED, is_key, names_a_key
 SCRIPT = "script:"
 
 CONNECTION = ("timeout", "model_type", "api_version", "organization", "project")
-"""Arguments that say how a provider is reached; all others are parameters of the request."""
+"""Arguments of the connection; all others are parameters of the request."""
 
-_OURS = {
+_REFUSED = {
     "api_base": "give it with --api-base",
     "base_url": "give it with --api-base",
     "model": "give it with --lm",
@@ -28,8 +28,8 @@ _OURS = {
     "n": "one call gives one answer",
     "num_generations": "one call gives one answer",
     "stream": "answers are recorded whole",
-    "engine": "it is chosen here, so that every call is recorded",
-    "async_engine": "it is chosen here, so that every call is recorded",
+    "engine": "rbank-es sets it, because every call must be recorded",
+    "async_engine": "rbank-es sets it, because every call must be recorded",
     "callbacks": "it is no parameter of a model",
     "messages": "it is no parameter of a model",
 }
@@ -39,8 +39,8 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
     """A model and how to call it.
 
     `model` is a name as dspy.LM takes it (`openai/gpt-4.1-mini`, `ollama_chat/llama3`), or `script:FILE`. `api_base` is
-    the URL of a server of one's own; `arguments` are parameters such as `temperature`, `max_tokens`, `timeout` (seconds
-    for one answer). Raises `BadInput` for what can't be one, and for anything that looks like a key: keys come from
+    the URL of a server of one's own. `arguments` are parameters such as `temperature`, `max_tokens`, `timeout` (seconds
+    for one answer). Raises `BadInput` for invalid values, and for anything that looks like a key: keys come from
     environment variables only.
     """
 
@@ -57,15 +57,15 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, model: str, *, api_base: str | None = None, arguments: Iterable[str] = ()) -> LmChoice:
-        """The choice that a command line means: `arguments` are texts `name=value`.
+        """Parse the values of command line options; `arguments` are texts `name=value`. Raises `BadInput`.
 
-        A value is read as JSON where it is a number, true, false or a list of those, else as text. Raises `BadInput`.
+        A value that is JSON (a number, true, false, or a list) is decoded; any other stays text.
         """
         return cls(model=model, api_base=api_base or None, arguments=dict(map(_parsed, arguments)))
 
     @property
     def script(self) -> Path | None:
-        """The file of scripted turns that stands in for a model; None for a model."""
+        """The file of scripted turns; None for a real model."""
         return Path(self.model.removeprefix(SCRIPT)) if self.model.startswith(SCRIPT) else None
 
     @property
@@ -75,23 +75,24 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The model's name as it is recorded; of a script the file's bare name, not its place."""
+        """The model's name as recorded: of a script the file's stem, because paths are of this machine."""
         return self.model if self.script is None else SCRIPT + self.script.name.removesuffix(".toml")
 
     @property
     def timeout_s(self) -> float:
-        """Seconds that one answer may take."""
+        """The timeout of one answer, in seconds."""
         return float(self.arguments.get("timeout", limits.LM_TIME_S))  # type: ignore[arg-type]
 
     @property
     def parameters(self) -> dict[str, Setting]:
-        """The arguments that go into each request."""
+        """The arguments of each request."""
         return {name: value for name, value in self.arguments.items() if name not in CONNECTION}
 
 
 def _check_model(model: str) -> None:
+    # First, because the other message quotes the name.
     if is_key(model):
-        raise BadInput("what was given as the name of a model looks like a key; keys come from environment variables")
+        raise BadInput("the name of a model looks like a key; keys come from environment variables only")
     bare = model.removeprefix(SCRIPT)
     if not bare or bare != bare.strip() or len(model) > limits.NAME_CHARS or not bare.isprintable():
         raise BadInput(f"{model[:80]!r} names no model; give one such as openai/gpt-4.1-mini, or script:FILE")
@@ -100,6 +101,7 @@ def _check_model(model: str) -> None:
 def _check_address(address: str) -> None:
     try:
         parts = urlsplit(address)
+        # Parameters hide in the path and the fragment too, and are separated by ; as well as &.
         given = ";".join((parts.path, parts.query, parts.fragment)).replace(";", "&")
         host, names = parts.hostname, [name for name, _ in parse_qsl(given, keep_blank_values=True)]
         _ = parts.port
@@ -121,8 +123,9 @@ def _check_argument(name: str, value: Setting) -> None:
             f"the argument {shown!r} looks like a key or a header; those come from environment variables only, "
             "such as OPENAI_API_KEY, and are never recorded"
         )
-    if name in _OURS:
-        raise BadInput(f"the argument {name!r} can't be given: {_OURS[name]}")
+    # Refused instead of ignored, because the record would name parameters that had no effect.
+    if name in _REFUSED:
+        raise BadInput(f"the argument {name!r} can't be given: {_REFUSED[name]}")
     if not name.isidentifier() or len(name) > limits.NAME_CHARS:
         raise BadInput(f"{name[:80]!r} is no name of an argument")
     if name == "timeout" and not _is_time(value):
@@ -131,6 +134,7 @@ def _check_argument(name: str, value: Setting) -> None:
 
 
 def _is_time(value: Setting) -> bool:
+    # Not a bool, which Python counts as an int.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= limits.LM_TIME_MOST_S
 
 

@@ -1,24 +1,27 @@
-"""What stands behind a role: something that answers requests, one try at a time."""
+"""The protocol of a model: questions, tries and answers, and requests and responses as JSON."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from rbank_es.errors import LmFailed
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import LmFailed, MissingExtra
 from rbank_es.events.run import Role
-from rbank_es.models.call_errors import TurnedAway, raised_by_engine
+from rbank_es.models.call_errors import RetryableFailure, failure_of_engine
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
-
-CAUSES = 20
-"""How many errors back the reason of one is looked for."""
+_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Question(NamedTuple):
-    """A request, and where in the run it is made: the role, the step, its key, and its JSON without keys."""
+    """A request and its place in the run: role, step, the request's key, and its redacted JSON."""
 
     request: Request
     role: Role
@@ -27,65 +30,152 @@ class Question(NamedTuple):
     json: str
 
 
-class Answer(NamedTuple):
-    """A response, and what it cost where that is known."""
+class ModelAnswer(NamedTuple):
+    """A response, and its cost where that is known."""
 
     response: Response
     cost_usd: float | None = None
 
 
-Try = Callable[[], Answer]
-"""One try at an answer. Raises `LmFailed`, or `TurnedAway` where another try may mend it."""
+Try = Callable[[], ModelAnswer]
+"""One try at an answer. Raises `LmFailed`, or `RetryableFailure` where another try may succeed."""
 
 
 class Model(Protocol):
-    """Answers the questions of a run. Used by several threads at once."""
+    """Whatever answers the questions of a run. Several threads use it at once."""
 
-    def asked(self, question: Question) -> Try:
-        """Take a question; what comes back is called once for each try at it. Raises `LmFailed`."""
+    def prepare(self, question: Question) -> Try:
+        """Accept a question; the result is called once for each try. Raises `LmFailed`."""
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
-class Engine(Protocol):
-    """What dspy calls an engine: anything that completes a request."""
+class LmEngine(Protocol):
+    """An engine as `dspy.LM(engine=...)` takes it."""
 
     def complete(self, request: Request) -> Response:
-        """The response to a request."""
+        """Return the response to a request."""
         ...
 
 
-def complete_once(engine: Engine, request: Request, key_variable: str) -> Response:
-    """What an engine answers; its errors as `LmFailed` or `TurnedAway`. `key_variable` is where its key comes from."""
+class EngineModel:
+    """A model over any engine of the caller's own, which it does not close."""
+
+    def __init__(self, engine: LmEngine) -> None:
+        self._engine = engine
+
+    def prepare(self, question: Question) -> Try:
+        """Return a try that asks the engine once."""
+        return lambda: ModelAnswer(complete_once(self._engine, question.request, "the environment"))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def complete_once(engine: LmEngine, request: Request, key_variable: str) -> Response:
+    """Return an engine's response; raise its errors as `LmFailed` or `RetryableFailure`.
+
+    `key_variable` is the environment variable of its key, for messages.
+    """
     try:
         return engine.complete(request)
-    except (LmFailed, TurnedAway):
+    except (LmFailed, RetryableFailure):
         raise
     except Exception as error:
-        raise _ours(error) or raised_by_engine(error, key_variable) from error
+        raise _our_cause(error) or failure_of_engine(error, key_variable) from error
 
 
-def _ours(error: BaseException | None) -> LmFailed | None:
-    """The failure of ours that a client took for one of the connection; None where there was none."""
-    for _ in range(CAUSES):
+def _our_cause(error: BaseException | None) -> LmFailed | None:
+    """Return the `LmFailed` that a client wrapped, because it mistook ours for an error of the connection."""
+    for _ in range(limits.LM_ERROR_CAUSES):
         if error is None or isinstance(error, LmFailed):
             return error
         error = error.__cause__ or error.__context__
     return None
 
 
-class EngineModel:
-    """Any engine as a model, for those that bring one of their own."""
+# ---------------------------------------------------------------- requests and responses as JSON
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
-    def asked(self, question: Question) -> Try:
-        """Each try asks the engine once."""
-        return lambda: Answer(complete_once(self._engine, question.request, "the environment"))
+def load_dspy() -> Any:
+    """Return the module dspy, which then fetches no price list. Raises `MissingExtra`."""
+    # dspy downloads a price list at its first call, unless this variable says that it has one.
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    try:
+        import dspy
+        import dspy.lm15  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("agent", "calling a model") from error
+    return dspy
 
-    def close(self) -> None:
-        """The engine is whose it was."""
+
+def canonical(value: Any) -> str:
+    """Return plain data as compact JSON with sorted names: equal text for equal content."""
+    return _ENCODER.encode(value).decode()
+
+
+def key_of(request_json: str) -> str:
+    """Return the key under which a rerun finds a request: SHA-256 of its canonical JSON, in hex."""
+    return hashlib.sha256(request_json.encode()).hexdigest()
+
+
+def request_data(request: Request) -> dict[str, Any]:
+    """Return a request as plain data."""
+    # Private, because dspy's public names parse requests but do not serialise them.
+    from dspy._vendor.lm15.serde import request_to_dict
+
+    data: dict[str, Any] = request_to_dict(request)
+    return data
+
+
+def response_data(response: Response) -> dict[str, Any]:
+    """Return a response as plain data, without the provider's envelope. Lone surrogates become U+FFFD."""
+    from dspy._vendor.lm15.serde import response_to_dict
+
+    data: dict[str, Any] = _encodable(response_to_dict(response))
+    return data
+
+
+def response_of(data: dict[str, Any]) -> Response:
+    """Parse a response from plain data. Raises ValueError, TypeError or KeyError for anything else."""
+    from dspy._vendor.lm15.serde import response_from_dict
+
+    return response_from_dict(data)
+
+
+def prompt_text(data: dict[str, Any]) -> str:
+    """Return the words of a request that the model reads: of the system prompt, then of each message."""
+    return "\n\n".join(_texts([data.get("system"), data["messages"]]))
+
+
+def answer_text(data: dict[str, Any]) -> str:
+    """Return the words of a response that dspy passes on: neither its thinking nor its refusal."""
+    parts = data.get("message", {}).get("parts", [])
+    return "".join(_texts([part for part in parts if part.get("type") in ("text", "data")]))
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [text for each in value for text in _texts(each)]
+    if isinstance(value, dict):
+        return [text for name in ("text", "value", "content", "parts") for text in _texts(value.get(name))]
+    return []
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in value]
+    return value

@@ -1,4 +1,4 @@
-"""Recorded calls as a model: a run is told again from its own events, with no network and no key."""
+"""The recorded model: a run's own `lm_called` events answer a rerun, with no network and no key."""
 
 from __future__ import annotations
 
@@ -14,25 +14,21 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import Erased, Event, LmCalled, Ref
 from rbank_es.events.event import Settings
 from rbank_es.events.run import Role
-from rbank_es.models.call_errors import TurnedAway, failed
+from rbank_es.models.call_errors import RetryableFailure, failed
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import Answer, Question, Try
-from rbank_es.models.serialization import response_of
-
-AROUND_CHARS = 60
-"""What is shown of a text before and after the place where it departs."""
+from rbank_es.models.model import ModelAnswer, Question, Try, response_of
 
 
-class ReplayModel:
-    """Answers as the models of one run answered: by role and request, the first call first. Threads may ask at once.
+class RecordedModel:
+    """A model that answers from the calls of one run, by role and request, in their order. Safe for several threads.
 
-    What failed fails again, try by try. For `Lms(…, replay.choices, model_for=lambda role, choice: replay)`.
+    Failed tries fail again, one by one. Use: `Lms(…, recorded.choices, model_for=lambda role, choice: recorded)`.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
-        """The calls among the events of one run, texts in place.
+        """Index the calls among the events of one run, which must have their texts resolved.
 
-        Raises `BadInput` if there is a call whose texts were erased, or that was recorded without them (an import).
+        Raises `BadInput` for a call whose texts were erased, or that was imported without them.
         """
         self._calls: dict[tuple[Role, str], deque[list[LmCalled]]] = defaultdict(deque)
         self._mutex = threading.Lock()
@@ -43,7 +39,7 @@ class ReplayModel:
 
     @property
     def choices(self) -> dict[Role, LmChoice]:
-        """The models that answered, by role, with the parameters that all calls of the role had."""
+        """The models by role, with the parameters that all calls of the role have in common."""
         found: dict[Role, LmChoice] = {}
         for event in self._recorded:
             before = found.get(event.role)
@@ -53,12 +49,12 @@ class ReplayModel:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """Calls that nobody asked for again, as `role, step`."""
+        """Calls that were not requested again, as `role, step`."""
         with self._mutex:
-            return tuple(_place(call[0]) for call in self._left())
+            return tuple(_place(call[0]) for call in self.left())
 
-    def asked(self, question: Question) -> Try:
-        """Each try gives what the recorded one gave. Raises `LmFailed('replay_miss')` for what was never asked."""
+    def prepare(self, question: Question) -> Try:
+        """Return the recorded tries. Raises `LmFailed('replay_miss')` for a request that was not recorded."""
         with self._mutex:
             left = self._calls.get((question.role, question.key))
             if not left:
@@ -67,11 +63,12 @@ class ReplayModel:
         return lambda: _again(tries)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing."""
 
     def _add(self, event: LmCalled) -> None:
-        """Put a try to the call that it belongs to: the first with this request that waits for it."""
+        """Add a try to its call: the first with this request whose last try failed."""
         calls = self._calls[event.role, str(event.request_key)]
+        # Tries of parallel calls interleave in the log, so they are matched by number and request.
         before = (event.attempt or 1) - 1
         waiting = (call for call in calls if len(call) == before and call[-1].error_code is not None)
         call = next(waiting, None) if before else None
@@ -80,26 +77,28 @@ class ReplayModel:
         else:
             call.append(event)
 
-    def _left(self) -> list[list[LmCalled]]:
+    def left(self) -> list[list[LmCalled]]:
+        """Return the recorded calls, each with its tries, that were not requested yet."""
         return [call for calls in self._calls.values() for call in calls]
 
     def _miss(self, question: Question) -> LmFailed:
         where = f"{question.role}, step {question.step}" if question.step is not None else question.role
-        left = [call[0] for call in self._left() if call[0].role == question.role and call[0].request]
+        left = [call[0] for call in self.left() if call[0].role == question.role and call[0].request]
         if not left:
             return failed("replay_miss", f"{where}: the run made no further call in this role")
 
         def likeness(event: LmCalled) -> tuple[bool, int]:
             return event.step == question.step, _shared(str(event.request), question.json)
 
+        # Compare with the likeliest request: of the same step, then with the longest common prefix.
         nearest = max(left, key=likeness)
         before, now = (msgspec.json.decode(text) for text in (str(nearest.request), question.json))
         difference = departure(before, now) or "nothing but its order"
-        return failed("replay_miss", f"{where}: no such request was recorded; it departs in {difference}")
+        return failed("replay_miss", f"{where}: no such request was recorded; it differs in {difference}")
 
 
 class Departure(NamedTuple):
-    """Where two values of plain data part for the first time, and what stands there in each, shortened."""
+    """The first difference of two values of plain data: its path, and both values there, truncated."""
 
     path: str
     recorded: str
@@ -110,7 +109,7 @@ class Departure(NamedTuple):
 
 
 def departure(before: Any, now: Any, path: str = "") -> Departure | None:
-    """Where two values of plain data first differ; None if they don't.
+    """Return the first difference of two values of plain data; None if they are equal.
 
     >>> str(departure({"a": ["one", "two"]}, {"a": ["one", "too"]}))
     "a[1], character 1: recorded 'two', now 'too'"
@@ -128,7 +127,7 @@ def departure(before: Any, now: Any, path: str = "") -> Departure | None:
         at = _shared(before, now)
         place = f"{path}, character {at}".removeprefix(", ")
         return Departure(place, repr(_around(before, at)), repr(_around(now, at)))
-    # 1, 1.0 and true are equal here, and not in a request.
+    # Compare types too: 1, 1.0 and true are equal in Python, but not in a request.
     same = before == now and type(before) is type(now)
     return None if same else Departure(path, _shown(before), _shown(now))
 
@@ -136,18 +135,19 @@ def departure(before: Any, now: Any, path: str = "") -> Departure | None:
 def _check(event: LmCalled) -> None:
     texts = (event.request_key, event.request, event.response, event.error)
     if any(isinstance(text, Erased) for text in texts):
-        raise BadInput(f"the texts of the call at {event.seq:,} were erased; the run can't be told again without them")
+        raise BadInput(f"the texts of the call at {event.seq:,} were erased; the run can't be re-executed without them")
     whole = event.request_key and (event.response is not None or event.error is not None)
     if not whole or any(isinstance(text, Ref) for text in texts):
-        raise BadInput(f"the call at {event.seq:,} was recorded without its texts; the run can't be told again")
+        raise BadInput(f"the call at {event.seq:,} was recorded without its texts; the run can't be re-executed")
 
 
-def _again(tries: list[LmCalled]) -> Answer:
+def _again(tries: list[LmCalled]) -> ModelAnswer:
     event = tries.pop(0)
     if event.response is not None:
-        return Answer(response_of(msgspec.json.decode(str(event.response))), event.cost_usd)
+        return ModelAnswer(response_of(msgspec.json.decode(str(event.response))), event.cost_usd)
     failure = failed(event.error_code or "unexpected", str(event.error or ""))
-    raise TurnedAway(failure, 0.0) if tries else failure
+    # 0 s, because a rerun need not repeat the waits of the run.
+    raise RetryableFailure(failure, 0.0) if tries else failure
 
 
 def _common(one: Settings, other: Settings) -> Settings:
@@ -159,7 +159,7 @@ def _place(event: LmCalled) -> str:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts have in common from their beginning."""
+    """Return the length of the common prefix, by bisection."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2
@@ -171,7 +171,7 @@ def _shared(one: str, other: str) -> int:
 
 
 def _around(text: str, at: int) -> str:
-    return text[max(0, at - AROUND_CHARS) : at + AROUND_CHARS]
+    return text[max(0, at - limits.LM_DIFFERENCE_SHOWN_CHARS) : at + limits.LM_DIFFERENCE_SHOWN_CHARS]
 
 
 def _shown(value: Any) -> str:

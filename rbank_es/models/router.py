@@ -7,31 +7,29 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from rbank_es.errors import BadInput, LmFailed
+from rbank_es.errors import BadInput
 from rbank_es.events.event import Settings
 from rbank_es.events.run import Role
 from rbank_es.models.adapter import adapter
-from rbank_es.models.call_recorder import Clock, RecordingEngine, Sleep
+from rbank_es.models.call_recorder import Clock, RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model import Engine, EngineModel, Model
-from rbank_es.models.run_calls import Ledger, Totals
+from rbank_es.models.model import EngineModel, LmEngine, Model, load_dspy
 from rbank_es.models.scripted_model import Script, ScriptedModel
-from rbank_es.models.serialization import load_dspy
 
 if TYPE_CHECKING:
     from dspy.clients.lm import LM
 
     from rbank_es.bank import Bank
 
-ModelFor = Callable[[Role, LmChoice], Model | Engine]
-"""What answers in a role, where it is neither a provider nor a script: a replay, or an engine of a test."""
+ModelFor = Callable[[Role, LmChoice], Model | LmEngine]
+"""Returns the model of a role where it is neither live nor scripted: a recorded one, or an engine of one's own."""
 
 
 class Lms:
-    """The models of one run: agent, sub, judge, extractor. Every call is recorded. May be used by several threads.
+    """The models of one run: agent, sub, judge, extractor. Every call is recorded. Safe for several threads.
 
-    A role that has no choice of its own takes the agent's. Executors set `step`, the index of the step from 1, which
-    the calls of agent and sub are recorded with. Use it in a `with`, or close it.
+    A role without a choice of its own takes the agent's. `calls` has their totals and their failure; executors set its
+    `step`, which is recorded with the calls of agent and sub. Close it, or use it in a `with`.
     """
 
     def __init__(
@@ -46,16 +44,16 @@ class Lms:
         sleep: Sleep = time.sleep,
         clock: Clock = time.perf_counter,
     ) -> None:
-        """Models that record in `bank` as of `run`. Nothing is sent.
+        """Make models that record in `bank` as part of `run`. Nothing is sent.
 
-        `task` and `rollout` (from 0) are where a script is looked up. Raises `LmFailed` (unknown_model, missing_key),
-        `BadInput` for a script or parameters that can't be used, `MissingExtra`.
+        `task` and `rollout` (from 0) choose the turns of a script. Raises `LmFailed` (unknown_model, missing_key),
+        `BadInput` for an invalid script or parameter, `MissingExtra`.
         """
         load_dspy()
         if not choices:
             raise BadInput("no model was chosen; give one with --lm")
         self._choices = dict(choices)
-        self._ledger = Ledger(bank, run)
+        self.calls = RunCalls(bank, run)
         self._task, self._rollout = task, rollout
         self._sleep, self._clock = sleep, clock
         self._models: dict[str, Model] = {}
@@ -64,17 +62,17 @@ class Lms:
     # ---------------------------------------------------------------- models
 
     def choice(self, role: Role) -> LmChoice:
-        """The model that answers in a role."""
+        """Return the choice for a role. Raises `BadInput` if there is none."""
         found = self._choices.get(role) or self._choices.get("agent")
         if found is None:
             raise BadInput(f"no model was chosen for the {role}; give one with --lm")
         return found
 
     def lm(self, role: Role, *, temperature: float | None = None, rollout_id: int | None = None) -> LM:
-        """A model for `dspy.context(lm=…)`, or to be called. It caches nothing and tries nothing again by itself.
+        """Return a `dspy.LM` without cache and retries of its own. Its calls raise `LmFailed`.
 
-        `temperature` goes before the choice's own. `rollout_id` is recorded: rollouts of one task tell their samples
-        apart by it. Calls raise `LmFailed`. Raises `BadInput` for parameters that the model can't be given.
+        `temperature` overrides the choice's own. `rollout_id` is recorded, because rollouts of one task must get
+        distinct samples. Raises `BadInput` for parameters that the model does not accept.
         """
         choice = self.choice(role)
         wanted: Settings = dict(choice.parameters)
@@ -86,35 +84,39 @@ class Lms:
             recorded["rollout_id"] = rollout_id
         engine = RecordingEngine(
             self._by_role.get(role) or self._by_role["agent"],
-            self._ledger,
+            self.calls,
             role,
             choice.name,
             parameters=recorded,
             sleep=self._sleep,
             clock=self._clock,
         )
+        # No cache: it would return the same sample to all rollouts. No retries: each must be recorded.
         lm: LM = load_dspy().LM(choice.name, engine=engine, cache=False, num_retries=0, **given)
         return lm
 
     def context(
         self, role: Role, *, temperature: float | None = None, rollout_id: int | None = None
     ) -> AbstractContextManager[None]:
-        """`dspy.context` with the role's model and `adapter()`, in which dspy keeps no history of its own."""
+        """Return `dspy.context` with the role's model, `adapter()`, and no history."""
         lm = self.lm(role, temperature=temperature, rollout_id=rollout_id)
+        # No history, because dspy would keep every prompt of the process in memory.
         context: AbstractContextManager[None] = load_dspy().context(lm=lm, adapter=adapter(), disable_history=True)
         return context
 
     def _made(self, role: Role, choice: LmChoice, model_for: ModelFor | None) -> Model:
         if model_for is not None:
             return _as_model(model_for(role, choice))
-        if choice.script is not None:
-            return self._shared(choice.model, lambda: ScriptedModel(_loaded(choice), self._task, self._rollout))
+        script = choice.script
+        if script is not None:
+            return self._shared(choice.model, lambda: ScriptedModel(Script.load(script), self._task, self._rollout))
         from rbank_es.models.live_model import LiveModel
 
         _check_parameters(choice)
         return self._shared(repr(choice), lambda: LiveModel(choice))
 
     def _shared(self, key: str, make: Callable[[], Model]) -> Model:
+        # Roles with equal choices share one model, and with it its connections.
         if key not in self._models:
             self._models[key] = make()
         return self._models[key]
@@ -122,38 +124,13 @@ class Lms:
     # ---------------------------------------------------------------- the run
 
     @property
-    def step(self) -> int | None:
-        """Index of the step that is being made, from 1; None before the first."""
-        return self._ledger.step
-
-    @step.setter
-    def step(self, index: int | None) -> None:
-        """Set by the executor, before the calls of the step."""
-        self._ledger.step = index
-
-    @property
-    def last_prompt_chars(self) -> int:
-        """Characters of the words of the agent's last request."""
-        return self._ledger.prompt_chars
-
-    @property
-    def totals(self) -> Totals:
-        """Calls, tokens and cost so far."""
-        return self._ledger.totals
-
-    @property
-    def broken(self) -> LmFailed | None:
-        """The failure after which nothing more may be asked: a script or a replay that departs, a call not recorded."""
-        return self._ledger.broken
-
-    @property
     def unused(self) -> tuple[str, ...]:
-        """Turns of a script, or calls of a replay, that nobody asked for yet; empty for providers."""
+        """Turns of a script, or recorded calls, that were not requested yet; empty for live models."""
         models = {id(model): model for model in self._by_role.values()}
         return tuple(turn for model in models.values() for turn in getattr(model, "unused", ()))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         for model in self._models.values():
             model.close()
 
@@ -166,30 +143,24 @@ class Lms:
 
 def check_choices(choices: Mapping[Role, LmChoice]) -> None:
     """Raise what `Lms` would raise for these choices, before anything is recorded. Nothing is sent."""
-    from rbank_es.models.providers import require_key
-
     for choice in choices.values():
         _check_parameters(choice)
         if choice.script is not None:
-            _loaded(choice)
+            Script.load(choice.script)
         else:
+            from rbank_es.models.live_model import require_key
+
             require_key(choice)
 
 
-def _loaded(choice: LmChoice) -> Script:
-    if choice.script is None:
-        raise BadInput(f"{choice.model} is no script")
-    return Script.load(choice.script)
-
-
-def _as_model(given: Model | Engine) -> Model:
-    return given if hasattr(given, "asked") else EngineModel(given)  # type: ignore[return-value]
+def _as_model(given: Model | LmEngine) -> Model:
+    return given if hasattr(given, "prepare") else EngineModel(given)  # type: ignore[return-value]
 
 
 def _accepted(name: str, given: Settings) -> dict[str, Any]:
-    """The parameters as dspy takes them for this model: without a temperature where the model reasons and has none.
+    """Return the parameters that dspy accepts for this model, without temperature for reasoning models.
 
-    Raises `BadInput`.
+    Raises `BadInput` for any other that the model does not accept.
     """
     dspy = load_dspy()
     plain = {argument: list(value) if isinstance(value, tuple) else value for argument, value in given.items()}
@@ -199,7 +170,7 @@ def _accepted(name: str, given: Settings) -> dict[str, Any]:
     except dspy.LMConfigurationError as error:
         raise BadInput(f"{name}: {error.message}") from None
     try:
-        # Any but 0, which dspy takes for none and sends all the same.
+        # Test with 0.5 instead of 0, because dspy accepts 0 as "no temperature" and sends it all the same.
         dspy.LM(name, cache=False, **cold, temperature=plain.get("temperature") or 0.5)
     except dspy.LMConfigurationError:
         return cold
@@ -207,13 +178,14 @@ def _accepted(name: str, given: Settings) -> dict[str, Any]:
 
 
 def _check_parameters(choice: LmChoice) -> None:
-    """Whether a request can hold the parameters. Raises `BadInput`."""
+    """Raise `BadInput` for a parameter that no request can hold."""
     from dspy.lm15 import LM15Error, request_from_openai_chat
 
     message = {"role": "user", "content": "?"}
     for name, value in choice.parameters.items():
         given = list(value) if isinstance(value, tuple) else value
         try:
+            # dspy validates parameters when it builds a request, so build one to find out now.
             request_from_openai_chat({"model": choice.model, "messages": [message], name: given})
         except (LM15Error, TypeError, ValueError) as error:
             reason = str(error).split(" — ")[0].split("\n")[0]

@@ -1,31 +1,31 @@
-"""Scripts: turns that stand in for a model, written by people, read by everybody.
+"""The scripted model: turns that people wrote answer in place of a model. A script is TOML:
 
-name = "demo"                      # optional; what the script is about
+name = "demo"                      # optional; the script's subject
 
 [[task]]
 id = "names"                       # of the task, as in the file of tasks; "*" is any
 
 [[task.agent]]                     # turns of one role, in order: agent, sub, judge, extractor
-step = 1                           # optional: the step it must be asked in
+step = 1                           # optional: the step of the request
 rollout = 0                        # optional: only in this rollout, from 0
-expects = ["Which lights"]         # optional: what must occur in the request
+expects = ["Which lights"]         # optional: words that the request must contain
 reasoning = "Look at the classes first."
 code = '''
 classes = g_classes()
 print(classes["classes"])
 '''
 
-[[task.judge]]                     # any output fields; what is no text is written as JSON
+[[task.judge]]                     # any output fields; all but texts are written as JSON
 fields = { success = true, reason = "The names are right." }
 
 [[task.extractor]]
-text = "an answer as it is, without fields"
+text = "a raw answer, without fields"
 
 [[task.agent]]                     # a try that fails, with the code of `LmFailed`
 error = "rate_limited"
 
-A turn is one try. Turns are asked for in order; only sub-calls, which are made side by side, take the first of those
-left that fits. Whatever departs from the script is refused, with the difference.
+A turn is one try. Turns are taken in order, except by sub-calls: these run side by side, and take the first turn left
+that fits. A request that differs from the script is refused, with the difference.
 """
 
 from __future__ import annotations
@@ -41,17 +41,13 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run import Role
-from rbank_es.models.call_errors import HINTS, TurnedAway, failed
-from rbank_es.models.model import Answer, Question, Try
-from rbank_es.models.serialization import prompt_text, request_data
+from rbank_es.models.call_errors import HINTS, RetryableFailure, failed
+from rbank_es.models.model import ModelAnswer, Question, Try, prompt_text, request_data
 
 ANY_TASK = "*"
 
 CHARS_A_TOKEN = 4
-"""A script has no tokens: they are told from its characters, by this rule of thumb, so that reports show a size."""
-
-SHOWN_CHARS = 300
-"""What a refusal shows of the request: its end, which is what the model was asked last."""
+"""Tokens of a script are estimated by this rule of thumb, because reports should show a size."""
 
 _LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")
 _TEMPORARY = ("rate_limited", "server_error", "unreachable")
@@ -60,7 +56,7 @@ Words = Annotated[str, Meta(min_length=1)]
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One try: what must be so, and what is answered."""
+    """One try: what its request must be like, and its answer."""
 
     step: Annotated[int, Meta(ge=1)] | None = None
     rollout: Annotated[int, Meta(ge=0)] | None = None
@@ -85,7 +81,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def answer(self) -> str:
-        """The answer's words, as dspy's chat adapter expects them of a model."""
+        """The answer in the form that dspy's chat adapter parses."""
         if self.text is not None:
             return self.text
         if self.fields is not None:
@@ -93,7 +89,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return rendered({"reasoning": self.reasoning or "", "code": f"```python\n{(self.code or '').strip()}\n```"})
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptedTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The turns of one task, by role."""
 
     id: Words
@@ -107,11 +103,11 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A file of scripted turns."""
 
     name: str = ""
-    task: tuple[Task, ...] = ()
+    task: tuple[ScriptedTask, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path) -> Script:
-        """The script in a file. Raises `BadInput`, saying where it isn't of the form above."""
+        """Parse a file. Raises `BadInput` that says where it differs from the form above."""
         place = Path(path)
         try:
             if place.stat().st_size > limits.LM_SCRIPT_BYTES:
@@ -125,7 +121,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def parse(cls, text: str, name: str = "script") -> Script:
-        """As `load`, of a text; `name` is what errors call it."""
+        """Parse a text; `name` is its name in errors. Raises as `load`."""
         import tomllib
 
         try:
@@ -134,14 +130,15 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise BadInput(f"{name}: it is not TOML: {error}") from None
         except msgspec.ValidationError as error:
             raise BadInput(f"{name}: {error}") from None
+        # Two tables of one task would hide each other's turns.
         ids = [task.id for task in script.task]
         twice = next((each for each in ids if ids.count(each) > 1), None)
         if twice is not None:
-            raise BadInput(f"{name}: the task {twice!r} stands there twice")
+            raise BadInput(f"{name}: the task {twice!r} is there twice")
         return script
 
     def turns(self, task: str, role: Role, rollout: int) -> list[Turn]:
-        """The turns of a task in a role, in order: its own, else those for any task."""
+        """Return the turns of a task in a role and rollout, in order: its own, else those of any task."""
         found = {each.id: each for each in self.task}
         chosen = found.get(task) or found.get(ANY_TASK)
         turns: tuple[Turn, ...] = getattr(chosen, role) if chosen else ()
@@ -149,7 +146,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def rendered(fields: dict[str, Any]) -> str:
-    """Output fields as dspy's chat adapter reads them."""
+    """Return output fields in the form that dspy's chat adapter parses."""
     parts = [
         f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else _json(value)}" for name, value in fields.items()
     ]
@@ -157,30 +154,29 @@ def rendered(fields: dict[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    # dspy's adapter reads line by line, and takes more signs for the end of a line than JSON escapes.
+    # Escape more than JSON does, because dspy's adapter splits lines at these characters too.
     return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(value).decode())
 
 
 class ScriptedModel:
-    """A script as a model, for one run of one task. Threads may ask at once."""
+    """A model that answers from a script, for one run of one task. Safe for several threads."""
 
     def __init__(self, script: Script, task: str, rollout: int = 0) -> None:
-        """The turns of `task`, in rollout `rollout` (from 0)."""
         self._script, self._task, self._rollout = script, task, rollout
         self._left: dict[Role, list[tuple[int, Turn]]] = {}
         self._mutex = threading.Lock()
 
-    def asked(self, question: Question) -> Try:
-        """Each try takes a turn. Raises `LmFailed('script_mismatch')` where reality departs from the script."""
+    def prepare(self, question: Question) -> Try:
+        """Return a try that takes a turn, and raises `LmFailed('script_mismatch')` where the request differs."""
         words = prompt_text(request_data(question.request))
         return lambda: self._answered(self._taken(question, words), question, words)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing."""
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """Turns of the roles that were asked which nobody took, as `task, role, turn`."""
+        """Turns that were not taken in roles that were asked, as `task, role, turn`."""
         with self._mutex:
             return tuple(f"{self._task}, {role}, turn {at}" for role, left in self._left.items() for at, _ in left)
 
@@ -193,6 +189,7 @@ class ScriptedModel:
             if not left:
                 raise self._mismatch(question, words, "no turn is left for it")
             fits = (at for at, (_, turn) in enumerate(left) if _difference(turn, question, words) is None)
+            # Sub-calls run side by side, so only their set is known, not their order.
             at = next(fits, 0) if question.role == "sub" else 0
             number, turn = left[at]
             difference = _difference(turn, question, words)
@@ -201,26 +198,27 @@ class ScriptedModel:
             del left[at]
             return turn
 
-    def _answered(self, turn: Turn, question: Question, words: str) -> Answer:
+    def _answered(self, turn: Turn, question: Question, words: str) -> ModelAnswer:
         if turn.error is not None:
             failure = failed(turn.error, "the script says so")
-            raise TurnedAway(failure) if turn.error in _TEMPORARY else failure
+            # A retry takes the next turn, so a script can show that a call succeeds at last.
+            raise RetryableFailure(failure) if turn.error in _TEMPORARY else failure
         from dspy.lm15 import Message, Response, Usage
 
         usage = Usage(input_tokens=_tokens(words), output_tokens=_tokens(turn.answer))
         message = Message.assistant(turn.answer)
         made = Response(id=None, model=question.request.model, message=message, finish_reason="stop", usage=usage)
-        return Answer(made)
+        return ModelAnswer(made)
 
     def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
         step = f", step {question.step}" if question.step is not None else ""
-        shown = " ".join(words[-SHOWN_CHARS:].split()).rstrip(".")
+        shown = " ".join(words[-limits.LM_REQUEST_SHOWN_CHARS :].split()).rstrip(".")
         where = f"task {self._task!r}, {question.role}{step}"
         return failed("script_mismatch", f"{where}: {difference}; the request ends: …{shown}")
 
 
 def _difference(turn: Turn, question: Question, words: str) -> str | None:
-    """How a question departs from what a turn expects; None if it doesn't."""
+    """Return how a question differs from what a turn expects; None if it doesn't."""
     if turn.step is not None and turn.step != question.step:
         return f"is for step {turn.step}"
     absent = next((each for each in turn.expects if each not in words), None)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.errors import BadInput, CannotRerun
 from rbank_es.events import Event
+from rbank_es.executors.executor import executor_class
 from rbank_es.loop.run_context import Equipment
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.executors.executor import Interpreters
     from rbank_es.loop.settings import LoopSettings
-    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.models.recorded_model import RecordedModel
     from rbank_es.rerun.recorded_run import Recording
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Played(NamedTuple):
     """What a run, or a stage after it, takes from the record."""
 
-    model: ReplayModel
+    model: RecordedModel
     keys: tuple[str, ...] = ()
     places: Interpreters | None = None
 
@@ -53,10 +54,10 @@ class Again(Equipment):
 
 def played_calls(run: str, events: Iterable[Event]) -> Played:
     """What models said in some events of a run. Raises `CannotRerun` where that was not recorded whole."""
-    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.models.recorded_model import RecordedModel
 
     try:
-        return Played(ReplayModel(events))
+        return Played(RecordedModel(events))
     except BadInput as error:
         raise CannotRerun(run, str(error)) from error
 
@@ -66,7 +67,7 @@ def played_run(recording: Recording, live_sandbox: bool) -> Played:
 
     Raises `CannotRerun` where it was not recorded whole, `SandboxUnavailable`.
     """
-    from rbank_es.sandbox.recorded_steps import recorded_keys
+    from rbank_es.executors.run_record import recorded_keys
 
     model = played_calls(recording.run, recording.events).model
     return Played(model, recorded_keys(recording.events), _places(recording, live_sandbox))
@@ -75,7 +76,7 @@ def played_run(recording: Recording, live_sandbox: bool) -> Played:
 def _places(recording: Recording, live_sandbox: bool) -> Interpreters | None:
     """Where the code of the run is run again, or played."""
     chosen = recording.settings
-    if chosen.executor == "react":
+    if not executor_class(chosen.executor).runs_code:
         return None
     if not live_sandbox:
         return _recorded(recording)
@@ -86,17 +87,17 @@ def _places(recording: Recording, live_sandbox: bool) -> Interpreters | None:
 
 def _live(step_time_s: float) -> Interpreters:
     """One sandbox, started with the first step: no run follows for which another should be ready."""
-    from rbank_es.executors.code_step import own_sandboxes
+    from rbank_es.executors.code_step import make_sandboxes
     from rbank_es.executors.executor import RunLimits
     from rbank_es.sandbox import deno
 
     deno.find()
-    return own_sandboxes(RunLimits(step_time_s=step_time_s))
+    return make_sandboxes(RunLimits(step_time_s=step_time_s))
 
 
 def _recorded(recording: Recording) -> Interpreters:
+    from rbank_es.executors.run_record import recorded_steps
     from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
-    from rbank_es.sandbox.recorded_steps import recorded_steps
 
     try:
         steps = recorded_steps(recording.events)

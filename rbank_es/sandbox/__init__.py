@@ -1,1 +1,1 @@
-"""The sandbox that runs an agent's code. Nothing here loads dspy or starts a process until a session is opened."""
+"""The sandbox of an agent's code. Importing this package neither loads dspy nor starts a process."""

@@ -1,7 +1,7 @@
-"""Deno, the runtime of the sandbox: where it is, how it is called, and the cache it starts from without a network.
+"""Deno, the runtime of the sandbox: its binary, its command line, and the cache from which it starts offline.
 
-The cache is ours, so nothing else that uses Deno changes what the sandbox runs. It is filled once, by `warm`, the only
-thing here that uses the network; every session of an agent starts with what is there, or not at all.
+The cache is this project's own, because other users of Deno must not change what the sandbox runs. `session.warm` fills
+it once, with a network; every session of an agent starts from it, or fails.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ WARM = "run once, with a network: rbank-es doctor --warm"
 
 DSPY_LEAST, DSPY_BELOW = (3, 4, 1), (3, 5, 0)
 DENO_LEAST, DENO_BELOW = (2, 5, 0), (3, 0, 0)
-"""Releases that this was tried with: from the first, to below the second."""
+"""Supported releases: from the first, to below the second."""
 
 REFUSED = ("env", "ffi", "import", "net", "run", "sys", "write")
-"""Deno's permissions that are refused by name. What may be read: dspy's runner and, until it is ready, the cache."""
+"""Permissions of Deno that are denied by name. Readable are dspy's runner and, until a session is ready, the cache."""
 
 KEPT_ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH", "NPM_CONFIG_REGISTRY")
-"""What the process of a session gets of this one's environment: it must find the same parts as `warm` did."""
+"""Variables that a session inherits, because it must find the same parts as `warm` did."""
 
 _MOVE = "set RBANK_CACHE to a directory that can be written"
 _HERE = Path(__file__).parent
 _STORAGE = "location_data"
-_PROBE_S = 10.0
 _PYODIDE = re.compile(rb"npm:pyodide@([\w.+-]+)/")
 
 
 class Deno(NamedTuple):
-    """A Deno that can run the sandbox: its binary, dspy's runner, and our cache."""
+    """A Deno installation: its binary, dspy's runner, and this project's cache."""
 
     executable: Path
     runner: Path
     cache: Path
 
     def command(self, *, offline: bool = True) -> list[str]:
-        """The command line of one session. Only with `offline=False` may parts be fetched that are not in the cache."""
+        """Return the command line of one session. With `offline=False`, missing parts are fetched."""
         readable = ",".join(_real(path) for path in (self.runner, self.cache))
         return [
             str(self.executable),
             "run",
             *(["--cached-only", "--no-remote"] if offline else []),
             "--quiet",
+            # No prompt, config or lock file: nothing in the current directory may change what runs.
             "--no-prompt",
             "--no-config",
             "--no-lock",
@@ -71,31 +71,25 @@ class Deno(NamedTuple):
         ]
 
     def environment(self, *, offline: bool = True) -> dict[str, str]:
-        """The environment of that command: next to nothing. To fetch parts it needs proxies and certificates: all."""
+        """Return the environment of that command: almost empty, but whole for fetching (proxies, certificates)."""
         given = os.environ if not offline else {n: os.environ[n] for n in KEPT_ENVIRONMENT if n in os.environ}
         own = {"DENO_DIR": _real(self.cache), "DENO_NO_PACKAGE_JSON": "1", "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
         return {**given, **own}
 
     @property
     def pyodide(self) -> str:
-        """The release of Pyodide that dspy's runner asks for; empty if it doesn't say."""
+        """The release of Pyodide that dspy's runner imports; empty if unknown."""
         found = _PYODIDE.search(self.runner.read_bytes())
         return found[1].decode() if found else ""
 
     @property
     def is_warm(self) -> bool:
-        """Whether the cache holds that release, as far as its folders tell."""
+        """Whether the cache holds that release, judged by its folders."""
         return any(self.cache.glob(f"npm/*/pyodide/{self.pyodide}/package.json"))
 
     def prepare(self) -> None:
-        """Make the cache's directory, in such a way that no session can store anything in it.
-
-        Web storage (localStorage, caches) needs no permission and would outlive the session, in a folder of the
-        cache. A file takes that folder's place.
-
-        Raises:
-            SandboxUnavailable: the directory can't be written.
-        """
+        """Make the cache's directory. Raises `SandboxUnavailable` if it can't be written."""
+        # A file in the place of web storage's folder: storage needs no permission, and would outlive its session.
         place = self.cache / _STORAGE
         try:
             self.cache.mkdir(parents=True, exist_ok=True)
@@ -105,13 +99,11 @@ class Deno(NamedTuple):
                 place.touch()
         except OSError as error:
             reason = f"can't write the cache {self.cache}: {error.strerror or error}"
-            raise SandboxUnavailable(
-                "no_cache", reason, "set RBANK_CACHE to a directory that can be written"
-            ) from error
+            raise SandboxUnavailable("no_cache", reason, _MOVE) from error
 
     @contextmanager
-    def being_warmed(self) -> Iterator[None]:
-        """Only one process at a time fills the cache."""
+    def lock_cache(self) -> Iterator[None]:
+        """Hold the lock under which one process at a time fills the cache."""
         self.prepare()
         with (self.cache / ".warming").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -119,16 +111,15 @@ class Deno(NamedTuple):
 
 
 def find() -> Deno:
-    """What the sandbox runs on here. Neither imports dspy nor starts Deno.
+    """Return what the sandbox runs on here. Neither imports dspy nor starts Deno.
 
-    Raises:
-        SandboxUnavailable: dspy or Deno is not installed, dspy is of another release, or there is no place for a cache.
+    Raises `SandboxUnavailable` (no_deno, no_dspy, wrong_dspy, no_cache).
     """
     return Deno(find_executable(), find_runner(), find_cache())
 
 
 def find_executable() -> Path:
-    """Deno's binary: that of the Python package, else that on the PATH. Raises `SandboxUnavailable` (no_deno)."""
+    """Return Deno's binary: the Python package's, else that on the PATH. Raises `SandboxUnavailable` (no_deno)."""
     if find_spec("deno") is not None:
         from deno import find_deno_bin
 
@@ -141,7 +132,7 @@ def find_executable() -> Path:
 
 
 def find_runner() -> Path:
-    """The script of dspy that runs in Deno. Raises `SandboxUnavailable` (no_dspy, wrong_dspy)."""
+    """Return dspy's script for Deno. Raises `SandboxUnavailable` (no_dspy, wrong_dspy)."""
     spec = find_spec("dspy")
     if spec is None or not spec.submodule_search_locations:
         raise SandboxUnavailable("no_dspy", "dspy is not installed", INSTALL)
@@ -153,15 +144,16 @@ def find_runner() -> Path:
 
 
 def find_cache() -> Path:
-    """Where the cache is. Raises `SandboxUnavailable` (no_cache) where it would not outlive this process."""
+    """Return the cache's directory. Raises `SandboxUnavailable` (no_cache) if it would not outlive this process."""
     place, named = cache_directory(), os.environ.get("RBANK_CACHE")
+    # `cache_directory` falls back to a temporary directory, where a warm cache would be lost.
     if place != Path(named) if named else place.name != "rbank-es":
         raise SandboxUnavailable("no_cache", f"can't write to {named or 'the cache directory of this user'}", _MOVE)
     return place / "deno"
 
 
 def dspy_release() -> str:
-    """The installed release of dspy; empty if none is."""
+    """Return the installed release of dspy; empty if there is none."""
     try:
         return importlib.metadata.version("dspy")
     except importlib.metadata.PackageNotFoundError:
@@ -169,10 +161,10 @@ def dspy_release() -> str:
 
 
 def release_of(executable: Path) -> str:
-    """The release of a Deno, by asking it; empty if it doesn't run."""
+    """Run Deno for its release; return an empty text if it doesn't run."""
     try:
         asked = [str(executable), "--version"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=limits.SANDBOX_PROBE_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     found = re.match(r"deno (\d+\.\d+\.\d+)", done.stdout)
@@ -180,7 +172,7 @@ def release_of(executable: Path) -> str:
 
 
 def check_release(executable: Path) -> str:
-    """The release of a Deno that can run the sandbox. Raises `SandboxUnavailable` (wrong_deno)."""
+    """Return the release of a supported Deno. Raises `SandboxUnavailable` (wrong_deno) for another."""
     release = release_of(executable)
     if not DENO_LEAST <= numbers(release) < DENO_BELOW:
         wanted = f">={_dotted(DENO_LEAST)},<{_dotted(DENO_BELOW)}"
@@ -190,7 +182,7 @@ def check_release(executable: Path) -> str:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """The numbers that a release begins with."""
+    """Return the first three numbers of a release."""
     return tuple(int(part) for part in re.findall(r"\d+", release.split("+")[0])[:3])
 
 
@@ -199,5 +191,5 @@ def _dotted(parts: tuple[int, ...]) -> str:
 
 
 def _real(path: Path) -> str:
-    """The path without symlinks: Deno compares the paths that it is given with real ones."""
+    # Without symlinks, because Deno compares granted paths with real ones.
     return os.path.realpath(path)

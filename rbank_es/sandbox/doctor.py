@@ -1,4 +1,4 @@
-"""Whether the sandbox can run here, found out by running it, and what to do about each thing that fails."""
+"""The doctor: runs the sandbox to see whether it works here, and says what to do about each failure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox
 
 ROUNDS = 20
-"""Steps and calls that are timed; the median is told."""
+"""Steps and calls that are timed; the report has their median."""
 
 OPTIONAL = {"dashboard": ("plotly", "charts of the dashboard")}
-"""Extras of this package beside the sandbox: of each, what it brings, and what for."""
+"""Other extras of this package: the package that each installs, and its purpose."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that the sandbox needs. `fix` says what to do where it fails."""
+    """One check of the sandbox's needs. `fix` says what to do if it failed."""
 
     name: str
     ok: bool
@@ -39,9 +39,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
-    """All checks in order, up to the first that fails. `times_s`: what was measured, in seconds.
+    """All checks in order, up to the first failure, and measured times in seconds.
 
-    `optional` tells of the package's other extras; they don't decide whether the sandbox can run.
+    `optional` lists the package's other extras, which don't decide whether the sandbox works.
     """
 
     ok: bool
@@ -51,7 +51,7 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Failed(Exception):
-    """A check failed, so that those after it can't be made."""
+    """A failed check, after which no others can be made."""
 
 
 class _Examination:
@@ -61,7 +61,7 @@ class _Examination:
 
     @contextmanager
     def check(self, name: str, fix: str) -> Iterator[Callable[[str], None]]:
-        """Make one check, which tells what it found; whatever is raised in it is its failure."""
+        """Make one check, which reports its finding through the yielded function. Any exception is its failure."""
         try:
             yield lambda detail: self.checks.append(Check(name=name, ok=True, detail=detail))
         except SandboxUnavailable as error:
@@ -74,13 +74,13 @@ class _Examination:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Measure what is done within."""
+        """Measure the block, in seconds."""
         began = time.perf_counter()
         yield
         self.times_s[name] = round(time.perf_counter() - began, 4)
 
     def parts(self) -> None:
-        """dspy and Deno."""
+        """Check dspy and Deno."""
         with self.check("dspy", deno.INSTALL) as found:
             deno.find_runner()
             _load_dspy()
@@ -90,7 +90,7 @@ class _Examination:
             found(f"{deno.check_release(executable)}, {executable}")
 
     def cache(self, *, fill: bool) -> None:
-        """Pyodide in our cache."""
+        """Check that the cache holds Pyodide."""
         with self.check("cache", deno.WARM) as found:
             runtime = deno.find()
             runtime.prepare()
@@ -103,9 +103,10 @@ class _Examination:
             found(f"Pyodide {runtime.pyodide}, {size_mib:.0f} MiB in {runtime.cache}")
 
     def session(self) -> None:
-        """A session that starts without a network, runs code, calls a tool, and is confined."""
+        """Check that a session starts offline, runs code, calls a tool, and is confined."""
         from rbank_es.sandbox.interpreter import Sandbox
 
+        # The real sandbox with the real limits, because only running it proves anything.
         sandbox = Sandbox(tools={"echo": _echo})
         try:
             with self.check("session", "see what it says; then: rbank-es doctor --warm") as found:
@@ -115,6 +116,7 @@ class _Examination:
                 self._median("step", lambda: _expect(sandbox, "None", None))
                 found(f"starts from the cache in {self.times_s['start']:.1f} s and runs code")
             with self.check("tools", "install dspy and Deno again") as found:
+                # Values that JavaScript would change if they were not passed as text.
                 value = {"none": None, "number": 2**64, "float": 1.0}
                 self._median("tool_call", lambda: _expect(sandbox, f"echo({value!r})", repr(value)))
                 found("a call goes out and comes back as it was")
@@ -135,8 +137,7 @@ class _Examination:
 def examine(*, fill_cache: bool = False) -> Checkup:
     """Check everything, in the order in which it is needed, up to the first failure.
 
-    Args:
-        fill_cache: fill the cache first, which takes a network (13 MB from the npm registry) if it isn't filled.
+    `fill_cache` fills the cache first, if needed: 13 MB from the npm registry.
     """
     examination = _Examination()
     try:
@@ -151,7 +152,7 @@ def examine(*, fill_cache: bool = False) -> Checkup:
 
 
 def _load_dspy() -> None:
-    """Import it. Raises `SandboxUnavailable` where a package that it stands on is missing or broken."""
+    """Import dspy. Raises `SandboxUnavailable` where one of its dependencies is missing or broken."""
     try:
         import_module("dspy")
     except Exception as error:
@@ -161,7 +162,7 @@ def _load_dspy() -> None:
 
 
 def _echo(value: Any) -> Any:
-    """What it is given."""
+    """Return the value."""
     return value
 
 
@@ -172,13 +173,14 @@ def _expect(sandbox: Sandbox, code: str, result: str | None) -> None:
 
 
 def _confinement(sandbox: Sandbox) -> str:
-    """Try what must not work. Raises ValueError if it does."""
+    """Try what must be refused. Raises ValueError if it isn't."""
     attempts = {
         "a file of the host": f"js.Deno.readTextFileSync({str(Path(__file__))!r})",
         "the environment": "js.Deno.env.toObject()",
         "a socket": "js.Deno.listen(js.JSON.parse('{\"port\": 0}'))",
     }
     for what, code in attempts.items():
+        # Through JavaScript, because Python's own functions are stubs in Pyodide and prove nothing.
         guarded = f"import js\ntry:\n    {code}\n    seen = 'open'\nexcept Exception:\n    seen = 'refused'\nseen"
         if sandbox.execute(guarded) != "refused":
             raise ValueError(f"the sandbox gets at {what}")

@@ -1,9 +1,9 @@
-"""What runs inside the sandbox: it takes one step's code, runs it, and tells what became of it as one JSON text.
+"""The guest: the module inside the sandbox that runs one step's code and returns the outcome as JSON.
 
-The text of this file is sent into the sandbox and becomes a module there, so nothing in it may import this project.
-The code of the agent runs in a namespace of its own, away from the names that dspy's runner sets anew before each step.
-Whatever that code raises, prints, submits or leaves as its last value comes out as plain data of bounded size: the
-runner never sees an exception whose arguments it can't encode, and what was printed before an error is kept.
+The text of this file is sent into the sandbox and becomes a module there, so it imports nothing of this project.
+The agent's code runs in a separate namespace, because dspy's runner resets its own before each
+step. Whatever that code raises, prints, submits or evaluates to becomes plain data of bounded size: the runner never
+sees an exception that it can't encode, and output before an error is kept.
 """
 
 from __future__ import annotations
@@ -27,24 +27,12 @@ from typing import Any, NoReturn
 MOST_BITS = 14_000
 """Integers beyond this have no decimal text in Python."""
 
-MOST_DEPTH = 50
-"""Nesting of values that is kept; what lies deeper is told as text."""
-
-MOST_VALUES = 500_000
-"""Values within one that goes out: with more, it can't be of a size that is taken. What holds itself has no end."""
-
-MOST_COUNTED = 10_000
-"""Elements of one variable that are looked at when its size is told."""
-
-MOST_FRAMES = 4
-"""Places in the agent's code that an error names."""
-
-RESERVE_BYTES = 4 * 1024 * 1024
-"""Memory that is given free when a step has used up all, so that this can be told."""
+LIMITS: dict[str, int] = {}
+"""Limits by name, set by the host, because nothing here can import `rbank_es.limits`."""
 
 
 class Submitted(BaseException):
-    """SUBMIT was called. No `Exception`, so that `except Exception` in a step doesn't stop it."""
+    """A call of SUBMIT. Not an `Exception`, because `except Exception` in a step must not catch it."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         super().__init__()
@@ -52,11 +40,11 @@ class Submitted(BaseException):
 
 
 class PrintedTooMuch(Exception):
-    """A step prints without end."""
+    """A step that prints more than its limit."""
 
 
 class Printed(io.TextIOBase):
-    """Standard output of one step: it keeps a head and a tail, counts all, and refuses floods."""
+    """Standard output of one step: keeps head and tail, counts all characters, and raises beyond a limit."""
 
     def __init__(self, kept_chars: int, most_chars: int) -> None:
         self.chars = 0
@@ -67,11 +55,11 @@ class Printed(io.TextIOBase):
         self._head_chars = self._tail_chars = 0
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Keep what there is room for."""
+        """Keep what fits. Raises `PrintedTooMuch`."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if self.chars > self._most:
@@ -94,51 +82,51 @@ class Printed(io.TextIOBase):
             self._tail_chars = self._half
 
     def kept(self) -> str:
-        """Head and tail, and between them how much is left out."""
+        """Return head and tail, with the number of characters left out between them."""
         tail = "".join(self._tail)[-self._half :]
         left_out = self.chars - self._head_chars - len(tail)
         return "".join(self._head) + (gap(left_out) if left_out else "") + tail
 
 
-def settle() -> None:
-    """Have Deno open the sockets that it takes for signals: once the session is confined it can't, and would die."""
+def open_signal_sockets() -> None:
+    """Make Deno open its signal sockets now: in the confined session it can't, and would exit."""
     import js  # type: ignore[import-not-found]
 
     js.eval("{ const f = () => {}; Deno.addSignalListener('SIGWINCH', f); Deno.removeSignalListener('SIGWINCH', f) }")
 
 
-def no_way_out(*_: object) -> NoReturn:
-    """What ends a process elsewhere ends a step here."""
+def end_step(*_: object) -> NoReturn:
+    """End the step, as the replacement of functions that end a process."""
     raise SystemExit
 
 
-def no_processes(command: object) -> NoReturn:
-    """As `subprocess` does here."""
-    raise OSError(f"there are no processes here; {shown(command)} was not run")
+def refuse_process(command: object) -> NoReturn:
+    """Raise OSError, as `subprocess` does in Pyodide."""
+    raise OSError(f"there are no processes here; {display_text(command)} was not run")
 
 
 def gap(chars: int) -> str:
-    """What stands where something was left out."""
+    """Return the line that replaces omitted text."""
     return f"\n... {chars:,} characters left out ...\n"
 
 
-def cut(text: str, most_chars: int) -> str:
-    """The text, or its head and tail with what was left out named."""
+def truncate(text: str, most_chars: int) -> str:
+    """Return the text, or its head and tail with a gap between them."""
     if len(text) <= most_chars:
         return text
     half = most_chars // 2
     return text[:half] + gap(len(text) - 2 * half) + text[-half:]
 
 
-def whole(text: str) -> str:
-    """The text without halves of surrogate pairs, which no UTF-8 can hold."""
+def encodable(text: str) -> str:
+    """Return the text without lone surrogates, which UTF-8 can't encode."""
     if text.isascii():
         return str(text)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def shown(value: Any) -> str:
-    """The text of any value, also of one that refuses to have one."""
+def display_text(value: Any) -> str:
+    """Return the repr of any value, even of one whose `__repr__` raises."""
     try:
         return str(plain(value)) if type(value) is int else repr(value)
     except BaseException as error:
@@ -146,74 +134,73 @@ def shown(value: Any) -> str:
 
 
 def plain(value: Any, depth: int = 0, room: Iterator[int] | None = None) -> Any:
-    """The value as JSON knows it. What JSON doesn't know becomes its text; sets are sorted: their order is chance.
+    """Return the value as plain JSON data. Unknown types become text; sets are sorted, because their order is random.
 
-    Raises ValueError for one that holds more than `MOST_VALUES`; `room` counts them down.
+    Raises ValueError for a value that holds more than LIMITS['values'] others; `room` counts them down.
     """
-    room = iter(range(MOST_VALUES)) if room is None else room
+    room = iter(range(LIMITS["values"])) if room is None else room
     if next(room, None) is None:
-        raise ValueError(f"a value holds more than {MOST_VALUES:,} others, or itself; pass on less")
+        raise ValueError(f"a value holds more than {LIMITS['values']:,} others, or itself; pass on less")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return whole(value)
+        return encodable(value)
     if isinstance(value, int):
         bits = value.bit_length()
         return int(value) if bits <= MOST_BITS else f"<integer of {bits:,} bits>"
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
-    if depth >= MOST_DEPTH:
+    if depth >= LIMITS["depth"]:
         return f"<{type(value).__name__}, nested too deep>"
     return plain_container(value, depth + 1, room)
 
 
 def plain_container(value: Any, depth: int, room: Iterator[int]) -> Any:
-    """The same for what holds other values, or is known to nobody."""
+    """Return a container, or a value of an unknown type, as plain JSON data."""
     named = getattr(value, "_asdict", None)
     if isinstance(value, tuple) and named is not None:
         value = named()
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {key_text(key): plain(each, depth, room) for key, each in value.items()}
+        return {_key_text(key): plain(each, depth, room) for key, each in value.items()}
     if isinstance(value, set | frozenset):
-        value = sorted(value, key=shown)
+        value = sorted(value, key=display_text)
     if isinstance(value, list | tuple):
         return [plain(each, depth, room) for each in value]
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "backslashreplace")
     if type(value).__name__ in ("JsNull", "JsUndefined"):
         return None
-    return whole(shown(value))
+    return encodable(display_text(value))
 
 
-def key_text(key: Any) -> str:
-    """A dictionary's key as text."""
-    return whole(key) if isinstance(key, str) else whole(shown(key))
+def _key_text(key: Any) -> str:
+    return encodable(key) if isinstance(key, str) else encodable(display_text(key))
 
 
 def size_chars(value: Any) -> int:
-    """About how many characters a value has as text, counted up to `MOST_COUNTED` elements."""
-    chars, queue, seen = 0, [value], 0
-    while queue and seen < MOST_COUNTED:
+    """Return about how many characters a value has as text, counting up to LIMITS['counted'] elements."""
+    chars, queue, seen, most = 0, [value], 0, LIMITS["counted"]
+    while queue and seen < most:
         each = queue.pop()
         seen += 1
         if isinstance(each, str | bytes | bytearray):
             chars += len(each)
         elif isinstance(each, dict):
-            queue += first(each.keys(), MOST_COUNTED)
-            queue += first(each.values(), MOST_COUNTED)
+            queue += _first(each.keys(), most)
+            queue += _first(each.values(), most)
         elif isinstance(each, list | tuple | set | frozenset):
-            queue += first(each, MOST_COUNTED)
+            queue += _first(each, most)
         elif isinstance(each, int | float | None):
-            chars += len(shown(plain(each)))
+            chars += len(display_text(plain(each)))
         else:
             chars += len(type(each).__name__)
     return chars
 
 
 def measured(name: Any, value: Any) -> tuple[str, int]:
-    """Type and size of a variable; an empty type for what counts as none, or can't be looked at without an error."""
+    """Return type and size of a variable; an empty type for functions, modules, private names, and on errors."""
     try:
         if name.startswith("_") or isinstance(value, types.ModuleType) or callable(value):
             return "", 0
@@ -222,13 +209,12 @@ def measured(name: Any, value: Any) -> tuple[str, int]:
         return "", 0
 
 
-def first(values: Iterable[Any], most: int) -> Iterator[Any]:
-    """The first values."""
+def _first(values: Iterable[Any], most: int) -> Iterator[Any]:
     return (each for each, _ in zip(values, range(most), strict=False))
 
 
 class Default:
-    """A default value that only the host knows; it shows itself as it is written."""
+    """A default value of a host function, known here by its source text only."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -238,7 +224,7 @@ class Default:
 
 
 def signature_of(parameters: list[dict[str, str]]) -> inspect.Signature:
-    """The signature of a function outside, from its parameters' names, kinds and defaults."""
+    """Return the signature of a host function from its parameters' names, kinds and defaults."""
     made = []
     for each in parameters:
         default = Default(each["default"]) if "default" in each else inspect.Parameter.empty
@@ -247,74 +233,72 @@ def signature_of(parameters: list[dict[str, str]]) -> inspect.Signature:
     return inspect.Signature(made)
 
 
-class Workspace:
-    """The agent's namespace, the functions it may call, and the steps it took."""
+def function_of(
+    name: str, doc: str, parameters: list[dict[str, str]], action: Callable[[dict[str, Any]], Any]
+) -> Callable[..., Any]:
+    """Return a function that binds its arguments to the parameters, and passes them on by name."""
+    signature = signature_of(parameters)
 
-    def __init__(self, bridge: Callable[[str, str], Any], limits: dict[str, int]) -> None:
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            arguments = signature.bind(*given, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}; call it as {name}{signature}") from None
+        return action(arguments)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def submit(fields: dict[str, Any]) -> NoReturn:
+    """End the step with a submission."""
+    raise Submitted(fields)
+
+
+class Workspace:
+    """The agent's namespace, the functions that it may call, and the steps that it took."""
+
+    def __init__(self, bridge: Callable[[str, str], Any]) -> None:
         self.calls = 0
         self._bridge = bridge
-        self._limits = limits
         self._sources: dict[str, list[str]] = {}
         self._given: dict[str, Any] = {}
         self._reserve: bytearray | None = None
-        # Named so that `if __name__ == "__main__"` runs, and that dataclasses and pickle find their home.
+        # Named __main__, because `if __name__ == "__main__"` must run, and dataclasses and pickle look it up.
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
-        # These would bring Python down, and leave dspy's runner waiting for it.
-        os._exit = os.abort = os.kill = signal.raise_signal = no_way_out  # type: ignore[assignment]
-        os.system = no_processes
+        # Replaced, because these would kill Python and leave dspy's runner waiting.
+        os._exit = os.abort = os.kill = signal.raise_signal = end_step  # type: ignore[assignment]
+        os.system = refuse_process
         self._names = module.__dict__
 
     # ---------------------------------------------------------------- what may be called
 
     def register(self, functions: str) -> str:
-        """Take in functions of the host (a JSON list of name, parameters, doc) and the fields of SUBMIT, or null."""
+        """Define the host's functions and SUBMIT from JSON: `tools` (name, parameters, doc), `outputs` (or null)."""
         asked = json.loads(functions)
         for name, function in self._given.items():
             if self._names.get(name) is function:
                 del self._names[name]
         self._given = {each["name"]: self._function(each) for each in asked["tools"]}
-        self._given["SUBMIT"] = self._submit(asked["outputs"] or ["output"])
+        fields = [{"name": name, "kind": "POSITIONAL_OR_KEYWORD"} for name in asked["outputs"] or ["output"]]
+        self._given["SUBMIT"] = function_of("SUBMIT", "Hand in the result and end.", fields, submit)
         self._names.update(self._given)
         return "registered"
 
     def _function(self, tool: dict[str, Any]) -> Callable[..., Any]:
-        name, signature = tool["name"], signature_of(tool["parameters"])
-
-        def call(*given: Any, **named: Any) -> Any:
-            try:
-                arguments = signature.bind(*given, **named).arguments
-            except TypeError as error:
-                raise TypeError(f"{name}(): {error}; call it as {name}{signature}") from None
-            return self._call(name, arguments)
-
-        call.__name__ = call.__qualname__ = name
-        call.__doc__ = tool["doc"]
-        call.__signature__ = signature  # type: ignore[attr-defined]
-        return call
-
-    def _submit(self, fields: list[str]) -> Callable[..., Any]:
-        signature = signature_of([{"name": name, "kind": "POSITIONAL_OR_KEYWORD"} for name in fields])
-
-        def submit(*given: Any, **named: Any) -> None:
-            try:
-                arguments = signature.bind(*given, **named).arguments
-            except TypeError as error:
-                raise TypeError(f"SUBMIT(): {error}; call it as SUBMIT{signature}") from None
-            raise Submitted(arguments)
-
-        submit.__name__ = submit.__qualname__ = "SUBMIT"
-        submit.__doc__ = "Hand in the result and end."
-        submit.__signature__ = signature  # type: ignore[attr-defined]
-        return submit
+        name = tool["name"]
+        return function_of(name, tool["doc"], tool["parameters"], lambda arguments: self._call(name, arguments))
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Ask the host. Arguments and results travel as text, so that JavaScript changes no number, null or order."""
+        """Call the host. Arguments and results travel as text, because JavaScript would change numbers and nulls."""
         from pyodide.ffi import run_sync  # type: ignore[import-not-found]
 
         packed = json.dumps(plain(arguments))
-        if len(packed) > self._limits["argument_chars"]:
-            most = f"{self._limits['argument_chars']:,}"
+        if len(packed) > LIMITS["argument_chars"]:
+            most = f"{LIMITS['argument_chars']:,}"
             raise ValueError(f"{name}(): the arguments have {len(packed):,} characters as JSON, {most} are taken")
         self.calls += 1
         reply = run_sync(self._bridge(name, json.dumps({"kwargs": {"packed": packed}})))
@@ -328,19 +312,19 @@ class Workspace:
     # ---------------------------------------------------------------- a step
 
     async def answer(self, request: str) -> str:
-        """Take a step: `step` (its number), `code`, `variables` (name to Python literal). JSON of what became of it."""
+        """Run a step, given as JSON: `step` (its number), `code`, `variables` (name to literal). Return its outcome."""
         asked = json.loads(request)
         self.calls = 0
-        self._reserve = self._reserve or bytearray(RESERVE_BYTES)
-        printed = Printed(self._limits["output_chars"], self._limits["printed_chars"])
+        self._reserve = self._reserve or bytearray(LIMITS["reserve_bytes"])
+        printed = Printed(LIMITS["output_chars"], LIMITS["printed_chars"])
         before = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = printed
         try:
             outcome = await self._outcome(f"<step {asked['step']}>", asked["code"], asked["variables"])
         finally:
             sys.stdout, sys.stderr = before
-            self._cancel_what_goes_on()
-        told = {"stdout": whole(printed.kept()), "stdout_chars": printed.chars, "calls": self.calls}
+            self._cancel_tasks()
+        told = {"stdout": encodable(printed.kept()), "stdout_chars": printed.chars, "calls": self.calls}
         return json.dumps(outcome | told | self._variables())
 
     async def _outcome(self, place: str, code: str, variables: dict[str, str]) -> dict[str, Any]:
@@ -348,7 +332,7 @@ class Workspace:
         try:
             parts = compiled(code, place)
         except SyntaxError as error:
-            return {"kind": "syntax", "message": whole(self._syntax(error, place))}
+            return {"kind": "syntax", "message": encodable(self._syntax(error, place))}
         except (MemoryError, RecursionError):
             return {"kind": "syntax", "message": "SyntaxError: the code is nested too deep to be parsed"}
         except BaseException as error:
@@ -365,12 +349,16 @@ class Workspace:
     def _output(self, value: Any) -> dict[str, Any]:
         if value is None:
             return {"kind": "output"}
-        text = value if isinstance(value, str) else shown(value)
-        return {"kind": "output", "value": whole(cut(text, self._limits["output_chars"])), "value_chars": len(text)}
+        text = value if isinstance(value, str) else display_text(value)
+        return {
+            "kind": "output",
+            "value": encodable(truncate(text, LIMITS["output_chars"])),
+            "value_chars": len(text),
+        }
 
     def _final(self, fields: dict[str, Any]) -> dict[str, Any]:
         try:
-            final, most = json.dumps(plain(fields)), self._limits["submit_chars"]
+            final, most = json.dumps(plain(fields)), LIMITS["submit_chars"]
         except BaseException as error:
             return self._failed(error)
         if len(final) > most:
@@ -387,15 +375,15 @@ class Workspace:
         elif isinstance(error, SystemExit):
             message = "SystemExit: nothing ends this way; call SUBMIT to hand in a result"
         else:
-            message = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
+            message = f"{type(error).__name__}: {error_text(error)}".removesuffix(": ")
         places = "".join(f"\n  {place}" for place in dict.fromkeys(self._places(error)))
         error.__traceback__ = None
-        return {"kind": "error", "message": whole(cut(message, self._limits["error_chars"]) + places)}
+        return {"kind": "error", "message": encodable(truncate(message, LIMITS["error_chars"]) + places)}
 
     def _places(self, error: BaseException) -> list[str]:
-        """Where in the agent's own code it happened, the innermost place last."""
+        """Return the places in the agent's own code, the innermost last."""
         frames = (frame for frame in traceback.walk_tb(error.__traceback__) if self._is_step(frame))
-        return [self._place(frame.f_code, line) for frame, line in deque(frames, MOST_FRAMES)]
+        return [self._place(frame.f_code, line) for frame, line in deque(frames, LIMITS["places"])]
 
     def _is_step(self, frame: tuple[types.FrameType, int]) -> bool:
         return frame[0].f_code.co_filename in self._sources
@@ -411,19 +399,19 @@ class Workspace:
     def _line(self, place: str, line: int) -> str:
         lines = self._sources[place]
         text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-        return f": {cut(text, 200)}" if text else ""
+        return f": {truncate(text, 200)}" if text else ""
 
     # ---------------------------------------------------------------- afterwards
 
-    def _cancel_what_goes_on(self) -> None:
-        """No task outlives its step: the host listens during steps only."""
+    def _cancel_tasks(self) -> None:
+        # No task may outlive its step, because the host listens during steps only.
         current = asyncio.current_task()
         for task in asyncio.all_tasks():
             if task is not current:
                 task.cancel()
 
     def _variables(self) -> dict[str, Any]:
-        """How many variables the agent has now, of which types, and how large they are in all."""
+        """Return the number of the agent's variables, their types, and their total characters."""
         types_n: dict[str, int] = {}
         chars = 0
         for name, value in [*self._names.items()]:
@@ -434,16 +422,16 @@ class Workspace:
         return {"variables_n": sum(types_n.values()), "variables_chars": chars, "variable_types": types_n}
 
 
-def message_of(error: BaseException) -> str:
-    """What an exception says, also of one that fails at that."""
+def error_text(error: BaseException) -> str:
+    """Return the message of an exception, even of one whose `__str__` raises."""
     try:
         return str(error)
     except BaseException:
-        return shown(error)
+        return display_text(error)
 
 
 def compiled(code: str, place: str) -> list[types.CodeType]:
-    """All of a step but its last expression, then that expression, so that its value is known."""
+    """Compile a step: all but its last expression, then that expression, because its value is wanted."""
     tree = ast.parse(code, place)
     *rest, last = tree.body or [ast.Pass(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)]
     await_anywhere = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -457,7 +445,7 @@ def compiled(code: str, place: str) -> list[types.CodeType]:
 
 
 async def run(parts: list[types.CodeType], names: dict[str, Any]) -> Any:
-    """Run them one after the other; the value of the last."""
+    """Run the parts in order, and return the value of the last."""
     value = None
     for part in parts:
         value = eval(part, names)

@@ -1,10 +1,11 @@
-"""The sandbox as dspy knows it: an interpreter that outlives what agents do to it. Importing this module loads dspy."""
+"""The sandbox as a dspy interpreter, and the unsafe local one. Importing this module loads dspy."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import keyword
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,24 +18,24 @@ from dspy.utils.callback import BaseCallback, with_callbacks
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.executors.submission import Refused
-from rbank_es.sandbox import deno
-from rbank_es.sandbox.configuration import (
+from rbank_es.sandbox.pool import start_session
+from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
     EXECUTION_INSTRUCTIONS,
     NO_SUB_AGENTS,
     SUB_AGENT_TOOL,
+    Lost,
     Restart,
     SandboxSettings,
+    Session,
 )
-from rbank_es.sandbox.session import Lost, Session
-from rbank_es.sandbox.step_outcome import Kind, Outcome, RecordedCall, RecordedStep, StepReport
+from rbank_es.sandbox.step_outcome import Kind, Outcome, RecordedCall, RecordedStep, StepReport, SubmissionRefused
 
 TakeSession = Callable[[SandboxSettings], Session]
 
 
 class CannotStart(SandboxUnavailable, CodeInterpreterError):
-    """`SandboxUnavailable`, also for those who expect dspy's error of a host that is not set up."""
+    """`SandboxUnavailable` that is also dspy's error of an interpreter that can't start."""
 
     def __init__(self, error: SandboxUnavailable) -> None:
         super().__init__(error.code, error.reason, error.fix)
@@ -42,11 +43,11 @@ class CannotStart(SandboxUnavailable, CodeInterpreterError):
 
 
 class StepFailed(CodeExecutionError):
-    """The code of a step raised. The message is what it printed, the error, and where in the code it happened."""
+    """An error of a step's code. The message holds its output, the error, and the place in the code."""
 
 
 class SessionLost(CodeExecutionError):
-    """A step cost the session with all variables; the next step begins another. `restart` says why, save in replays."""
+    """A step that lost the session and all variables; the next step starts another. `restart` is None in replays."""
 
     def __init__(self, message: str, restart: Restart | None = None) -> None:
         self.restart = restart
@@ -54,25 +55,16 @@ class SessionLost(CodeExecutionError):
 
 
 class SandboxExhausted(CodeInterpreterError):
-    """More sessions were lost than one run may have; no more steps are taken."""
-
-
-def start_session(settings: SandboxSettings) -> Session:
-    """A new session. Raises `CannotStart`."""
-    try:
-        return Session(deno.find(), memory_bytes=settings.memory_bytes)
-    except SandboxUnavailable as error:
-        raise CannotStart(error) from error
+    """The loss of the last session that a run may have."""
 
 
 class Sandbox(dspy.PythonInterpreter):
-    """Runs an agent's code in Deno and Pyodide, step by step, with variables that last from one step to the next.
+    """An interpreter that runs an agent's code in Deno and Pyodide, step by step, with lasting variables.
 
-    It is dspy's `PythonInterpreter` to those who use it, and its script runs inside; the process, the conversation with
-    it and what its code may cost are this project's. What differs, to the agent's good: values pass between tools and
-    code as they are (None, large integers, 1.0, order of keys); what was printed is kept beside the last value, and
-    before an error; errors name the line. What an agent can do to a session (hang, flood, use up memory, die, forge
-    messages) ends that session as an error of that step, and the run goes on in a new one, `restarts` times at most.
+    It has the interface and the script of dspy's `PythonInterpreter`; process, protocol and limits are this project's.
+    Unlike dspy's, it passes values unchanged between tools and code (None, large integers, 1.0, order of keys), keeps
+    output beside the last value and before an error, and names the line of an error. A session that the agent breaks
+    (hang, flood, memory, crash, forged messages) ends as an error of that step; up to `restarts` others follow.
 
     One step at a time, from any thread; a tool can't run a step.
     """
@@ -88,20 +80,21 @@ class Sandbox(dspy.PythonInterpreter):
         settings: SandboxSettings = DEFAULT_SETTINGS,
         take_session: TakeSession = start_session,
     ) -> None:
-        """Nothing is started yet.
+        """Start nothing yet.
 
         Args:
-            tools: functions by name; may be changed between steps.
-            output_fields: what SUBMIT takes, each with its `name`; may be changed between steps. None: `output`.
-            callbacks: dspy's, for metrics; what they raise is swallowed.
-            settings: time, memory, restarts.
-            take_session: where sessions come from.
+            tools: functions by name; may change between steps.
+            output_fields: fields of SUBMIT, each with its `name`; may change between steps. None for one, `output`.
+            callbacks: dspy's, for metrics; their exceptions are swallowed.
+            settings: limits.
+            take_session: returns a session for these settings.
         """
+        # Never run: the command only keeps dspy from looking for Deno itself.
         super().__init__(deno_command=["deno"], tools=tools, output_fields=output_fields, callbacks=callbacks)
         self.settings = settings
         self.restarts = 0
         self.report: StepReport | None = None
-        """What the last step did; None where it did not begin."""
+        """The report of the last step; None if that did not begin."""
         self._take_session = take_session
         self._session: Session | None = None
         self._is_shut_down = False
@@ -109,7 +102,7 @@ class Sandbox(dspy.PythonInterpreter):
 
     @with_callbacks
     def start(self) -> None:
-        """Have a session ready. Does nothing if there is one. Raises `CannotStart`."""
+        """Start a session unless there is one. Raises `CannotStart`."""
         self._ready()
 
     @with_callbacks
@@ -121,16 +114,16 @@ class Sandbox(dspy.PythonInterpreter):
             variables: assigned before it runs, by name.
 
         Returns:
-            What it printed, then the text of its value if that is not None, as one text of at most
-            `SANDBOX_OUTPUT_CHARS` characters and a gap; None if that is empty; `FinalOutput` after SUBMIT.
+            Its output, then the text of its value unless that is None, at most `SANDBOX_OUTPUT_CHARS` characters and
+            a gap; None if both are empty; `FinalOutput` after SUBMIT.
 
         Raises:
             StepFailed: the code raised.
-            SyntaxError: it can't be parsed.
-            SessionLost: it cost the session; the next step begins a new one.
-            SandboxExhausted: likewise, and there is no other.
-            CannotStart: there is no session, and none can be started.
-            CodeInterpreterError: a step is running already, or the variables can't be passed.
+            SyntaxError: the code can't be parsed.
+            SessionLost: the session was lost; the next step starts a new one.
+            SandboxExhausted: the last session was lost.
+            CannotStart: no session can be started.
+            CodeInterpreterError: a step runs already, or the variables can't be passed.
         """
         self._refuse_sub_agents()
         if not self._in_use.acquire(blocking=False):
@@ -145,7 +138,7 @@ class Sandbox(dspy.PythonInterpreter):
 
     @with_callbacks
     def shutdown(self) -> None:
-        """End the session for good; a step that runs in another thread ends with it. May be called again."""
+        """End the session for good, with any step that runs in another thread. Idempotent."""
         self._is_shut_down = True
         session = self._session
         if self._in_use.acquire(blocking=False):
@@ -156,7 +149,7 @@ class Sandbox(dspy.PythonInterpreter):
 
     @property
     def session(self) -> Session | None:
-        """The session that the next step would run in, if there is one."""
+        """The session of the next step; None if it must be started."""
         return self._session
 
     # ---------------------------------------------------------------- steps
@@ -208,7 +201,7 @@ class Sandbox(dspy.PythonInterpreter):
     def _loss(
         self, code: str, lost: Lost, calls: list[RecordedCall], duration_s: float, tools_s: float
     ) -> CodeInterpreterError:
-        """Count a loss, and tell of it."""
+        """Count a lost session, and return the error that the agent is shown."""
         seconds = f" (the limit is {self.settings.step_time_s:g} s)" if lost.code == "timeout" else ""
         reason = f"{lost.message}{seconds}. All variables are gone"
         exhausted = self.restarts >= self.settings.restarts
@@ -229,16 +222,16 @@ class Sandbox(dspy.PythonInterpreter):
     # ---------------------------------------------------------------- tools and values
 
     def _refuse_sub_agents(self) -> None:
-        """dspy.RLM asks every interpreter to take in a stand-in for dspy, through which code makes further agents."""
         if SUB_AGENT_TOOL in self.tools and not self.settings.sub_agents:
             raise sub_agents_refused()
 
     def _answer(self, name: str, arguments: dict[str, Any]) -> str:
-        """Call a tool on the agent's behalf; what goes wrong is the agent's to hear."""
+        """Call a tool for the agent's code; return its value or its error as JSON."""
         try:
             text = json.dumps({"value": self.invoke_tool(name, arguments)}, default=_plain)
         except Exception as error:
             text = json.dumps({"error": f"{type(error).__name__}: {error}"[: limits.ERROR_CHARS]})
+        # Half, because the text is escaped once more inside the message.
         if len(text) > limits.SANDBOX_MESSAGE_BYTES // 2:
             most = f"{limits.SANDBOX_MESSAGE_BYTES // 2:,}"
             text = json.dumps({"error": f"ValueError: {name}() gave {len(text):,} characters as JSON, {most} fit"})
@@ -258,6 +251,7 @@ class Sandbox(dspy.PythonInterpreter):
             if not name.isidentifier() or keyword.iskeyword(name):
                 raise CodeInterpreterError(f"{name!r} can't name a variable")
         literals = {name: self._serialize_value(value) for name, value in variables.items()}
+        # A quarter, because the literals are escaped again by three encodings.
         chars, most = sum(map(len, literals.values())), limits.SANDBOX_MESSAGE_BYTES // 4
         if chars > most:
             raise CodeInterpreterError(f"the variables have {chars:,} characters, {most:,} are taken: pass handles")
@@ -265,29 +259,30 @@ class Sandbox(dspy.PythonInterpreter):
 
 
 def sub_agents_refused() -> CodeExecutionError:
-    """What tells dspy.RLM that there will be no sub-agents, upon which it goes on without."""
+    """Return the error upon which dspy.RLM goes on without sub-agents."""
     return CodeExecutionError(NO_SUB_AGENTS)
 
 
 def result_of(step: RecordedStep) -> Any:
-    """What `execute` returns for a step that came out like this; raises what it raises."""
+    """Return what `execute` returns for a step with this outcome, or raise what it raises."""
     if step.kind == "final":
         return FinalOutput(json.loads(step.output))
-    if step.kind == "refused":
-        raise Refused(step.output)
-    if step.kind == "error":
-        raise StepFailed(step.output)
-    if step.kind == "syntax":
-        raise SyntaxError(step.output)
-    if step.kind == "lost":
-        raise SessionLost(step.output)
-    if step.kind == "exhausted":
-        raise SandboxExhausted(step.output)
+    if step.kind != "output":
+        raise _ERRORS[step.kind](step.output)
     return step.output or None
 
 
+_ERRORS: dict[Kind, type[Exception]] = {
+    "refused": SubmissionRefused,
+    "error": StepFailed,
+    "syntax": SyntaxError,
+    "lost": SessionLost,
+    "exhausted": SandboxExhausted,
+}
+
+
 def parameters_of(function: Callable[..., Any]) -> list[dict[str, str]]:
-    """Of each parameter its name, its kind and, if any, its default as it is written."""
+    """Return name, kind and default (as source text) of each parameter, for `Session.register`."""
     return [
         {"name": each.name, "kind": each.kind.name}
         | ({} if each.default is each.empty else {"default": repr(each.default)})
@@ -297,7 +292,7 @@ def parameters_of(function: Callable[..., Any]) -> list[dict[str, str]]:
 
 
 def _output(outcome: Outcome) -> str:
-    """What the agent is given of an outcome."""
+    """Return the text of an outcome for the agent."""
     if outcome.kind == "final":
         return outcome.final
     last = outcome.value if outcome.kind == "output" else outcome.message
@@ -306,10 +301,34 @@ def _output(outcome: Outcome) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What a tool returns beside plain data: Structs and models by their fields, all else as text."""
+    """Return a tool's value as plain data: Structs and models by their fields, others as text."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     try:
         return msgspec.to_builtins(value)
     except (TypeError, ValueError):
         return str(value)
+
+
+WARNING = """\
+!!! UNSAFE: the agent's code runs WITHOUT a sandbox (--unsafe-local).
+!!! It can read and delete your files, see your keys and use your network, as you can yourself.
+!!! Use this only where nothing is at stake. The sandbox is the default; rbank-es doctor says whether it runs here."""
+
+
+class UnsafeLocal:
+    """A factory of dspy's `LocalInterpreter`, which does not isolate the code. Each run gets its own."""
+
+    def __init__(self, *, step_time_s: float = limits.STEP_TIME_S) -> None:
+        """Warn on standard error. A step over `step_time_s` seconds, its tools included, ends its run."""
+        self.step_time_s = step_time_s
+        print(WARNING, file=sys.stderr, flush=True)
+
+    @property
+    def execution_instructions(self) -> str:
+        """dspy's description of this interpreter for a model."""
+        return str(dspy.LocalInterpreter.execution_instructions)
+
+    def __call__(self) -> dspy.LocalInterpreter:
+        """Return a new interpreter; the caller shuts it down."""
+        return dspy.LocalInterpreter(execution_timeout=self.step_time_s)

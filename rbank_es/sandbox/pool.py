@@ -1,4 +1,4 @@
-"""Sandboxes that start before they are needed: a session takes more than a second, and a rollout should not wait."""
+"""A pool of sandboxes that start ahead, because a session takes more than a second to start."""
 
 from __future__ import annotations
 
@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
-from rbank_es.sandbox.configuration import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, SandboxSettings
-from rbank_es.sandbox.session import Session
+from rbank_es.sandbox import deno
+from rbank_es.sandbox.session import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, SandboxSettings, Session
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox
 
-STARTERS = 2
-"""Sessions that are started at a time. Starting is work for a processor, so more would only make all of them late."""
-
 
 class SandboxPool:
-    """Makes sandboxes, each with a session that was started before, and starts another in its place.
+    """A factory of sandboxes with sessions that were started ahead: `dspy.RLM(..., interpreter_factory=pool)`.
 
-    It is what dspy calls an interpreter factory: `dspy.RLM(..., interpreter_factory=pool)`. Whoever takes a sandbox
-    shuts it down; none is used twice. A sandbox that loses its session takes the next from here. For any thread; a
-    process that is forked off this one starts its sessions itself.
+    The caller shuts each sandbox down; none is used twice. A sandbox that loses its session takes the next one. Safe
+    for several threads; a forked child starts its own sessions.
     """
 
     execution_instructions = EXECUTION_INSTRUCTIONS
@@ -34,51 +30,47 @@ class SandboxPool:
     def __init__(
         self, size: int = 1, settings: SandboxSettings = DEFAULT_SETTINGS, *, needed: int | None = None
     ) -> None:
-        """Begin to start sessions; returns at once.
+        """Begin to start sessions, and return at once. Raises `BadInput` for a size out of range.
 
         Args:
             size: sessions kept ready, from 1 to `SANDBOX_POOL`; each takes about 160 MB.
             settings: of every sandbox.
-            needed: how many will be taken, where that is known: no session is begun beyond them, unless one is lost.
-
-        Raises:
-            BadInput: the size is out of range.
+            needed: how many will be taken, if known: no more are started ahead.
         """
         if not 1 <= size <= limits.SANDBOX_POOL:
             raise BadInput(f"a pool keeps 1 to {limits.SANDBOX_POOL} sandboxes ready, not {size}")
         self.settings = settings
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._starters = threading.Semaphore(STARTERS)
+        self._starters = threading.Semaphore(limits.SANDBOX_STARTERS)
         self._is_closed = False
-        self._to_begin = needed
-        self._spares: deque[Future[Session]] = deque()
+        self._to_start = needed
+        self.spares: deque[Future[Session]] = deque()
         for _ in range(size):
-            self._begin_ahead()
+            self._start_ahead()
 
     def __call__(self) -> Sandbox:
-        """A sandbox, whose session is taken from the pool with its first step."""
+        """Return a sandbox that takes its session from the pool at its first step."""
         from rbank_es.sandbox.interpreter import Sandbox
 
         return Sandbox(settings=self.settings, take_session=self.take)
 
     def wait(self) -> None:
-        """Wait until all sessions are ready. Raises `CannotStart` if one isn't."""
+        """Wait until all sessions are ready. Raises `CannotStart`."""
         with self._lock:
-            spares = [*self._spares]
+            spares = [*self.spares]
         for spare in spares:
             spare.result()
 
     def close(self) -> None:
-        """End the sessions that nobody took. Sandboxes that were handed out go on until they are shut down, or lose
-        their session: no other is started any more.
+        """End the sessions that were not taken. Sandboxes in use keep theirs, but get no other.
 
-        A session that is being started is ended by the thread that starts it, as soon as it can: nobody waits for it.
+        A session that is starting is ended by its starter thread; this does not wait for it.
         """
         with self._lock:
             self._is_closed = True
-            spares = [*self._spares]
-            self._spares.clear()
+            spares = [*self.spares]
+            self.spares.clear()
         for spare in spares:
             if not spare.cancel():
                 spare.add_done_callback(_end)
@@ -89,24 +81,24 @@ class SandboxPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin_ahead(self) -> None:
-        """Begin a session that somebody will need, if anybody will."""
-        if self._to_begin is not None:
-            if self._to_begin < 1:
+    def _start_ahead(self) -> None:
+        # Begin one session more, unless all that are needed were begun.
+        if self._to_start is not None:
+            if self._to_start < 1:
                 return
-            self._to_begin -= 1
-        self._spares.append(self._begin())
+            self._to_start -= 1
+        self.spares.append(self._start())
 
-    def _begin(self) -> Future[Session]:
+    def _start(self) -> Future[Session]:
         spare: Future[Session] = Future()
-        # Nobody waits for such a thread when the interpreter ends; what it started ends with this process anyway.
+        # A daemon, because exit need not wait for it: its session ends with this process.
         threading.Thread(target=_fill, args=(spare, self._starters, self.settings), daemon=True).start()
         return spare
 
     def take(self, settings: SandboxSettings) -> Session:
-        """The session that was begun first, waited for if it isn't ready; a new one if that died meanwhile.
+        """Return the oldest session when it is ready; a new one if that died meanwhile.
 
-        Raises `CannotStart` once the pool is closed: whoever was left behind then must not start processes.
+        Raises `CannotStart` once the pool is closed, because no process may start after that.
         """
         spare = self._next()
         if spare is not None:
@@ -115,26 +107,27 @@ class SandboxPool:
                 if session.alive:
                     return session
                 session.end()
+        # Not in a forked child, which has no threads of the pool and starts its sessions itself.
         if self._is_closed and os.getpid() == self._owner:
             from rbank_es.sandbox.interpreter import CannotStart
 
             raise CannotStart(SandboxUnavailable("broken", "the pool of sandboxes is closed", "make another one"))
-        return _start(settings)
+        return start_session(settings)
 
     def _next(self) -> Future[Session] | None:
-        """Take one out, and begin another."""
+        """Remove one session, and begin another."""
         with self._lock:
             if self._is_closed or os.getpid() != self._owner:
                 return None
-            self._begin_ahead()
-            return self._spares.popleft() if self._spares else None
+            self._start_ahead()
+            return self.spares.popleft() if self.spares else None
 
 
 def _fill(spare: Future[Session], starters: threading.Semaphore, settings: SandboxSettings) -> None:
     with starters:
         if spare.set_running_or_notify_cancel():
             try:
-                spare.set_result(_start(settings))
+                spare.set_result(start_session(settings))
             except BaseException as error:
                 spare.set_exception(error)
 
@@ -144,7 +137,11 @@ def _end(spare: Future[Session]) -> None:
         spare.result().end()
 
 
-def _start(settings: SandboxSettings) -> Session:
-    from rbank_es.sandbox.interpreter import start_session
+def start_session(settings: SandboxSettings) -> Session:
+    """Start a session. Raises `CannotStart`."""
+    from rbank_es.sandbox.interpreter import CannotStart
 
-    return start_session(settings)
+    try:
+        return Session(deno.find(), memory_bytes=settings.memory_bytes)
+    except SandboxUnavailable as error:
+        raise CannotStart(error) from error

@@ -1,4 +1,4 @@
-"""A sandbox's process: started under a keeper, confined when it is ready, and ended with whoever started it."""
+"""A sandbox's process under its watchdog, its confinement, and the lines to and from it, each with a deadline."""
 
 from __future__ import annotations
 
@@ -6,82 +6,239 @@ import contextlib
 import os
 import re
 import resource
+import select
 import signal
 import socket
 import subprocess
 import sys
+import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from rbank_es import limits
-from rbank_es.sandbox.channel import Pipes
 from rbank_es.sandbox.deno import Deno
 
 WATCHDOG = Path(__file__).with_name("watchdog.py")
-LAST_BREATH_S = 2.0
-"""How long a process that is gone may take to be told of, or one that is to go, before it is killed otherwise."""
+PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
 
 _DESCRIPTORS = 3
 _DATA = re.compile(r"^VmData:\s*(\d+) kB", re.MULTILINE)
 
 
+class DeadlinePassed(Exception):
+    """The deadline of a line passed."""
+
+
+class ProcessEnded(Exception):
+    """The process closed its output or its input: it exited."""
+
+
+class GuestCrashed(Exception):
+    """The process runs, but Pyodide in it reported a fatal error."""
+
+
+class LineTooLong(Exception):
+    """A line exceeds `SANDBOX_MESSAGE_BYTES`."""
+
+
+class Pipes(NamedTuple):
+    """Descriptors of this side: the process's standard input, output and error.
+
+    `life` hangs up when the watchdog exits.
+    """
+
+    input: int
+    output: int
+    error: int
+    life: int
+
+
+class Channel:
+    """Lines in both directions, for one thread at a time; standard error is read on the side. Closes no descriptor."""
+
+    def __init__(self, pipes: Pipes, fatal_mark: bytes) -> None:
+        """Register the pipes; `fatal_mark` in standard error means `GuestCrashed`."""
+        self._pipes = pipes
+        self._fatal_mark = fatal_mark
+        self._received = bytearray()
+        self._searched = 0
+        self._stderr = b""
+        self._poll = select.poll()
+        for descriptor in pipes:
+            os.set_blocking(descriptor, False)
+        self._poll.register(pipes.life, 0)  # no events requested, so it is ready only when it hangs up
+        self._poll.register(pipes.output, select.POLLIN)
+        self._poll.register(pipes.error, select.POLLIN)
+
+    @property
+    def stderr(self) -> str:
+        """The end of the process's standard error."""
+        return self._stderr.decode(errors="replace").strip()
+
+    def send(self, line: bytes, deadline: float) -> None:
+        """Write a line, and read meanwhile, because the process may block on its output before it reads.
+
+        `deadline` is on the monotonic clock. Raises `DeadlinePassed`, `ProcessEnded`, `GuestCrashed`, `LineTooLong`.
+        """
+        rest = memoryview(line + b"\n")
+        self._poll.register(self._pipes.input, select.POLLOUT)
+        try:
+            while rest:
+                if self._pipes.input in self._ready(deadline):
+                    rest = rest[self._write(rest) :]
+        finally:
+            self._poll.unregister(self._pipes.input)
+
+    def receive(self, deadline: float) -> bytes:
+        """Return the next line. Raises as `send`."""
+        while (line := self._line()) is None:
+            self._ready(deadline)
+        return line
+
+    def unasked(self) -> Iterator[bytes]:
+        """Yield the lines that arrived unrequested. Raises `ProcessEnded`, `GuestCrashed`, `LineTooLong`."""
+        now = time.monotonic()
+        while True:
+            line = self._line()
+            if line is None:
+                try:
+                    self._ready(now)
+                except DeadlinePassed:
+                    return
+            else:
+                yield line
+
+    def drain(self) -> None:
+        """Read the rest of an ended process's standard error."""
+        while piece := _read(self._pipes.error):
+            self._keep(piece)
+
+    def _line(self) -> bytes | None:
+        end = self._received.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._received)
+            self._check_size(limits.SANDBOX_MESSAGE_BYTES)
+            return None
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        self._searched = 0
+        return line
+
+    def _ready(self, deadline: float) -> set[int]:
+        """Wait for a descriptor, read what arrived, and return the ready descriptors."""
+        found = self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        if not found:
+            raise DeadlinePassed
+        ready = {descriptor for descriptor, _ in found}
+        if self._pipes.error in ready:
+            self._read_stderr()
+        if self._pipes.output in ready:
+            self._read_output()
+        elif self._pipes.life in ready:
+            raise ProcessEnded
+        return ready
+
+    def _read_output(self) -> None:
+        piece = _read(self._pipes.output)
+        if not piece:
+            raise ProcessEnded
+        self._received += piece
+        # Twice, because while this side writes, lines pile up.
+        self._check_size(2 * limits.SANDBOX_MESSAGE_BYTES)
+
+    def _check_size(self, size_bytes: int) -> None:
+        if len(self._received) > size_bytes:
+            raise LineTooLong
+
+    def _read_stderr(self) -> None:
+        piece = _read(self._pipes.error)
+        if not piece:
+            self._poll.unregister(self._pipes.error)
+        elif self._keep(piece):
+            raise GuestCrashed
+
+    def _keep(self, piece: bytes) -> bool:
+        """Keep the end of standard error; return whether the fatal mark is in it."""
+        text = self._stderr + piece
+        self._stderr = text[-limits.SANDBOX_STDERR_BYTES :]
+        return self._fatal_mark in text
+
+    def _write(self, rest: memoryview) -> int:
+        try:
+            return os.write(self._pipes.input, rest[:PIECE_BYTES])
+        except BlockingIOError:
+            return 0
+        except OSError:
+            raise ProcessEnded from None
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, PIECE_BYTES)
+    except OSError:
+        return b""
+
+
 class SandboxProcess:
-    """Deno and its keeper. They end with this object, with this process, or when they are told to."""
+    """Deno and its watchdog. They end with `end`, with this object, or with this process."""
 
     def __init__(self, runtime: Deno, *, offline: bool) -> None:
-        """Start both. Raises OSError if that can't be done."""
+        """Start both. Raises OSError."""
         ours, lifeline = socket.socketpair()
         with lifeline:
-            self._keeper = _start(runtime, offline, lifeline.fileno())
+            self.watchdog = _start(runtime, offline, lifeline.fileno())
         self._lifeline = ours
-        self._end = weakref.finalize(self, _end, self._keeper, ours, os.getpid())
+        self._end = weakref.finalize(self, _end, self.watchdog, ours, os.getpid())
         _processes.add(self)
 
     @property
     def alive(self) -> bool:
-        """Whether it is there."""
-        return self._end.alive and self._keeper.poll() is None
+        """Whether the process runs."""
+        return self._end.alive and self.watchdog.poll() is None
 
     @property
     def pipes(self) -> Pipes:
-        """Its standard streams, and the lifeline."""
-        keeper = self._keeper
-        assert keeper.stdin and keeper.stdout and keeper.stderr
+        """Descriptors of its standard streams and of the lifeline."""
+        watchdog = self.watchdog
+        assert watchdog.stdin and watchdog.stdout and watchdog.stderr
         return Pipes(
-            input=keeper.stdin.fileno(),
-            output=keeper.stdout.fileno(),
-            error=keeper.stderr.fileno(),
+            input=watchdog.stdin.fileno(),
+            output=watchdog.stdout.fileno(),
+            error=watchdog.stderr.fileno(),
             life=self._lifeline.fileno(),
         )
 
-    def learn_pid(self, timeout_s: float) -> int:
-        """Deno's process id, as the keeper tells it, once. Raises OSError or ValueError if it tells none."""
+    def receive_pid(self, timeout_s: float) -> int:
+        """Read Deno's process id from the lifeline, once. Raises OSError or ValueError if the watchdog sent none."""
         self._lifeline.settimeout(timeout_s)
         return int(self._lifeline.recv(20))
 
     def status(self) -> int | None:
-        """For a process that seems to be gone: its exit code, negative for a signal; None if it is there after all."""
+        """Wait for the exit code, negative for a signal; None if the process still runs."""
         try:
-            code = self._keeper.wait(LAST_BREATH_S)
+            code = self.watchdog.wait(limits.SANDBOX_EXIT_S)
         except subprocess.TimeoutExpired:
             return None
+        # The watchdog exits with 128 and the signal's number, as a shell does.
         return 128 - code if code > 128 else code
 
     def end(self) -> None:
-        """Kill it, and wait until it is gone. May be called again."""
+        """Kill the process and reap it. Idempotent."""
         self._end()
 
     def stop(self) -> None:
-        """Have it killed, from any thread; whoever talks to it learns that it is gone, and must end it."""
+        """Have the process killed, from any thread. The thread that uses it sees that it ended, and must call `end`."""
         with contextlib.suppress(OSError):
             self._lifeline.shutdown(socket.SHUT_RDWR)
 
     def disown(self) -> None:
-        """In a forked child: let go of everything; it belongs to the process that started it."""
+        """Close everything in a forked child, and kill nothing: the process belongs to the parent."""
         if self._end.detach():
             self._lifeline.close()
-            _close_pipes(self._keeper)
-            self._keeper.returncode = 0  # not ours to wait for
+            _close_pipes(self.watchdog)
+            self.watchdog.returncode = 0  # not ours to wait for
 
 
 _processes: weakref.WeakSet[SandboxProcess] = weakref.WeakSet()
@@ -96,10 +253,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def confine(pid: int, memory_bytes: int) -> bool:
-    """Take away what steps don't need: memory beyond their share, and every further file and socket.
+    """Limit a process's memory, and forbid it any further file and socket; what is open stays open.
 
-    What the process has open stays open. Deno's permissions refuse files and sockets as well; this holds even where
-    they should fail. False where the system knows no limits of other processes (it is Linux that does).
+    Deno's permissions refuse files and sockets too; this is the second line of defence. Returns False where the system
+    can't limit other processes (only Linux can).
     """
     prlimit = getattr(resource, "prlimit", None)
     if prlimit is None:
@@ -108,7 +265,7 @@ def confine(pid: int, memory_bytes: int) -> bool:
         mapped = _DATA.search(Path(f"/proc/{pid}/status").read_text())
         if mapped is None:
             return False
-        # Address space would not do: V8 sets aside more than any limit, and uses little of it.
+        # Data instead of address space, because V8 reserves more of that than any limit, and uses little.
         most = int(mapped[1]) * limits.KIB + memory_bytes
         prlimit(pid, resource.RLIMIT_DATA, (most, most))
         prlimit(pid, resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
@@ -118,14 +275,14 @@ def confine(pid: int, memory_bytes: int) -> bool:
 
 
 def name_of(status: int) -> str:
-    """A status in words."""
+    """Return a status in words."""
     return signal.Signals(-status).name if -status in set(signal.Signals) else f"exit code {status}"
 
 
 def _start(runtime: Deno, offline: bool, lifeline: int) -> subprocess.Popen[bytes]:
-    keeper = [sys.executable, "-I", "-S", str(WATCHDOG), str(lifeline)]
+    watchdog = [sys.executable, "-I", "-S", str(WATCHDOG), str(lifeline)]
     return subprocess.Popen(
-        [*keeper, *runtime.command(offline=offline)],
+        [*watchdog, *runtime.command(offline=offline)],
         cwd="/",
         env=runtime.environment(offline=offline),
         stdin=subprocess.PIPE,
@@ -133,30 +290,30 @@ def _start(runtime: Deno, offline: bool, lifeline: int) -> subprocess.Popen[byte
         stderr=subprocess.PIPE,
         bufsize=0,
         pass_fds=(lifeline,),
-        start_new_session=True,  # a Ctrl-C in the terminal is for us, and we end it
+        start_new_session=True,  # because Ctrl-C is for this process, which then ends the sandbox
     )
 
 
-def _end(keeper: subprocess.Popen[bytes], lifeline: socket.socket, owner: int) -> None:
-    """Let the keeper go, which takes the sandbox with it; should it not, kill both."""
+def _end(watchdog: subprocess.Popen[bytes], lifeline: socket.socket, owner: int) -> None:
+    """End the watchdog, which ends the sandbox; if it does not exit in time, kill both."""
     if os.getpid() != owner:
         return
-    # A thread that still waits for word over it would keep a socket open that is only closed.
+    # Shut down before closing, because a thread blocked in recv would keep a closed socket open.
     with contextlib.suppress(OSError):
         lifeline.shutdown(socket.SHUT_RDWR)
     lifeline.close()
     try:
-        failed = keeper.wait(LAST_BREATH_S) < 0
+        failed = watchdog.wait(limits.SANDBOX_EXIT_S) < 0
     except subprocess.TimeoutExpired:
         failed = True
     if failed:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(keeper.pid, signal.SIGKILL)
-        keeper.wait()
-    _close_pipes(keeper)
+            os.killpg(watchdog.pid, signal.SIGKILL)
+        watchdog.wait()
+    _close_pipes(watchdog)
 
 
-def _close_pipes(keeper: subprocess.Popen[bytes]) -> None:
-    for pipe in (keeper.stdin, keeper.stdout, keeper.stderr):
+def _close_pipes(watchdog: subprocess.Popen[bytes]) -> None:
+    for pipe in (watchdog.stdin, watchdog.stdout, watchdog.stderr):
         if pipe is not None:
             pipe.close()

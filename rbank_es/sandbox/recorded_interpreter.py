@@ -1,4 +1,4 @@
-"""An interpreter that plays recorded steps again: same outcomes, same calls of tools, no process and no code run."""
+"""An interpreter for reruns: it repeats recorded tool calls and outcomes, and runs no code."""
 
 from __future__ import annotations
 
@@ -7,28 +7,18 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rbank_es.errors import CheckFailed
-from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS, SUB_AGENT_TOOL
-from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep, StepReport
+from rbank_es import limits
+from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS, SUB_AGENT_TOOL
+from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep, RecordingDiffers, StepReport
 
-SHOWN_CHARS = 200
-"""What a difference shows of a line of code."""
-
-
-class RecordingDiffers(CheckFailed):
-    """What is asked of a recording is not what was recorded: the first difference, and the step it is in, from 1."""
-
-    def __init__(self, step: int, what: str) -> None:
-        self.step, self.what = step, what
-        super().__init__(f"step {step} differs from its recording: {what}")
+_SHOWN_CHARS = limits.SANDBOX_DIFFERENCE_SHOWN_CHARS
 
 
 class RecordedInterpreter:
-    """Plays the steps of one run, in order, to whoever knows dspy's interpreters.
+    """A dspy interpreter that replays the steps of one run, in order.
 
-    Each step must have the code that was recorded. Its calls are made again, in order, through the given tools; what
-    they return is not looked at, for it is they that record it. Then the step comes out as it did. dspy's sub-agents
-    are refused, as by the sandbox; a run that had them can't be played.
+    Each step must have the recorded code. Its tool calls are repeated in order, with their results ignored, because
+    the tools record them; then the step has its recorded outcome. dspy's sub-agents are refused, as by the sandbox.
     """
 
     execution_instructions = EXECUTION_INSTRUCTIONS
@@ -44,31 +34,29 @@ class RecordedInterpreter:
         self.output_fields = output_fields
         self.position = 0
         self.report: StepReport | None = None
-        """What the last step did when it was recorded; None where it did not begin."""
+        """The recorded report of the last step; None if that did not begin."""
         self._steps = tuple(steps)
 
     @property
     def remaining(self) -> int:
-        """Steps that were recorded and not asked for yet."""
+        """The number of recorded steps that were not replayed yet."""
         return len(self._steps) - self.position
 
     def start(self) -> None:
-        """Nothing needs to."""
+        """Do nothing."""
 
     def shutdown(self) -> None:
-        """Nothing needs to."""
+        """Do nothing."""
 
     def execute(self, code: str, variables: dict[str, Any] | None = None) -> Any:
-        """Play the next step; the variables are not looked at.
+        """Replay the next step, and return or raise what it did. Variables are ignored.
 
-        Returns and raises what the step did, and:
-
-        Raises:
-            RecordingDiffers: the code, a tool or its arguments can't be what was recorded, or all steps were played.
+        Raises `RecordingDiffers` where code, tool or arguments differ from the recording, or no step is left.
         """
         from rbank_es.sandbox.interpreter import result_of, sub_agents_refused
 
         self.report = None
+        # As the sandbox does, or the prompts of the rerun would describe sub-agents.
         if SUB_AGENT_TOOL in self.tools:
             raise sub_agents_refused()
         number = self.position + 1
@@ -84,9 +72,9 @@ class RecordedInterpreter:
         return result_of(step)
 
     def _call(self, number: int, call: RecordedCall) -> None:
-        """Make a call again. A tool that raises did so before, and the outcome holds what came of it.
+        """Repeat a tool call. Errors are ignored, because the recorded outcome holds them.
 
-        A tool that checks its arguments itself, and records what is wrong with them, is left to do so.
+        A TypeError counts only where the signature rejects the arguments: tools that check them raise too.
         """
         tool = self.tools.get(call.tool)
         if tool is None:
@@ -99,7 +87,7 @@ class RecordedInterpreter:
         except TypeError as error:
             if not _takes(tool, arguments):
                 reason = (
-                    f"it called {call.tool} with {call.arguments[:SHOWN_CHARS]}, which that no longer takes: {error}"
+                    f"it called {call.tool} with {call.arguments[:_SHOWN_CHARS]}, which that no longer takes: {error}"
                 )
                 raise RecordingDiffers(number, reason) from None
         except Exception:
@@ -115,11 +103,11 @@ def _takes(tool: Callable[..., Any], arguments: dict[str, Any]) -> bool:
 
 
 def difference(recorded: str, now: str) -> str:
-    """Where two texts begin to differ, by line."""
+    """Return the first difference of two texts of code, by line."""
     before, after = recorded.splitlines(), now.splitlines()
     for line, (was, is_) in enumerate(zip(before, after, strict=False), 1):
         if was != is_:
-            return f"line {line} of the code was {was[:SHOWN_CHARS]!r} and is {is_[:SHOWN_CHARS]!r}"
+            return f"line {line} of the code was {was[:_SHOWN_CHARS]!r} and is {is_[:_SHOWN_CHARS]!r}"
     if len(before) == len(after):
         return "the code ends otherwise, in blank space"
     return f"the code had {len(before)} lines and has {len(after)}"

@@ -1,7 +1,7 @@
-"""One session of the sandbox: it runs steps one after the other, until something ends it.
+"""One session of the sandbox, and the settings of a sandbox.
 
-A session never hangs, and never goes on from a state that nobody knows: whatever disturbs the conversation (time,
-memory, a dead process, lines that belong to no conversation, a call that no tool made) ends it and raises `Lost`.
+A session never hangs, and never continues from an unknown state: whatever disturbs the protocol (a timeout, exhausted
+memory, a dead process, unrequested lines, a forged tool call) ends the session and raises `Lost`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +20,93 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.channel import Channel, Ended, Fallen, OutOfTime, TooLong
 from rbank_es.sandbox.deno import Deno
-from rbank_es.sandbox.process import SandboxProcess, confine, name_of
+from rbank_es.sandbox.process import (
+    Channel,
+    DeadlinePassed,
+    GuestCrashed,
+    LineTooLong,
+    ProcessEnded,
+    SandboxProcess,
+    confine,
+    name_of,
+)
 from rbank_es.sandbox.step_outcome import Outcome
 
 Answer = Callable[[str, dict[str, Any]], str]
-"""Calls a tool by name: the JSON of `{"value": ...}` or `{"error": text}`. What it raises ends the session."""
+"""Calls a tool by name; returns the JSON of `{"value": ...}` or `{"error": text}`. An exception ends the session."""
 
 GUEST = Path(__file__).with_name("guest.py")
 
 _CALL_ID = re.compile(r"tc_\d+_(\d+)")
-_INSIDE_LIMITS = {
+GUEST_LIMITS = {
     "argument_chars": limits.SANDBOX_ARGUMENT_CHARS,
     "error_chars": limits.ERROR_CHARS,
     "output_chars": limits.SANDBOX_OUTPUT_CHARS,
     "printed_chars": limits.SANDBOX_PRINTED_CHARS,
     "submit_chars": limits.SANDBOX_SUBMIT_CHARS,
+    "depth": limits.SANDBOX_VALUE_DEPTH,
+    "values": limits.SANDBOX_VALUES,
+    "counted": limits.SANDBOX_COUNTED_ELEMENTS,
+    "places": limits.SANDBOX_ERROR_PLACES,
+    "reserve_bytes": limits.SANDBOX_RESERVE_BYTES,
 }
 _OUTCOME = msgspec.json.Decoder(Outcome)
-_LAST_WORDS = b"Pyodide has suffered a fatal error"
-_FALLEN = "the step brought Python itself down, by too deep a recursion or a call that can't be made here"
+_FATAL_MARK = b"Pyodide has suffered a fatal error"
+_CRASHED = "the step brought Python itself down, by too deep a recursion or a call that can't be made here"
 _FORGED = "the step sent a message to the host that no tool made"
 
 
+EXECUTION_INSTRUCTIONS = (
+    "Python 3.13 in a sandbox (WebAssembly): the standard library is there, but no files of the host, no network, no "
+    "processes, no threads, no packages. Variables last from step to step. Of a step you see what it printed, and the "
+    "value of its last expression. A step that takes too long or too much memory loses all variables."
+)
+"""The description of the sandbox for the agent's model."""
+
+SUB_AGENT_TOOL = "__dspy_construct__"
+"""The tool that dspy.RLM registers before it installs its facade for sub-agents."""
+
+NO_SUB_AGENTS = "sub-agents are switched off: their calls would be under none of a run's limits"
+
+
+class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one sandbox.
+
+    Args:
+        step_time_s: seconds that a step may run, its tools not counted.
+        memory_bytes: memory of a session on top of what is mapped when it is ready.
+        restarts: new sessions after the first was lost.
+        sub_agents: whether dspy.RLM may let an agent's code start further agents on the host. Off, because no limit of
+            the run covers their calls; dspy then leaves them out of the prompt and logs a warning.
+    """
+
+    step_time_s: float = limits.STEP_TIME_S
+    memory_bytes: int = limits.SANDBOX_MEMORY_BYTES
+    restarts: int = limits.SANDBOX_RESTARTS
+    sub_agents: bool = False
+
+
+DEFAULT_SETTINGS = SandboxSettings()
+
+
+class Restart(msgspec.Struct, frozen=True, kw_only=True):
+    """The replacement of a lost session. `number` counts from 1; `code` and `detail` are those of `Lost`.
+
+    `message` is what the agent is told.
+    """
+
+    number: int
+    code: str
+    message: str
+    detail: str = ""
+
+
 class Lost(Exception):
-    """A session is over, and its variables are gone.
+    """The end of a session, with all its variables.
 
     `code` is stable, for programs: timeout, memory, died, flood, forged, too_long, broken. The message is for the
-    agent; `detail`, what the process wrote to its standard error, may name paths of this machine and is not.
+    agent. `detail` (the process's standard error) is not, because it may name paths of this machine.
     """
 
     def __init__(self, code: str, message: str, detail: str = "") -> None:
@@ -56,29 +115,24 @@ class Lost(Exception):
 
 
 class Session:
-    """A running session, for one thread at a time. It ends with this object, with this process, or when told to."""
+    """A running session, for one thread at a time. It ends with `end`, with this object, or with this process."""
 
     def __init__(self, runtime: Deno, *, memory_bytes: int = limits.SANDBOX_MEMORY_BYTES, offline: bool = True) -> None:
-        """Start it, and wait until it is ready.
+        """Start the session, and wait until it is ready. Raises `SandboxUnavailable`, with the reason.
 
-        Args:
-            runtime: what it runs on.
-            memory_bytes: what it may take beside what it has mapped when it is ready.
-            offline: whether it starts from the cache alone. No agent's code may run in one that doesn't.
-
-        Raises:
-            SandboxUnavailable: it does not start; the code and the message say why.
+        `memory_bytes` come on top of what is mapped when it is ready. With `offline=False` missing parts are fetched;
+        no agent's code may run in such a session.
         """
         runtime.prepare()
         self._runtime, self._offline = runtime, offline
         self._registered = ""
         self._calls = self._steps = 0
         try:
-            self._process = SandboxProcess(runtime, offline=offline)
+            self.process = SandboxProcess(runtime, offline=offline)
         except OSError as error:
             raise self._unavailable(Lost("died", f"its process can't be started: {error}")) from error
         try:
-            self._channel = Channel(self._process.pipes, _LAST_WORDS)
+            self._channel = Channel(self.process.pipes, _FATAL_MARK)
             self.pid = self._get_ready(limits.SANDBOX_START_S if offline else limits.SANDBOX_WARM_S)
             self.is_confined = confine(self.pid, memory_bytes)
         except BaseException:
@@ -87,26 +141,23 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Whether its process is there."""
-        return self._process.alive
+        """Whether its process runs."""
+        return self.process.alive
 
     def end(self) -> None:
-        """Kill its process, and wait until it is gone. May be called again."""
-        self._process.end()
+        """Kill its process and reap it. Idempotent."""
+        self.process.end()
 
     def stop(self) -> None:
-        """The same from another thread, while a step runs, which then raises `Lost`."""
-        self._process.stop()
+        """Kill its process from another thread; the step that runs then raises `Lost`."""
+        self.process.stop()
 
     def register(self, tools: Iterable[dict[str, Any]], outputs: list[str] | None) -> None:
-        """Make functions callable by name, and SUBMIT take these fields. Does nothing if they are known already.
+        """Define the functions that code may call, and the fields of SUBMIT. Raises `Lost`.
 
         Args:
-            tools: of each its `name`, its `doc`, and its `parameters`: `name`, `kind` and, if any, `default` as text.
-            outputs: names; None: one, `output`.
-
-        Raises:
-            Lost: the session did not take them.
+            tools: of each its `name`, `doc`, and `parameters`: `name`, `kind` and, if any, `default` as text.
+            outputs: names of the fields; None for one, `output`.
         """
         functions = json.dumps({"tools": [*tools], "outputs": outputs})
         if functions == self._registered:
@@ -122,12 +173,12 @@ class Session:
         Args:
             code: Python.
             variables: name to Python literal, assigned before.
-            answer: is asked for every call of a tool, one after the other.
-            time_s: how long it may run, beside what `answer` takes.
+            answer: called for each tool call, one after the other.
+            time_s: seconds that the code may run, those of `answer` not counted.
 
         Raises:
-            Lost: the session is over.
-            BaseException: whatever `answer` raised; the session is over then, too.
+            Lost: the session ended.
+            BaseException: whatever `answer` raised; the session ended too.
         """
         self._steps += 1
         calls_before = self._calls
@@ -137,6 +188,7 @@ class Session:
             outcome = _OUTCOME.decode(reply)
         except (msgspec.MsgspecError, TypeError, RecursionError):
             raise self._lost("broken", "the step disturbed the sandbox, whose answers make no sense") from None
+        # The guest counts its calls too: a difference means that code wrote to the bridge itself.
         if outcome.calls != self._calls - calls_before:
             raise self._lost("forged", _FORGED)
         return outcome
@@ -144,9 +196,9 @@ class Session:
     # ---------------------------------------------------------------- start
 
     def _get_ready(self, time_s: float) -> int:
-        """Wait for Deno, then for our module in it; Deno's process id."""
+        """Wait for Deno, then for the guest in it, and return Deno's process id."""
         try:
-            pid = self._process.learn_pid(time_s)
+            pid = self.process.receive_pid(time_s)
             reply = self._ask(_prelude(), time.monotonic() + time_s, _no_tools)
         except Lost as lost:
             raise self._unavailable(lost) from lost
@@ -157,10 +209,11 @@ class Session:
         return pid
 
     def _unavailable(self, lost: Lost) -> SandboxUnavailable:
-        """Why it did not start, in words that help."""
+        """Return why the session did not start, and what to do."""
         cache, said = self._runtime.cache, lost.detail.splitlines()[0] if lost.detail else lost.message
         if self._offline and ("cached-only" in lost.detail or not self._runtime.is_warm):
             return SandboxUnavailable("cold", f"the sandbox's cache {cache} is not filled", deno.WARM)
+        # Only now, because asking Deno for its release costs a process.
         deno.check_release(self._runtime.executable)
         if not self._offline:
             return SandboxUnavailable("cold", f"the sandbox's cache {cache} can't be filled ({said})", deno.WARM)
@@ -169,41 +222,41 @@ class Session:
     # ---------------------------------------------------------------- conversation
 
     def _do(self, expression: str, deadline: float, answer: Answer) -> Any:
-        """The value of an expression in our module inside. Whatever goes wrong ends the session."""
+        """Evaluate an expression in the guest. Any error ends the session."""
         code = expression.replace("workspace.", "sys.modules['_sandbox'].workspace.", 1)
         try:
-            self._refuse_what_came_unasked()
+            self._refuse_unasked_lines()
             return self._ask(code, deadline, answer)
         except BaseException:
             self.end()
             raise
 
-    def _refuse_what_came_unasked(self) -> None:
-        """Between two steps there is nothing to say: not even tasks that a step left behind may call a tool."""
-        try:
-            for noise, line in enumerate(self._channel.waiting()):
+    def _refuse_unasked_lines(self) -> None:
+        # Between steps nothing may arrive: not even tasks that a step left behind may call a tool.
+        with self._losing_by("flood", "the step before went on writing when it was done"):
+            for noise, line in enumerate(self._channel.unasked()):
                 self._notice(_message(line), noise)
-        except TooLong:
-            raise self._lost("flood", "the step before went on writing when it was done") from None
-        except Fallen:
-            raise self._lost("died", _FALLEN) from None
-        except Ended:
-            raise self._dead() from None
 
     def _ask(self, code: str, deadline: float, answer: Answer) -> Any:
+        # A random id, because an agent's code that could guess it could forge the reply.
         request_id = secrets.token_hex(16)
         request = {"jsonrpc": "2.0", "method": "execute", "params": {"code": code}, "id": request_id}
-        data = msgspec.json.encode(request)
-        try:
-            self._channel.send(data, deadline)
+        with self._losing_by("too_long", "the step sent a message that is too long"):
+            self._channel.send(msgspec.json.encode(request), deadline)
             return self._reply(request_id, deadline, answer)
-        except OutOfTime:
+
+    @contextmanager
+    def _losing_by(self, code: str, message: str) -> Iterator[None]:
+        """Raise `Lost` for errors of the channel; with this code and message for a line that is too long."""
+        try:
+            yield
+        except DeadlinePassed:
             raise self._lost("timeout", "the step took too long and was stopped") from None
-        except TooLong:
-            raise self._lost("too_long", "the step sent a message that is too long") from None
-        except Fallen:
-            raise self._lost("died", _FALLEN) from None
-        except Ended:
+        except LineTooLong:
+            raise self._lost(code, message) from None
+        except GuestCrashed:
+            raise self._lost("died", _CRASHED) from None
+        except ProcessEnded:
             raise self._dead() from None
 
     def _reply(self, request_id: str, deadline: float, answer: Answer) -> Any:
@@ -211,6 +264,7 @@ class Session:
         while True:
             message = _message(self._channel.receive(deadline))
             if message.get("method") == "tool_call":
+                # Tools may take long, and their time is not the step's.
                 deadline += self._answer(message, deadline, answer)
             elif message.get("id") == request_id:
                 return self._result(message)
@@ -219,14 +273,14 @@ class Session:
                 self._notice(message, noise)
 
     def _notice(self, message: dict[str, Any], noise: int) -> None:
-        """Pass over what is no message, and notes on errors that nobody awaited. Nothing else should come."""
+        """Ignore lines that are no messages, and reports of unhandled errors. Raises `Lost` for all others."""
         if noise > limits.SANDBOX_NOISE_LINES:
             raise self._lost("flood", "the step wrote past print, without end")
         if message and (message.get("method") != "unhandled_error" or "id" in message):
             raise self._lost("forged", _FORGED)
 
     def _result(self, message: dict[str, Any]) -> Any:
-        """The value, where the code that was sent is ours and must not fail."""
+        """Return the value of our own code in the guest, which fails only in a broken session."""
         result = message.get("result")
         if isinstance(result, dict):
             return result.get("output")
@@ -235,7 +289,7 @@ class Session:
         raise self._lost("broken", "the step disturbed the sandbox, which no longer runs code")
 
     def _answer(self, message: dict[str, Any], deadline: float, answer: Answer) -> float:
-        """Answer one call of a tool; how long that took, in seconds."""
+        """Answer one tool call, and return how many seconds that took."""
         call_id, name, arguments = self._call(message)
         began = time.monotonic()
         value = answer(name, arguments)
@@ -245,7 +299,7 @@ class Session:
         return took_s
 
     def _call(self, message: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
-        """Id, tool and arguments of a call, if our function inside made it. Its number tells: each follows the last."""
+        """Return id, tool and arguments of a call. Raises `Lost` for a forged one: numbers must be consecutive."""
         try:
             call_id, params = message["id"], message["params"]
             number = _CALL_ID.fullmatch(call_id)
@@ -255,50 +309,47 @@ class Session:
             raise self._lost("forged", _FORGED) from None
         if not (is_next and isinstance(name, str) and isinstance(arguments, dict)):
             raise self._lost("forged", _FORGED)
+        # Only after the checks, because a forged call must not advance the numbers.
         self._calls += 1
         return call_id, name, arguments
 
     # ---------------------------------------------------------------- the end
 
     def _dead(self) -> Lost:
-        """The process is gone or going: what is known of the cause."""
-        status = self._process.status()
+        """Return the error for a process that exited, with its cause if known."""
+        status = self.process.status()
         self._channel.drain()
-        if "out of memory" in self._channel.complaints:
+        if "out of memory" in self._channel.stderr:
             return self._lost("memory", "the step used up the memory of the sandbox")
         return self._lost("died", "the sandbox died in this step" + (f" ({name_of(status)})" if status else ""))
 
     def _lost(self, code: str, message: str) -> Lost:
-        complaints = self._channel.complaints
         self.end()
-        return Lost(code, message, complaints)
+        return Lost(code, message, self._channel.stderr)
 
 
 def warm(runtime: Deno) -> None:
-    """Fill the cache, with the network; one process at a time.
-
-    Raises:
-        SandboxUnavailable: it can't be filled.
-    """
-    with runtime.being_warmed():
+    """Fill the cache from the network, one process at a time. Raises `SandboxUnavailable`."""
+    with runtime.lock_cache():
         Session(runtime, offline=False).end()
 
 
 def _prelude() -> str:
-    """Code that puts our module into the sandbox."""
+    """Return code that makes the guest a module in the sandbox."""
     return (
         "import sys, types\n"
         "module = types.ModuleType('_sandbox')\n"
         f"exec(compile({GUEST.read_text(encoding='utf-8')!r}, '<sandbox>', 'exec'), module.__dict__)\n"
-        f"module.workspace = module.Workspace(_js_tool_call, {_INSIDE_LIMITS!r})\n"
-        "module.settle()\n"
+        f"module.LIMITS.update({GUEST_LIMITS!r})\n"
+        "module.workspace = module.Workspace(_js_tool_call)\n"
+        "module.open_signal_sockets()\n"
         "sys.modules['_sandbox'] = module\n"
         "'ready'"
     )
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """A message, or an empty one where the line is none."""
+    """Parse a message; return an empty one for any other line."""
     try:
         message = msgspec.json.decode(line) if line.startswith(b"{") else None
     except (msgspec.MsgspecError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a step of an agent was, and what became of it, as plain data."""
+"""The outcome of a step as plain data, live or recorded, and the errors of a step that are not the sandbox's own."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from typing import Literal
 
 import msgspec
 
+from rbank_es.errors import CheckFailed
 from rbank_es.events.event import MOST_COUNT, Count
 
 Kind = Literal["output", "final", "refused", "error", "syntax", "lost", "exhausted"]
-"""It ran to its end; it submitted; what it submitted was refused; it raised; it can't be parsed; its session was lost,
-and all variables with it; it was lost, and there is no other."""
+"""The step ran to its end; submitted; submitted and was refused; raised; can't be parsed; lost its session with all
+variables; lost the last session."""
 
 ERROR = "[Error] "
-"""How the output of a step begins whose code failed."""
+"""The prefix of the output of a step that failed."""
 
 COMMON_TYPES = frozenset(
     {"bool", "int", "float", "complex", "str", "bytes", "bytearray", "list", "tuple", "dict", "set", "frozenset",
      "range", "NoneType", "Counter", "OrderedDict", "defaultdict", "deque", "date", "datetime", "time", "timedelta",
      "Decimal", "Fraction", "UUID", "Match", "DataFrame", "Series", "ndarray"}
 )  # fmt: skip
-"""Types of variables that are told by name. A class of the agent's own is named as it likes, which may be with words
-from what it read; facts outlive erasure, so such are `other`."""
+"""Types of variables that are recorded by name. Others are `other`: an agent may name a class with words that it read,
+and facts outlive erasure."""
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step printed, and what the agent holds after it. None: the interpreter doesn't tell.
+    """Sizes of a step's output and of the variables after it; None where the interpreter doesn't measure.
 
-    `stdout_chars` are all characters that it printed, those of its last value included, before anything was cut.
-    Variables are those of the agent, without functions, classes, modules and names that begin with an underscore; their
-    characters are counted up to 10,000 elements each. Of a session that was lost, there are none.
+    `stdout_chars` are all printed characters, the last value's included, before truncation. Variables exclude
+    functions, classes, modules and names that begin with an underscore; of each, 10,000 elements are counted at most.
+    A lost session has none.
     """
 
     stdout_chars: int | None = None
@@ -39,20 +40,20 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTHING = Measures(stdout_chars=0, variables_n=0, variables_chars=0)
-"""Nothing was printed, and there are no variables."""
+"""No output, and no variables."""
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of a tool. `arguments` is their JSON, by name, only those that were given."""
+    """A tool call. `arguments` is the JSON object of those that were given, by name."""
 
     tool: str
     arguments: str = "{}"
 
 
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step: its code as the model wrote it, the tools it called in order, and how it came out.
+    """A step: its code as the model wrote it, its tool calls in order, and its outcome.
 
-    `output` is the text that the agent is given; after SUBMIT (`final`), it is the JSON of the submitted fields.
+    `output` is the text for the agent; after SUBMIT (`final`) it is the JSON of the submitted fields.
     """
 
     code: str
@@ -63,7 +64,7 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A step with its measures. `duration_s` is its own time, `tools_s` what the tools took beside it."""
+    """A step with its times: `duration_s` of its own code, `tools_s` of its tools."""
 
     step: RecordedStep
     duration_s: float = 0.0
@@ -71,7 +72,7 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the sandbox tells of a step. Every field is data that an agent's code may have forged, within limits."""
+    """The guest's report of a step. An agent's code may have forged any field, within these types."""
 
     kind: Literal["output", "final", "error", "syntax"]
     calls: int
@@ -87,7 +88,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def measures(self) -> Measures:
-        """What it printed and holds, in numbers."""
+        """The sizes of the step, with common types by name."""
         return Measures(
             stdout_chars=min(self.stdout_chars + self.value_chars, MOST_COUNT),
             variables_n=self.variables_n,
@@ -97,9 +98,22 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_name(types: dict[str, int]) -> dict[str, int]:
-    """Numbers of variables by the names of their types, of which those that are not common are `other`."""
+    """Return numbers of variables by type, with uncommon types as `other`."""
     told: dict[str, int] = {}
     for name, number in sorted(types.items()):
         known = name if name in COMMON_TYPES else "other"
+        # Clamped, because the guest's counts may be forged, and events bound theirs.
         told[known] = min(told.get(known, 0) + number, MOST_COUNT)
     return told
+
+
+class SubmissionRefused(ValueError):
+    """A submission without an answer. The message is for the agent."""
+
+
+class RecordingDiffers(CheckFailed):
+    """The first difference of a rerun from its recording, and its step, from 1."""
+
+    def __init__(self, step: int, what: str) -> None:
+        self.step, self.what = step, what
+        super().__init__(f"step {step} differs from its recording: {what}")

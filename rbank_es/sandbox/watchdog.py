@@ -1,11 +1,11 @@
-"""Holds one sandbox process and lets go of it with this project's process, however that one ends.
+"""Runs one sandbox process, and kills it when the project's process is gone, however that ended.
 
-Run as `python -I -S watchdog.py LIFELINE COMMAND...`. LIFELINE is the descriptor of a socket whose other end the starting
-process holds, and which nobody closes but the system when that process is gone. The command gets the three standard
-streams; its process id is told over the lifeline. When the lifeline hangs up, the command is killed; when the command
-ends, this process ends with the same exit code, or 128 and the number of the signal that ended it.
+Run as `python -I -S watchdog.py LIFELINE COMMAND...`. LIFELINE is the descriptor of a socket; the starting process
+holds its other end, which only the system closes. The command gets the three standard streams, and its process id is
+written to the lifeline. When the lifeline hangs up, the command is killed; when the command exits, this process exits
+with the same code, or with 128 and the number of the signal.
 
-A kernel's death signal for parents would do less: it follows the thread that started the process, and knows Linux only.
+The kernel's parent-death signal would not do: it follows the thread that started the process, and is Linux only.
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ import select
 import signal
 import sys
 
-LOOK_MS = 100
-"""How often to look whether the command has ended by itself; a hang-up is noticed at once."""
+POLL_MS = 100
+"""How often the command's exit is checked; a hang-up is noticed at once."""
 
 STANDARD = (0, 1, 2)
 
 
 def main(lifeline: int, command: list[str]) -> int:
-    """Start the command and hold it; its exit code."""
+    """Start the command, hold it, and return its exit code."""
     os.set_inheritable(lifeline, False)
+    # No core dump, because it would leave the agent's data in a file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pid = os.posix_spawn(command[0], command, os.environ)
-    let_go_of_streams()
+    release_streams()
     os.write(lifeline, b"%d\n" % pid)
     return hold(pid, lifeline)
 
 
-def let_go_of_streams() -> None:
-    """Only the command may hold the standard streams, or their other ends would not learn that it is gone."""
+def release_streams() -> None:
+    """Leave the standard streams to the command alone, because their other ends must notice when it exits."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in STANDARD:
         os.dup2(nowhere, descriptor)
 
 
 def hold(pid: int, lifeline: int) -> int:
-    """Wait for the end of either the command or whoever wanted it."""
+    """Wait for the command's exit or the lifeline's hang-up, and return the command's exit code."""
     poll = select.poll()
-    poll.register(lifeline, 0)  # asks for nothing, so it returns for a hang-up only
-    while not poll.poll(LOOK_MS):
+    poll.register(lifeline, 0)  # no events requested, so poll returns for a hang-up only
+    while not poll.poll(POLL_MS):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return exit_code(status)
@@ -52,7 +53,7 @@ def hold(pid: int, lifeline: int) -> int:
 
 
 def exit_code(status: int) -> int:
-    """As a shell tells it."""
+    """Return the exit code as a shell reports it."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
 

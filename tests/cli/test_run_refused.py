@@ -130,7 +130,7 @@ def test_a_script_that_does_not_fit_the_made_up_runs_is_told_without_a_promise(
 ) -> None:
     """Nothing was kept, so there is nothing to go on from."""
     said = run("run", "./bank", "--test", "--lm", "script:turns.toml", *arguments, cwd=place, code=2).err
-    assert "script_mismatch" in said and "Bring the script up" in said and "goes on" not in said
+    assert "script_mismatch" in said and "Change the script" in said and "goes on" not in said
 
 
 WRONG_ROLLOUTS = MATTS_SCRIPT.replace("[[task.agent]]\n", '[[task.agent]]\nexpects = ["What is not there"]\n')

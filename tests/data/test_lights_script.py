@@ -25,7 +25,7 @@ from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.scripted_model import Script
-from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS
+from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS
 from tests.cli_runner import COMMAND, environment, run
 from tests.loop.loops import local, source
 from tests.sandbox.sandboxes import require_dspy, runtime

@@ -21,12 +21,12 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, StepTaken, ToolCalled
 from rbank_es.executors.executor import Interpreters
-from rbank_es.models.call_errors import TurnedAway, failed
-from rbank_es.models.recorded_model import ReplayModel
+from rbank_es.executors.run_record import recorded_keys, recorded_steps
+from rbank_es.models.call_errors import RetryableFailure, failed
+from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.scripted_model import rendered
 from rbank_es.sandbox.interpreter import SandboxExhausted, SessionLost
 from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
-from rbank_es.sandbox.recorded_steps import recorded_keys, recorded_steps
 from tests.executors.runs import TASK, Said, Setting, Turns, answer, code, local
 from tests.faults.disk import Disk, no_space
 
@@ -48,6 +48,10 @@ class ExecutorContract:
     def submits(self, text: str = "Three.", **fields: Any) -> str:
         """A step that hands in the result."""
         raise NotImplementedError
+
+    def answers(self, text: str, sparql: str = "", evidence: Any = None) -> str:
+        """A reply to the call that forces an answer."""
+        return answer(text, sparql, evidence)
 
     def half_said(self) -> str:
         """A reply that lacks a field."""
@@ -91,7 +95,9 @@ class ExecutorContract:
         assert "the answer is empty" in made.turns.prompt()
 
     def test_the_limit_forces_an_answer_and_says_so(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, *[self.calls("find", word="rock")] * 3, answer("Two.", SPARQL, {"keys": []}))
+        made = self.setting(
+            tmp_path, *[self.calls("find", word="rock")] * 3, self.answers("Two.", SPARQL, {"keys": []})
+        )
         result = made.run(self.name, self.interpreters, iterations=3)
         assert (result.outcome, result.answer, result.sparql) == ("forced_at_limit", "Two.", SPARQL)
         assert result.iterations == 3 == len(made.steps) and made.end.outcome == "forced_at_limit"
@@ -158,7 +164,7 @@ class ExecutorContract:
     def test_a_forced_answer_is_asked_for_with_a_shorter_history_too(self, tmp_path: Path) -> None:
         too_long = LmFailed("context_too_long", "too long", "choose another model")
         finds = [self.calls("find", word=word) for word in ("oldest", "newer")]
-        made = self.setting(tmp_path, *finds, too_long, answer("Two."))
+        made = self.setting(tmp_path, *finds, too_long, self.answers("Two."))
         result = made.run(self.name, self.interpreters, iterations=2)
         assert (result.outcome, result.answer) == ("forced_at_limit", "Two.")
         assert len(made.turns.prompt()) < len(made.turns.prompt(-2))
@@ -186,7 +192,7 @@ class ExecutorContract:
         result = made.run(self.name, self.interpreters)
         first, last = made.steps
         assert (first.index, first.reasoning) == (1, "I think.") and "rock" in str(first.code)
-        assert "rock light" in str(first.output) and first.prompt_chars == len(made.turns.prompt(0)) + 1
+        assert "rock light" in str(first.output) and first.prompt_chars == len(made.turns.prompt(0))
         assert "FINAL: " in str(last.output)
         assert [(step.index, step.code, step.output) for step in result.steps] == [
             (step.index, step.code, step.output) for step in made.steps
@@ -394,7 +400,7 @@ class ExecutorContract:
 
         def sub(prompt: str) -> str:
             if prompt == "two" and next(failing, False):
-                raise TurnedAway(failed("rate_limited", "later"))
+                raise RetryableFailure(failed("rate_limited", "later"))
             return prompt.upper()
 
         first = Setting(tmp_path / "first", Turns(said, sub))
@@ -403,7 +409,7 @@ class ExecutorContract:
         self._told_again(first, tmp_path)
 
     def test_a_forced_run_is_told_again_from_its_events(self, tmp_path: Path) -> None:
-        first = self.setting(tmp_path / "first", self.calls("find", word="rock"), "prose", answer("Two."))
+        first = self.setting(tmp_path / "first", self.calls("find", word="rock"), "prose", self.answers("Two."))
         assert first.run(self.name, self.interpreters, iterations=2).outcome == "forced_at_limit"
         self._told_again(first, tmp_path, iterations=2)
 
@@ -417,7 +423,7 @@ class ExecutorContract:
     def _told_again(self, first: Setting, place: Path, **run_limits: Any) -> None:
         keys = iter(recorded_keys(first.events))
         played = RecordedInterpreter(recorded_steps(first.events)) if self.interpreters else None
-        replay = ReplayModel(first.events)
+        replay = RecordedModel(first.events)
         again = Setting(place / "again", [], model_for=lambda role, choice: replay, new_id=lambda: next(keys))
         again.run(self.name, (lambda: played) if played else None, **run_limits)
         assert comparable(again) == comparable(first)

@@ -16,9 +16,8 @@ from rbank_es.context.base_instructions import base
 from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
 from rbank_es.events.run import Role
-from rbank_es.executors.executor import Interpreters, RunLimits, RunResult
-from rbank_es.executors.registry import Executor, executor_named
-from rbank_es.executors.run_recorder import Recorder
+from rbank_es.executors.executor import Executor, Interpreters, RunLimits, RunResult, executor_class
+from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.models.scripted_model import rendered
@@ -59,7 +58,7 @@ class Turns:
     def prompt(self, number: int = -1) -> str:
         """The words of a request of the agent."""
         request = self.requests[number]
-        return f"{request.system}\n{''.join(message.text for message in request.messages)}"
+        return "\n\n".join(filter(None, (request.system, "".join(message.text for message in request.messages))))
 
 
 class _Answering:
@@ -124,7 +123,7 @@ class Setting:
     def run(self, executor: str | Executor, interpreters: Interpreters | None = None, **limits: Any) -> RunResult:
         """Make it."""
         self.begin()
-        made = executor_named(executor, interpreters=interpreters or local) if isinstance(executor, str) else executor
+        made = executor_class(executor)(interpreters or local) if isinstance(executor, str) else executor
         return made.execute(TASK, self.context.text, self.tools, self.recorder, self.lms, RunLimits(**limits))
 
     # ---------------------------------------------------------------- what was recorded

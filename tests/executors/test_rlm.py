@@ -8,8 +8,7 @@ from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402
-from rbank_es.executors.executor import RunLimits  # noqa: E402
-from rbank_es.executors.registry import executor_named  # noqa: E402
+from rbank_es.executors.executor import RunLimits, executor_class  # noqa: E402
 from tests.executors.contract import CodeContract  # noqa: E402
 from tests.executors.runs import TASK, Setting, code, local  # noqa: E402
 
@@ -21,7 +20,7 @@ class TestRlm(CodeContract):
         made = self.setting(tmp_path, self.submits())
         made.begin()
         context = "\n".join(f"line {number} of what is known" for number in range(200))
-        executor = executor_named("rlm", interpreters=local)
+        executor = executor_class("rlm")(local)
         executor.execute(TASK, context, made.tools, made.recorder, made.lms, RunLimits())
         lines = [line.strip() for line in made.turns.prompt().splitlines()]
         assert all(lines.count(line) == 1 for line in context.splitlines())

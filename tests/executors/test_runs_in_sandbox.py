@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox.configuration import SandboxSettings
 from rbank_es.sandbox.deno import Deno
-from rbank_es.sandbox.session import Session
+from rbank_es.sandbox.session import SandboxSettings, Session
 from tests.sandbox.fake_deno import fake
 from tests.sandbox.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
 
 require_dspy()
-from rbank_es.executors.registry import executor_named  # noqa: E402
+from rbank_es.executors.executor import executor_class  # noqa: E402
 from rbank_es.sandbox.interpreter import CannotStart, Sandbox  # noqa: E402
 from tests.executors.contract import comparable  # noqa: E402
 from tests.executors.runs import TASK, Setting, answer, code  # noqa: E402
@@ -171,7 +170,7 @@ def start(runtime: Deno) -> Session:
 def test_without_a_place_to_run_code_each_run_starts_a_sandbox(tmp_path: Path) -> None:
     runtime()  # sees to it that the cache is filled
     made = Setting(tmp_path / "bank", [code("import sys; print(sys.platform)"), answer("Two.")])
-    result = made.run(executor_named("rlm"), iterations=1)
+    result = made.run(executor_class("rlm")(), iterations=1)
     assert (result.outcome, result.steps[0].output.strip()) == ("forced_at_limit", "emscripten")
 
 

@@ -8,7 +8,7 @@ from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402
-from rbank_es.executors.executor import RunLimits, Step  # noqa: E402
+from rbank_es.executors.executor import RunLimits, RunStep  # noqa: E402
 from rbank_es.executors.scratchpad import history_of  # noqa: E402
 from rbank_es.sandbox.interpreter import SessionLost  # noqa: E402
 from tests.executors.contract import CodeContract, Dying  # noqa: E402
@@ -36,12 +36,12 @@ class TestScratchpad(CodeContract):
         assert [made.turns.prompt(number).count("(shortened)") for number in (-3, -2, -1)] == [0, 2, 3]
 
     def test_prompts_grow_by_a_line_a_step(self) -> None:
-        steps = [Step(index=n, reasoning="r" * 500, code="c" * 2_000, output="o" * 4_000) for n in range(1, 40)]
+        steps = [RunStep(index=n, reasoning="r" * 500, code="c" * 2_000, output="o" * 4_000) for n in range(1, 40)]
         sizes = [len(history_of(steps[:n], n - 4, RunLimits())) for n in range(10, 40)]
         assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
 
     def test_no_history_is_a_history_of_lines(self) -> None:
-        steps = [Step(index=n, code="c", output="o") for n in range(1, 4)]
+        steps = [RunStep(index=n, code="c", output="o") for n in range(1, 4)]
         assert history_of(steps, 3, RunLimits()).count("(shortened)") == 3
         assert history_of([], 0, RunLimits()) == "You have not taken a step yet."
 

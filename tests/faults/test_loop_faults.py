@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import LogError, LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
@@ -135,13 +136,13 @@ def test_whoever_is_interrupted_does_not_wait_for_sandboxes_that_are_starting(mo
         assert go_on.wait(PATIENCE_S)
         return Starting()
 
-    monkeypatch.setattr(pool_module, "_start", start)
-    with SandboxPool(pool_module.STARTERS + 1) as pool:
-        for _ in range(pool_module.STARTERS):
+    monkeypatch.setattr(pool_module, "start_session", start)
+    with SandboxPool(limits.SANDBOX_STARTERS + 1) as pool:
+        for _ in range(limits.SANDBOX_STARTERS):
             assert begun.acquire(timeout=PATIENCE_S)
     assert not ended.acquire(timeout=0.05), "closed before any was ready"
     go_on.set()
-    for _ in range(pool_module.STARTERS):
+    for _ in range(limits.SANDBOX_STARTERS):
         assert ended.acquire(timeout=PATIENCE_S)
     with pytest.raises(SandboxUnavailable, match="closed"):
         pool.take(pool.settings)
@@ -149,9 +150,9 @@ def test_whoever_is_interrupted_does_not_wait_for_sandboxes_that_are_starting(mo
 
 
 def test_a_sandbox_lets_go_at_once_also_where_a_thread_waits_for_it(tmp_path: Path) -> None:
-    """As the threads of rollouts do that were interrupted. Its keeper ends by itself, and needs no killing."""
+    """As the threads of rollouts do that were interrupted. Its watchdog ends by itself, and needs no killing."""
     process = SandboxProcess(fake(tmp_path), offline=True)
-    process.learn_pid(PATIENCE_S)
+    process.receive_pid(PATIENCE_S)
     poll, waits = select.poll(), threading.Event()
     poll.register(process.pipes.life, select.POLLIN)
 
@@ -165,7 +166,7 @@ def test_a_sandbox_lets_go_at_once_also_where_a_thread_waits_for_it(tmp_path: Pa
     time.sleep(0.05)  # into the call of the system
     process.end()
     thread.join(PATIENCE_S)
-    assert not thread.is_alive() and process._keeper.returncode > 0
+    assert not thread.is_alive() and process.watchdog.returncode > 0
 
 
 # ---------------------------------------------------------------- a full disk

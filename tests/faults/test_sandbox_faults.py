@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.sandbox.configuration import Restart, SandboxSettings
+from rbank_es.sandbox.session import Restart, SandboxSettings
 from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep
 from tests.sandbox import sandboxes
 
@@ -305,7 +305,7 @@ def test_a_sandbox_that_nobody_holds_any_more_ends(tmp_path: Path) -> None:
 START = """
     import os, sys, threading, time
     from pathlib import Path
-    from rbank_es.executors import deno, pool
+    from rbank_es.sandbox import deno, pool
     from rbank_es.sandbox.session import Session
     from tests.sandbox.fake_deno import fake
     runtime = deno.find() if {real} else fake(Path({place!r}))
@@ -314,7 +314,7 @@ BUSY = """
     s = Session(runtime)
     threading.Thread(target=s.run, args=("while True: pass", {}, None, 1000), daemon=True).start()
     time.sleep(0.2)
-    print(s.pid, s._process._keeper.pid, flush=True)
+    print(s.pid, s.process.watchdog.pid, flush=True)
     time.sleep(1000)
 """
 FORK = """
@@ -328,10 +328,10 @@ FORK = """
     time.sleep(1000)
 """
 FORGET = """
-    pool._start = lambda settings: Session(runtime)
+    pool.start_session = lambda settings: Session(runtime)
     sessions = pool.SandboxPool(3)
     sessions.wait()
-    print(*[spare.result().pid for spare in sessions._spares], flush=True)
+    print(*[spare.result().pid for spare in sessions.spares], flush=True)
 """
 
 

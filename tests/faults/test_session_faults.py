@@ -154,7 +154,7 @@ def test_standard_error_is_drained_and_its_end_kept(session: Session) -> None:
     assert session.run("sys.stderr.write('x' * 5_000_000); outcome['value'] = 'on'", {}, answer, 20).value == "on"
     error = lost(session, "sys.stderr.write('the end'); sys.stderr.flush(); os._exit(3)")
     assert error.code == "died" and "exit code 3" in str(error)
-    assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_COMPLAINT_BYTES
+    assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_STDERR_BYTES
 
 
 @pytest.mark.slow
@@ -184,9 +184,9 @@ def test_a_killed_process_is_told_by_its_signal(session: Session, number: signal
     assert number.name in str(lost(session, "import time; time.sleep(100)"))
 
 
-def test_a_killed_keeper_is_noticed_at_once_and_its_process_ended(session: Session) -> None:
-    keeper = int(Path(f"/proc/{session.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    threading.Timer(0.1, os.kill, [keeper, signal.SIGKILL]).start()
+def test_a_killed_watchdog_is_noticed_at_once_and_its_process_ended(session: Session) -> None:
+    watchdog = int(Path(f"/proc/{session.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    threading.Timer(0.1, os.kill, [watchdog, signal.SIGKILL]).start()
     assert lost(session, "import time; time.sleep(100)").code == "died"
 
 

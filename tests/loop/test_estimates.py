@@ -13,7 +13,6 @@ import pytest
 from rbank_es import limits
 from rbank_es.cli.shared.dry_run import (
     ANSWER_TOKENS,
-    FRAME_CHARS,
     LESSON_CHARS,
     STEP_TOKENS,
     VERDICT_CHARS,
@@ -21,7 +20,8 @@ from rbank_es.cli.shared.dry_run import (
     estimated,
 )
 from rbank_es.events import ContextBuilt, LmCalled
-from rbank_es.models.serialization import prompt_text
+from rbank_es.executors.executor import executor_class
+from rbank_es.models.model import prompt_text
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted, source
 from tests.loop.test_closed_loop import REACT, of_type
 from tests.sandbox.sandboxes import require_dspy
@@ -42,7 +42,7 @@ def test_prompts_are_about_as_long_as_they_are_said_to_be(tmp_path: Path, execut
             event.role: len(prompt_text(json.loads(str(event.request)))) for event in of_type(bank, LmCalled)[::-1]
         }
     known = context + _manual_chars(settings, source()) + len(TASKS[1].question)
-    assert known + FRAME_CHARS[executor] == pytest.approx(sizes["agent"], rel=0.1)
+    assert known + executor_class(executor).frame_chars == pytest.approx(sizes["agent"], rel=0.1)
     assert sizes["judge"] <= VERDICT_CHARS
     assert sizes["extractor"] <= limits.EXTRACTION_TRAJECTORY_CHARS + LESSON_CHARS
 

@@ -54,8 +54,8 @@ class Priced:
     def __init__(self, script: Path) -> None:
         self._inner = ScriptedModel(Script.load(script), "guide-lights", 0)
 
-    def asked(self, question: Question) -> Try:
-        answered = self._inner.asked(question)
+    def prepare(self, question: Question) -> Try:
+        answered = self._inner.prepare(question)
         return lambda: answered()._replace(cost_usd=0.25)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from tests.models.openai_server import openai_server
 from tests.models.runs import models
 
 TYPED: Any = dspy.Signature("question -> words: str, entries: list[Any], choice: Any")
-LONG = limits.LM_MENDED_CHARS + 1
+LONG = limits.LM_REPAIRED_CHARS + 1
 
 
 def answer(entries: str, words: str = "w") -> str:
@@ -51,7 +51,7 @@ JSON = json.dumps(MANY)
     ids=["JSON", "indented", "fenced", "fenced, with words", "with words", "with line ends in it", "Python"],
 )
 def test_a_long_field_is_read_where_it_holds_json_or_pythons_notation(text: str) -> None:
-    assert len(text) > limits.LM_MENDED_CHARS
+    assert len(text) > limits.LM_REPAIRED_CHARS
     assert read(text) == MANY
 
 

@@ -78,7 +78,7 @@ def test_any_answer_is_words_or_a_failure_with_a_code(
 ) -> None:
     bank, lms, replies = conversation
     replies.append(says(body, media, status))
-    before = lms.totals.calls
+    before = lms.calls.totals.calls
     try:
         words = ask(lms)
         code = None
@@ -86,8 +86,8 @@ def test_any_answer_is_words_or_a_failure_with_a_code(
     except LmFailed as failure:
         code = failure.code
         assert code in CODES, failure
-    assert lms.broken is None
-    added = called_since(bank, lms.totals.calls - before)
+    assert lms.calls.broken is None
+    added = called_since(bank, lms.calls.totals.calls - before)
     assert added and added[-1] == code
 
 

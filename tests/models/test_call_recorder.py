@@ -10,9 +10,9 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
 from rbank_es.models.adapter import adapter
+from rbank_es.models.call_recorder import Totals
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
-from rbank_es.models.run_calls import Totals
 from tests.faults.disk import Disk
 from tests.models.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
 
@@ -36,7 +36,7 @@ def test_agents_and_sub_calls_have_a_step_judges_and_extractors_none(
     role: Any, step: int | None, tmp_path: Path
 ) -> None:
     with models(tmp_path, **saying()) as (bank, lms):
-        lms.step = 2
+        lms.calls.step = 2
         ask(lms, role=role)
         (event,) = called(bank)
     assert (event.role, event.step) == (role, step)
@@ -106,8 +106,8 @@ def test_totals_and_the_size_of_the_last_prompt_of_the_agent(tmp_path: Path) -> 
     with models(tmp_path, **saying()) as (_, lms):
         ask(lms, "x" * 100)
         ask(lms, "y" * 500, "sub")
-        assert lms.last_prompt_chars == 100
-        assert lms.totals == Totals(calls=2, tokens_in=6, tokens_out=4, cost_usd=None)
+        assert lms.calls.prompt_chars == 100
+        assert lms.calls.totals == Totals(calls=2, tokens_in=6, tokens_out=4, cost_usd=None)
 
 
 def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,11 +117,11 @@ def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("OPENAI_API_KEY", "any-value-at-all")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     model = LiveModel(LmChoice(model="openai/gpt-4o-mini"))
-    model._client = Saying()
+    model.client = Saying()
     from dspy.lm15 import Message, Request
 
     request = Request(model="openai/gpt-4o-mini", messages=(Message.user("hello"),))
-    answer = model.asked(Question(request, "agent", 1, "", ""))()
+    answer = model.prepare(Question(request, "agent", 1, "", ""))()
     assert answer.cost_usd == pytest.approx(3 * 0.15e-6 + 2 * 0.6e-6)
 
 
@@ -137,7 +137,7 @@ def test_a_call_that_cant_be_recorded_fails_and_so_does_every_later_one(tmp_path
     disk.fail = lambda name, number: None
     with pytest.raises(LmFailed) as again:
         ask(lms)
-    assert again.value.code == "not_recorded" and lms.broken is not None
+    assert again.value.code == "not_recorded" and lms.calls.broken is not None
     assert len(called(bank)) == 1
 
 

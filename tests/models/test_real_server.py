@@ -28,7 +28,7 @@ def test_an_answer_comes_over_http_and_is_recorded_whole(tmp_path: Path) -> None
         openai_server(["forty-two of them"]) as server,
         models(tmp_path, stub(server, temperature=0.5, max_tokens=64)) as (bank, lms),
     ):
-        lms.step = 3
+        lms.calls.step = 3
         assert ask(lms, "How many lights?", rollout_id=7) == "forty-two of them"
         (event,) = called(bank)
     assert (event.run, event.role, event.model, event.step, event.attempt) == ("run-1", "agent", "openai/stub", 3, 1)
@@ -217,7 +217,7 @@ def test_eight_threads_ask_at_once_and_every_call_is_recorded(tmp_path: Path) ->
             answers = list(pool.map(lambda number: ask(lms, f"question {number}", "sub"), range(40)))
         events = called(bank)
     assert answers == [f"to question {number}" for number in range(40)]
-    assert len(events) == 40 and lms.totals.calls == 40 and lms.totals.tokens_in == 400
+    assert len(events) == 40 and lms.calls.totals.calls == 40 and lms.calls.totals.tokens_in == 400
     assert all(f"to {question}" in str(event.response) for event in events for question in [_asked(str(event.request))])
 
 

@@ -15,7 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled, NoteLogged
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.recorded_model import ReplayModel, departure
+from rbank_es.models.recorded_model import RecordedModel, departure
 from rbank_es.models.router import Lms
 from tests.models import openai_server as says
 from tests.models.openai_server import openai_server
@@ -36,7 +36,7 @@ def _fields(event: LmCalled) -> dict[str, Any]:
 
 def retold(events: list[LmCalled], story: Story, place: Path) -> tuple[list[str], list[LmCalled]]:
     """Tell the story again from its events: what was said, and what was recorded."""
-    replay = ReplayModel(events)
+    replay = RecordedModel(events)
     with (
         Bank.create(place, unsafe_no_sync=True) as bank,
         Lms(bank, RUN, replay.choices, model_for=lambda role, choice: replay, sleep=Waits()) as lms,
@@ -50,7 +50,7 @@ def long_story(lms: Lms) -> list[str]:
     """Calls of every role, some of which fail, with the same words more than once."""
     said = []
     for step, words in enumerate(("first", "same", "same", "slow", "gone", "nothing"), 1):
-        lms.step = step
+        lms.calls.step = step
         for role in ("agent", "sub"):
             try:
                 said.append(ask(lms, words, role))
@@ -109,8 +109,8 @@ def test_tries_of_equal_questions_side_by_side_find_their_own_calls() -> None:
         return LmCalled(attempt=attempt, error_code=error, error=error, response=answer, **known)  # type: ignore[arg-type]
 
     both = [event(1, "rate_limited"), event(1, "rate_limited"), event(2, None), event(2, "refused")]
-    replay = ReplayModel([*both, event(1, None), NoteLogged(run=RUN)])
-    assert [[each.error_code for each in call] for call in replay._left()] == [
+    replay = RecordedModel([*both, event(1, None), NoteLogged(run=RUN)])
+    assert [[each.error_code for each in call] for call in replay.left()] == [
         ["rate_limited", None],
         ["rate_limited", "refused"],
         [None],
@@ -119,14 +119,14 @@ def test_tries_of_equal_questions_side_by_side_find_their_own_calls() -> None:
 
 def test_what_was_never_asked_is_a_miss_that_shows_the_first_difference(tmp_path: Path) -> None:
     with models(tmp_path, **saying()) as (bank, lms):
-        lms.step = 1
+        lms.calls.step = 1
         ask(lms, "Which lights are there in the north?")
-        lms.step = 2
+        lms.calls.step = 2
         ask(lms, "How many keepers are there?")
         events = called(bank)
-    replay = ReplayModel(events)
+    replay = RecordedModel(events)
     with models(tmp_path / "again", model_for=lambda role, choice: replay) as (bank, lms):
-        lms.step = 1
+        lms.calls.step = 1
         with pytest.raises(LmFailed) as caught:
             ask(lms, "Which lights are there in the south?")
         assert [event.error_code for event in called(bank)] == ["replay_miss"]
@@ -142,12 +142,12 @@ def test_one_call_too_many_and_a_role_that_was_silent_are_misses(tmp_path: Path)
     with models(tmp_path, **saying()) as (bank, lms):
         ask(lms)
         events = called(bank)
-    replay = ReplayModel(events)
+    replay = RecordedModel(events)
     with models(tmp_path / "more", model_for=lambda role, choice: replay) as (_, lms):
         ask(lms)
         with pytest.raises(LmFailed, match="agent: the run made no further call in this role"):
             ask(lms)
-    with models(tmp_path / "judge", model_for=lambda role, choice: ReplayModel(events)) as (_, lms):  # noqa: SIM117
+    with models(tmp_path / "judge", model_for=lambda role, choice: RecordedModel(events)) as (_, lms):  # noqa: SIM117
         with pytest.raises(LmFailed, match="judge: the run made no further call in this role"):
             ask(lms, role="judge")
 
@@ -156,12 +156,12 @@ def test_calls_without_their_texts_are_refused(tmp_path: Path) -> None:
     with models(tmp_path, **saying()) as (bank, lms):
         ask(lms, "x" * 5_000)
         with pytest.raises(BadInput, match="without its texts"):
-            ReplayModel(bank.events())
+            RecordedModel(bank.events())
         bank.erase(run=RUN, reason="asked to")
         with pytest.raises(BadInput, match="erased"):
-            ReplayModel(bank.events(resolve=True))
+            RecordedModel(bank.events(resolve=True))
     with pytest.raises(BadInput, match="without its texts"):
-        ReplayModel([LmCalled(role="agent", model="imported")])
+        RecordedModel([LmCalled(role="agent", model="imported")])
 
 
 ASK_AGAIN = """
@@ -174,10 +174,10 @@ socket.socket.connect = socket.getaddrinfo = refused
 from pathlib import Path
 from tests.models.runs import ask, models
 from rbank_es.bank import Bank
-from rbank_es.models.recorded_model import ReplayModel
+from rbank_es.models.recorded_model import RecordedModel
 place = Path(sys.argv[1])
 with Bank.open(place / "bank") as told:
-    replay = ReplayModel(told.events(resolve=True))
+    replay = RecordedModel(told.events(resolve=True))
 with models(place / "again", replay.choices["agent"], model_for=lambda role, choice: replay) as (bank, lms):
     print(ask(lms, "once more"))
 print("litellm" in sys.modules, "openai" in sys.modules, "httpx" in sys.modules)

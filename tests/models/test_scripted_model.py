@@ -80,9 +80,9 @@ def acted(lms: Lms, question: str = "Which lights are there? lt:Light") -> dspy.
 
 def test_turns_answer_in_order_as_the_adapter_expects(script: LmChoice, tmp_path: Path) -> None:
     with models(tmp_path, script, task="names") as (bank, lms):
-        lms.step = 1
+        lms.calls.step = 1
         first = acted(lms)
-        lms.step = 2
+        lms.calls.step = 2
         second = acted(lms)
         with lms.context("judge"):
             verdict = dspy.Predict("answer -> success: bool, reason")(answer="two")
@@ -106,7 +106,7 @@ def test_tokens_are_a_quarter_of_the_characters(script: LmChoice, tmp_path: Path
 
 def test_a_request_without_what_a_turn_expects_is_refused_with_the_difference(script: LmChoice, tmp_path: Path) -> None:
     with models(tmp_path, script, task="names") as (bank, lms):
-        lms.step = 1
+        lms.calls.step = 1
         with pytest.raises(LmFailed) as caught:
             acted(lms, "Which lights are there, and where do they stand?")
         (event,) = called(bank)
@@ -120,7 +120,7 @@ def test_a_request_without_what_a_turn_expects_is_refused_with_the_difference(sc
 
 def test_a_turn_for_another_step_is_refused(script: LmChoice, tmp_path: Path) -> None:
     with models(tmp_path, script, task="names") as (_, lms):
-        lms.step = 2
+        lms.calls.step = 2
         with pytest.raises(LmFailed, match="turn 1 is for step 1"):
             acted(lms)
 
@@ -136,7 +136,7 @@ def test_more_questions_than_turns_are_refused(script: LmChoice, tmp_path: Path)
 
 def test_turns_that_nobody_took_are_told(script: LmChoice, tmp_path: Path) -> None:
     with models(tmp_path, script, task="names") as (_, lms):
-        lms.step = 1
+        lms.calls.step = 1
         acted(lms)
         assert lms.unused == ("names, agent, turn 2",)
 

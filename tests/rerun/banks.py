@@ -16,7 +16,7 @@ from rbank_es.log import FileLog
 from rbank_es.rerun.execution import Rerun, rerun
 from rbank_es.rerun.ontology_lookup import Ontologies
 from rbank_es.rerun.recorded_run import runs_of
-from rbank_es.sandbox.configuration import EXECUTION_INSTRUCTIONS
+from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS
 from tests.loop.loops import TASKS, looped, scripted
 
 Change = Callable[[Event], Event | None]

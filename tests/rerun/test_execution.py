@@ -28,7 +28,7 @@ from rbank_es.events import (
 from rbank_es.loop.guide import write_guide
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.models.call_errors import TurnedAway, failed
+from rbank_es.models.call_errors import RetryableFailure, failed
 from rbank_es.models.choice import LmChoice
 from rbank_es.rerun.event_comparison import Difference
 from rbank_es.rerun.execution import Rerun, rerun
@@ -190,7 +190,7 @@ def test_models_that_failed_fail_again_try_by_try_and_nobody_waits(tmp_path: Pat
         code = (fails.get(prompt) or [""]).pop(0)
         if code in ("", "refused"):
             return prompt.upper() if not code else _raise(failed(code, "no"))
-        raise TurnedAway(failed(code, "later"), 0.0)
+        raise RetryableFailure(failed(code, "later"), 0.0)
 
     asks = code("print(llm_query_batched(['a', 'b', 'c', 'c']))")
     for number, end in enumerate((answer("One."), failed("server_error", "gone"))):

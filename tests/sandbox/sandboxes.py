@@ -17,9 +17,8 @@ import pytest
 
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
-from rbank_es.sandbox.configuration import SandboxSettings
 from rbank_es.sandbox.pool import SandboxPool
-from rbank_es.sandbox.session import Lost, Session, warm
+from rbank_es.sandbox.session import Lost, SandboxSettings, Session, warm
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.sandbox import guest
+from rbank_es.sandbox.session import GUEST_LIMITS
 
-LIMITS = {
+guest.LIMITS |= GUEST_LIMITS | {
     "argument_chars": 1_000,
     "error_chars": 500,
     "output_chars": 1_000,
@@ -56,7 +57,7 @@ def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[guest.Workspace]:
         monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(guest.signal, "raise_signal", guest.signal.raise_signal)
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    made = guest.Workspace(lambda name, arguments: "", LIMITS)
+    made = guest.Workspace(lambda name, arguments: "")
     made.register(json.dumps({"tools": [], "outputs": ["answer"]}))
     yield made
 
@@ -116,7 +117,7 @@ class Endless(list[int]):
 
 def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that know each other in both directions double with every level of nesting."""
-    monkeypatch.setattr(guest, "MOST_VALUES", 5_000)
+    monkeypatch.setitem(guest.LIMITS, "values", 5_000)
     loop: list[Any] = []
     loop.extend([loop, loop])
     for value in (loop, Endless([1])):
@@ -248,7 +249,7 @@ def test_variables_are_measured_without_functions_modules_and_private_names(work
 
 
 def test_the_size_of_a_huge_variable_is_not_counted_to_the_end() -> None:
-    assert guest.size_chars([["x" * 10] * 1_000] * 100_000) <= 10 * guest.MOST_COUNTED
+    assert guest.size_chars([["x" * 10] * 1_000] * 100_000) <= 10 * guest.LIMITS["counted"]
 
 
 def test_the_last_expression_is_the_value_also_after_a_future_import(workspace: guest.Workspace) -> None:

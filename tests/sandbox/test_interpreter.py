@@ -22,7 +22,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.sandbox import deno
 from rbank_es.sandbox import pool as pool_module
-from rbank_es.sandbox.pool import SandboxPool
+from rbank_es.sandbox.pool import SandboxPool, start_session
 from rbank_es.sandbox.session import Session
 from rbank_es.sandbox.step_outcome import RecordedCall, StepReport
 from tests.sandbox import sandboxes
@@ -32,8 +32,8 @@ sandboxes.require_dspy()
 import dspy  # noqa: E402
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput  # noqa: E402
 
-from rbank_es.sandbox.configuration import SUB_AGENT_TOOL  # noqa: E402
-from rbank_es.sandbox.interpreter import CannotStart, Sandbox, StepFailed, start_session  # noqa: E402
+from rbank_es.sandbox.interpreter import CannotStart, Sandbox, StepFailed  # noqa: E402
+from rbank_es.sandbox.session import SUB_AGENT_TOOL  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -460,14 +460,14 @@ def test_sub_agents_are_refused_unless_allowed() -> None:
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxPool]:
     """A pool of sessions with a stand-in for Deno."""
     runtime = fake(tmp_path)
-    monkeypatch.setattr(pool_module, "_start", lambda settings: Session(runtime))
+    monkeypatch.setattr(pool_module, "start_session", lambda settings: Session(runtime))
     with SandboxPool(1) as made:
         made.wait()
         yield made
 
 
 def pids_of(pool: SandboxPool) -> list[int]:
-    return [spare.result().pid for spare in pool._spares]
+    return [spare.result().pid for spare in pool.spares]
 
 
 def test_a_pool_hands_out_each_session_once_and_starts_another(pool: SandboxPool) -> None:
@@ -492,13 +492,13 @@ def test_a_pool_that_knows_how_many_are_needed_begins_no_more(tmp_path: Path, mo
         begun.append(Session(runtime))
         return begun[-1]
 
-    monkeypatch.setattr(pool_module, "_start", start)
+    monkeypatch.setattr(pool_module, "start_session", start)
     with SandboxPool(2, needed=1) as few:
         few.wait()
         assert len(begun) == 1
     with SandboxPool(1, needed=2) as made:
         taken = [made.take(made.settings), made.take(made.settings)]
-        assert len(begun) == 3 and not made._spares
+        assert len(begun) == 3 and not made.spares
         assert made.take(made.settings) is begun[-1] and len(begun) == 4
     for session in (*taken, begun[-1]):
         session.end()

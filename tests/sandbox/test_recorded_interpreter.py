@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from rbank_es.errors import CheckFailed
-from rbank_es.sandbox.configuration import SUB_AGENT_TOOL
-from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter, RecordingDiffers, difference
-from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep
-from rbank_es.sandbox.unsafe_local import UnsafeLocal
+from rbank_es.sandbox.interpreter import UnsafeLocal
+from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter, difference
+from rbank_es.sandbox.session import SUB_AGENT_TOOL
+from rbank_es.sandbox.step_outcome import RecordedCall, RecordedStep, RecordingDiffers
 from tests.sandbox import sandboxes
 
 sandboxes.require_dspy()

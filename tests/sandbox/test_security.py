@@ -22,7 +22,8 @@ from rbank_es.sandbox import deno
 from tests.sandbox import sandboxes
 
 sandboxes.require_dspy()
-from rbank_es.sandbox.interpreter import Sandbox, SessionLost, StepFailed, start_session  # noqa: E402
+from rbank_es.sandbox.interpreter import Sandbox, SessionLost, StepFailed  # noqa: E402
+from rbank_es.sandbox.pool import start_session  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 

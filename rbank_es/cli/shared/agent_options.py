@@ -17,8 +17,10 @@ from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.executors.executor import Executor
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.models.choice import LmChoice
+    from rbank_es.registry import Registry
     from rbank_es.sparql.source import Source
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -36,6 +38,29 @@ def decorated(*options: Decorator) -> Decorator:
         return function
 
     return decorate
+
+
+class ExecutorName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """The name of an executor, one of a plugin too. The registry is imported when a name is parsed or listed."""
+
+    name = "executor"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the names as help shows them."""
+        return f"[{'|'.join(self._registry().names())}]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name. Raises `BadParameter` for an unknown one, listing the known ones."""
+        try:
+            self._registry().check(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+    def _registry(self) -> Registry[type[Executor]]:
+        from rbank_es.executors.executor import EXECUTORS
+
+        return EXECUTORS
 
 
 source_options = decorated(
@@ -64,8 +89,8 @@ server_options = decorated(
 
 executor_options = decorated(
     click.option(
-        "--executor", type=click.Choice(["rlm", "react", "scratchpad"]), default="rlm", show_default=True,
-        help="Code with the whole history; single calls of tools; code with a short history.",
+        "--executor", type=ExecutorName(), default="rlm", show_default=True,
+        help="How the agent works: in code, or by single tool calls; see docs/agents.md.",
     ),
     click.option("--iterations", metavar="N", type=click.IntRange(1), help="Steps that a run may take; default: 12."),
     click.option("--unsafe-local", is_flag=True, help="Run the agent's code WITHOUT a sandbox."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.output import Cell, heading, paragraph, say, say_json, styled, table
 from rbank_es.cli.shared.terminal_text import block, count, line
+from rbank_es.executors.executor import executor_class
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
-
-FRAME_CHARS: Mapping[str, int] = {"rlm": 4_300, "react": 2_200, "scratchpad": 2_100}
-"""What stands in an agent's first prompt around context, question and manual, by executor; a test measures it."""
 
 STEP_TOKENS = 520
 ANSWER_TOKENS = 350
@@ -110,7 +108,8 @@ def _manual_chars(settings: LoopSettings, source: Source) -> int:
 def estimated(prompt_chars: int, settings: LoopSettings) -> tuple[Calls, ...]:
     """The calls of one task by role. `prompt_chars` are those of context, question and manual together."""
     runs, steps = settings.rollouts, settings.iterations
-    first = _tokens(prompt_chars + FRAME_CHARS[settings.executor])
+    executor = executor_class(settings.executor)
+    first = _tokens(prompt_chars + executor.frame_chars)
     choices = settings.choices
 
     def calls(role: Any, least: int, most: int, prompt_tokens: int) -> Calls:
@@ -119,7 +118,7 @@ def estimated(prompt_chars: int, settings: LoopSettings) -> tuple[Calls, ...]:
 
     # The first prompt holds no step, the last one, which asks for the answer, holds all: half of them on average.
     made = [calls("agent", runs, runs * (steps + 1), first + steps * STEP_TOKENS // 2)]
-    if settings.executor != "react":
+    if executor.runs_code:
         # What code will ask a model, and how long that is, nobody can tell before: as long as an answer, here.
         made.append(calls("sub", 0, runs * settings.subcalls, ANSWER_TOKENS))
     if settings.judge == "lm":

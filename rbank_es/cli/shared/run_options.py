@@ -30,7 +30,7 @@ class Idle(NamedTuple):
 
 
 OF_THE_AGENT = (
-    Idle(("sub_lm", "unsafe_local"), lambda given: given["executor"] == "react", "react runs no code: leave out {}"),
+    Idle(("sub_lm", "unsafe_local"), lambda given: not _runs_code(given), "this executor runs no code: leave out {}"),
     Idle(
         ("api_base",),
         lambda given: given["lm"] is not None and not any(_is_of_a_server(given.get(name)) for name in MODELS),
@@ -108,6 +108,12 @@ def _flags(context: click.Context) -> Iterator[tuple[str, str]]:
         if on_line and isinstance(option, click.Option) and name not in ("as_json", "help"):
             off = option.secondary_opts and not context.params[name]
             yield name, (option.secondary_opts if off else option.opts)[0]
+
+
+def _runs_code(given: Given) -> bool:
+    from rbank_es.executors.executor import executor_class
+
+    return executor_class(given["executor"]).runs_code
 
 
 def _learns(given: Given) -> bool:

@@ -7,21 +7,20 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import BadInput
-from rbank_es.executors.executor import RunLimits
-from rbank_es.executors.registry import EXECUTORS, executor_named
-from rbank_es.executors.submission import Refused, Submission, submitted_fields
+from rbank_es.executors.executor import EXECUTORS, RunLimits, Submission, executor_class, submitted_fields
+from rbank_es.sandbox.step_outcome import SubmissionRefused
 from tests.sandbox.sandboxes import require_dspy
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
-def test_every_executor_has_its_name(name: str) -> None:
+@pytest.mark.parametrize("name", EXECUTORS.names())
+def test_every_executor_is_found_by_its_name(name: str) -> None:
     require_dspy()
-    assert executor_named(name).name == name
+    assert executor_class(name).__name__.lower() == name
 
 
 def test_another_name_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(BadInput, match="rlm, react, scratchpad"):
-        executor_named("codeact")
+        executor_class("codeact")
 
 
 @pytest.mark.parametrize(
@@ -58,5 +57,5 @@ def test_a_submission_is_typed_whatever_is_given(given: Any, made: Submission) -
     "given", [{}, {"answer": ""}, {"answer": " \n"}, {"answer": None, "sparql": "S"}, None, {"x": 1}]
 )
 def test_a_submission_without_an_answer_is_refused(given: Any) -> None:
-    with pytest.raises(Refused, match="the answer is empty"):
+    with pytest.raises(SubmissionRefused, match="the answer is empty"):
         Submission.of(given)
