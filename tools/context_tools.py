@@ -6,8 +6,7 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.tools.runtime.encoder import size
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 _FRAME_CHARS = 240
 """What the keys, numbers and hints around a text need of a result."""
@@ -16,8 +15,8 @@ _FRAME_CHARS = 240
 class ContextTools:
     """The `ctx_*` tools."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
 
     def ctx_stats(self, ref: str | dict[str, Any]) -> Reply:
         """Size of what stands behind a handle, without reading it.
@@ -26,7 +25,7 @@ class ContextTools:
         Returns: key, dtype, length (characters), lines, sha256.
         Example: ctx_stats(result)['length']
         """
-        return Reply(self._desk.store.stats(ref))
+        return Reply(self._session.store.stats(ref))
 
     def ctx_peek(self, ref: str | dict[str, Any], n: int = limits.PEEK_CHARS) -> Reply:
         """The first characters behind a handle.
@@ -55,14 +54,14 @@ class ContextTools:
         Example: [hit['start'] for hit in ctx_find(result, 'P0[0-9]+')['hits']]
         """
         wanted = min(max(1, k), limits.FIND_HITS)
-        text = self._desk.store.get(ref)
+        text = self._session.store.get(ref)
         found = _matches(pattern, text, wanted + 1, min(_count("start", start), len(text)))
         return _hits(text, found[:wanted], more=len(found) > wanted)
 
     def _part(self, ref: str | dict[str, Any], start: int, end: int, cap_chars: int) -> Reply:
-        text = self._desk.store.get(ref)
+        text = self._session.store.get(ref)
         asked = text[start:end]
-        shown = asked if self._desk.naive else fitting(asked, cap_chars - _FRAME_CHARS)
+        shown = asked if self._session.naive else fitting(asked, cap_chars - _FRAME_CHARS)
         stop = start + len(shown)
         body: dict[str, Any] = {"text": shown, "start": min(start, len(text)), "end": min(stop, len(text))}
         body["length"] = len(text)

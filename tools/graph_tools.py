@@ -6,20 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.tools.lookup.query_run import Asked, Querying
-from rbank_es.tools.lookup.resource_queries import VALUE_CHARS, Looking
 from rbank_es.tools.lookup.resource_summary import (
+    VALUE_CHARS,
+    ResourceQueries,
     add_instances,
     describe_class,
     describe_property,
     peek_individual,
     peek_property,
 )
-from rbank_es.tools.lookup.schema_tables import Tables, tables_of
-from rbank_es.tools.lookup.term_search import search
-from rbank_es.tools.runtime.answer_budget import UNBOUNDED, Room, Thing, from_zero, within
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.lookup.schema_tables import SchemaTables, search, tables_of
+from rbank_es.tools.runtime.answer_budget import UNBOUNDED, AnswerBudget, Thing, from_zero, within
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
@@ -34,23 +33,23 @@ FOUND = 50
 class GraphTools:
     """The `g_*` tools."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._room = Room(desk)
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+        self._room = AnswerBudget(session)
 
     @property
     def _source(self) -> Source:
-        source = self._desk.source
+        source = self._session.source
         if source is None or source.kind != "local":
             raise ToolError("not_local", "there is no local graph", "use sparql_schema, sparql_peek and sparql_query")
         return source
 
     @property
-    def _look(self) -> Looking:
-        return Looking(self._source, UNBOUNDED if self._room.naive else VALUE_CHARS)
+    def _look(self) -> ResourceQueries:
+        return ResourceQueries(self._source, UNBOUNDED if self._room.naive else VALUE_CHARS)
 
     @property
-    def _tables(self) -> Tables:
+    def _tables(self) -> SchemaTables:
         return tables_of(self._source)[0]
 
     def g_stats(self) -> Reply:
@@ -157,7 +156,7 @@ class GraphTools:
         Returns: a handle (key, alias, size, preview), rows, variables, truncated, limit, warnings, next, hint.
         Example: r = g_query('SELECT ?c (COUNT(?s) AS ?n) WHERE { ?s a ?c } GROUP BY ?c'); sparql_slice(r)['rows']
         """
-        return Querying(self._desk, self._source).run(Asked.of(query, limit), by="g_query", propose=False)
+        return QueryRunner(self._session, self._source).run(QueryRequest.of(query, limit), by="g_query", propose=False)
 
     def _class(self, name: str) -> str:
         look = self._look

@@ -14,14 +14,11 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import MemoriesConsolidated, MemoriesRead, NoteLogged, Ref
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
-from rbank_es.tools.memory.item_fit import fit_hits, fit_items, quoted
-from rbank_es.tools.memory.item_search import found, looking
-from rbank_es.tools.memory.proposal import Proposing
-from rbank_es.tools.runtime.answer_budget import UNBOUNDED, within
+from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
+from rbank_es.tools.memory.proposal import Proposer
+from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
 from rbank_es.tools.runtime.encoder import CUT, encode, size, text_of
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.row_pages import OK_CHARS
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.tools.memory.query_extractor import Evidence
@@ -40,8 +37,8 @@ SHOWN_ID_CHARS = 80
 class MemoryTools:
     """The `mem_*` tools, and `event_log`."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
 
     def mem_search(
         self,
@@ -58,7 +55,9 @@ class MemoryTools:
         Returns: hits, best first: id, title, desc, src, score (below 0, the lower the better); more: hits left out.
         Example: for hit in mem_search('count proteins by organism', 3)['hits']: print(hit['id'], hit['title'])
         """
-        seen = found(self._desk, q, within("k", k, limits.FOUND_ITEMS), polarity=polarity, domain=domain, role=role)
+        seen = search_items(
+            self._session, q, within("k", k, limits.FOUND_ITEMS), polarity=polarity, domain=domain, role=role
+        )
         hits = [
             {
                 "id": hit.id,
@@ -146,9 +145,9 @@ class MemoryTools:
             "failure" if polarity == "failure" else "success",
             desc=text_of(desc.strip()),
             tags=tuple(text_of(tag) for tag in tags or ()),
-            domain=self._desk.domain,
+            domain=self._session.domain,
         )
-        return Proposing(self._desk).propose(item, "mem_add", "")
+        return Proposer(self._session).propose(item, "mem_add", "")
 
     def mem_extract(
         self, result: str | dict[str, Any], task: str, judgment: dict[str, Any], auto_store: bool = True
@@ -168,9 +167,9 @@ class MemoryTools:
                 "a query that was judged a failure is no procedure",
                 "call mem_learn_from_failure(result, task, error)",
             )
-        making = Proposing(self._desk)
+        making = Proposer(self._session)
         evidence = msgspec.structs.replace(making.evidence(result, text_of(task)), reason=reason)
-        item = self._desk.extractor.from_success(evidence)
+        item = self._session.extractor.from_success(evidence)
         if item is None:
             raise _nothing(evidence, "call mem_learn_from_failure if that is not what you wanted")
         return making.propose(item, "mem_extract", self._why(evidence)) if auto_store else making.show(item)
@@ -183,14 +182,14 @@ class MemoryTools:
         Returns: id, proposed, stored (always false here), why, title, desc, src, polarity.
         Example: mem_learn_from_failure(query, question, answer['error'])
         """
-        making = Proposing(self._desk)
+        making = Proposer(self._session)
         code, reason = _went_wrong(error)
         if isinstance(result, str) and ("{" in result or " " in result.strip()):
             evidence = making.evidence_of_text(result, text_of(task))
         else:
             evidence = making.evidence(result, text_of(task))
         evidence = msgspec.structs.replace(evidence, reason=reason, error_code=code)
-        item = self._desk.extractor.from_failure(evidence)
+        item = self._session.extractor.from_failure(evidence)
         if item is None:
             raise _nothing(evidence, "give the handle of a query's result, or the text of the query; or use mem_add")
         return making.propose(item, "mem_learn_from_failure", self._why(evidence))
@@ -202,12 +201,12 @@ class MemoryTools:
         Returns: ok.
         Example: event_log({'step': 'schema', 'found': 12})
         """
-        return Reply({}, beside=(NoteLogged(run=self._desk.run, by="agent", note=_json(obj)),))
+        return Reply({}, beside=(NoteLogged(run=self._session.run, by="agent", note=_json(obj)),))
 
     # ---------------------------------------------------------------- reading
 
     def _room(self, cap_chars: int, body: dict[str, Any]) -> int:
-        return (UNBOUNDED if self._desk.naive else cap_chars) - OK_CHARS - size(body)
+        return (UNBOUNDED if self._session.naive else cap_chars) - OK_CHARS - size(body)
 
     def _wanted(self, ids: str | dict[str, Any] | list[str | dict[str, Any]], max_n: int) -> list[str]:
         """The distinct ids that are asked for."""
@@ -228,7 +227,7 @@ class MemoryTools:
     def _looked_up(self, ids: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """The items that may be read, and why the others may not, by id."""
         given, refused = [], {}
-        with looking(self._desk) as (view, _):
+        with items_view(self._session) as (view, _):
             for id in ids:
                 row = view.item(id)
                 reason = self._unknown(id) if row is None else self._refusal(row)
@@ -239,7 +238,7 @@ class MemoryTools:
         return given, refused
 
     def _unknown(self, id: str) -> str:
-        return PROPOSED if id in {item for item, _ in self._desk.proposed} else UNKNOWN
+        return PROPOSED if id in {item for item, _ in self._session.proposed} else UNKNOWN
 
     def _refusal(self, row: dict[str, Any]) -> str:
         """Why an item is not given to an agent; empty if it is."""
@@ -252,7 +251,7 @@ class MemoryTools:
     def _end(self, row: dict[str, Any]) -> str:
         """What became of an item, and which one took its place."""
         seq = row["ended_seq"]
-        for event in self._desk.bank.events(after=seq - 1, point=seq):
+        for event in self._session.bank.events(after=seq - 1, point=seq):
             if isinstance(event, MemoriesConsolidated):
                 heirs = [decision.item for decision in event.decisions if row["id"] in decision.targets]
                 how = "merged into" if row["state"] == "merged" else "superseded by"
@@ -261,12 +260,12 @@ class MemoryTools:
         return f"it was {row['state']}"
 
     def _read(self, ids: list[str], how: Literal["get", "quote"], chars: int) -> MemoriesRead:
-        return MemoriesRead(run=self._desk.run, ids=tuple(ids), how=how, chars=chars, call=self._desk.call)
+        return MemoriesRead(run=self._session.run, ids=tuple(ids), how=how, chars=chars, call=self._session.call)
 
     # ---------------------------------------------------------------- proposing
 
     def _why(self, evidence: Evidence) -> str:
-        parts = {"by": self._desk.extractor.label, "task": evidence.task, "because": evidence.reason}
+        parts = {"by": self._session.extractor.label, "task": evidence.task, "because": evidence.reason}
         return "; ".join(f"{name} {text}" for name, text in parts.items() if text)
 
 
@@ -296,7 +295,7 @@ def _item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def _shown(words: dict[str, str]) -> dict[str, str]:
     """What names an item, as it is shown: no sign in it that a terminal would obey. Contents stay as they are."""
-    from rbank_es.ontology.labels import without_controls
+    from rbank_es.ontology.vocabulary import without_controls
 
     return {name: without_controls(text) for name, text in words.items()}
 

@@ -8,14 +8,12 @@ from itertools import combinations, islice
 
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.labels import Wording, best_text
 from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
-from rbank_es.ontology.property_bounds import Constraints, add_declared, add_restrictions
-from rbank_es.ontology.rdf_terms import Literal, Triple, is_iri
+from rbank_es.ontology.property_bounds import Constraints, Shapes, add_declared, add_restrictions
 from rbank_es.ontology.schema_level import Levels
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, Link, PropertyInfo, Schema, TypedUse
-from rbank_es.ontology.shacl import Shapes
-from rbank_es.ontology.statements import Statements
+from rbank_es.ontology.statements import Literal, Statements, Triple, is_iri
+from rbank_es.ontology.vocabulary import Wording, best_text
 
 _OWL = rdf_names.OWL
 _TITLES = (rdf_names.DCTERMS + "title", rdf_names.DC + "title", rdf_names.LABEL, rdf_names.SKOS + "prefLabel")

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.rdf_terms import BLANK, Literal, Term, Triple, is_iri
-from rbank_es.ontology.soundness import Unsound, check_sound
-from rbank_es.ontology.source_files import BYTE_ORDER_MARK, Format, SourceFile
+from rbank_es.ontology.source_files import BYTE_ORDER_MARK, Format, SourceFile, Unsound, check_sound
+from rbank_es.ontology.statements import BLANK, Literal, Term, Triple, is_iri
 
 if TYPE_CHECKING:
     import pyoxigraph
@@ -51,7 +50,7 @@ _PLAIN = rdf_names.XSD + "string"
 _TOO_LONG = "term too long"
 
 
-class Content(NamedTuple):
+class ParsedFiles(NamedTuple):
     """What files say."""
 
     triples: list[Triple]
@@ -77,7 +76,7 @@ class _Refused(Exception):
         self.file, self.cause = file, cause
 
 
-def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Content:
+def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> ParsedFiles:
     """What files say; all of it is written to `quads` as N-Quads too, where that is given.
 
     Blank nodes are named anew by file and by first appearance, so those of different files never meet, and the same
@@ -99,7 +98,7 @@ def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Conten
             tolerated.add(refused.file.sha256)
 
 
-def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> Content:
+def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> ParsedFiles:
     import pyoxigraph
 
     keeper = _Keeper()
@@ -117,7 +116,7 @@ def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[st
     if not keeper.triples:
         place, forms = ", ".join(str(file.path) for file in files), {_SPOKEN[file.format] for file in files}
         raise BadOntology(place, "holds no triple", f"is it {' or '.join(sorted(forms))}, and complete?")
-    return Content(keeper.triples, declared, frozenset(keeper.graphs))
+    return ParsedFiles(keeper.triples, declared, frozenset(keeper.graphs))
 
 
 def _read_one(

@@ -20,8 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
 
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.rdf_terms import BLANK, is_iri
-from rbank_es.ontology.statements import Statements
+from rbank_es.ontology.statements import BLANK, Statements, is_iri
 
 _IS_DEFINED_BY = rdf_names.RDFS + "isDefinedBy"
 _HEADERS = (_IS_DEFINED_BY, rdf_names.OWL + "imports")

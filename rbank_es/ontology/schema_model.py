@@ -13,6 +13,8 @@ import msgspec
 Kind = Literal["object", "datatype", "annotation", "property"]
 """What a property is declared to be; `property` where nothing says, or only that it is an rdf:Property."""
 
+TermKind = Literal["class", "property"]
+
 ConstraintSource = Literal["rdfs", "owl", "includes", "shacl", "void"]
 """Where a domain, a range or a cardinality was found: rdfs:domain and range, OWL restrictions and unions, schema.org's
 domainIncludes and rangeIncludes, SHACL shapes, or a VoID description of an endpoint."""

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.rdf_terms import BLANK, Literal, Term, Triple, is_iri
 
+
+class Literal(NamedTuple):
+    """A literal: its lexical form, and its language or datatype (an IRI; empty for plain strings)."""
+
+    value: str
+    lang: str = ""
+    datatype: str = ""
+
+
+Term = str | Literal
+Triple = tuple[str, str, Term]
 Pair = tuple[str, Term]
+
+BLANK = "_:"
+"""What a blank node begins with."""
+
+
+def is_iri(term: Term) -> bool:
+    """Whether a term is an IRI."""
+    return isinstance(term, str) and not term.startswith(BLANK)
 
 
 class Statements:

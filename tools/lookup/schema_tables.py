@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from rbank_es import limits
+from rbank_es.ontology import rdf_names
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.tools.lookup.term_names import Names
-from rbank_es.tools.runtime.reply import ToolError
+from rbank_es.tools.lookup.resource_summary import LOOK_S
+from rbank_es.tools.lookup.term_names import TermNames, literal, words_of
+from rbank_es.tools.runtime.answer_budget import clip
+from rbank_es.tools.runtime.tool_session import ToolError
 
 if TYPE_CHECKING:
+    from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
     from rbank_es.sparql.source import Source
+
 
 Value = TypeVar("Value")
 
@@ -35,7 +40,7 @@ DIGEST_CHARS = 12
 """What is shown of a digest: enough to tell ontologies apart."""
 
 
-class Has(NamedTuple):
+class ClassProperty(NamedTuple):
     """That a class has a property: how often its instances do, and why it is thought so."""
 
     property: str
@@ -43,10 +48,10 @@ class Has(NamedTuple):
     how: Literal["used", "domain", "inherited"]
 
 
-class Tables:
+class SchemaTables:
     """A schema as the tools tell it: `classes` and `properties` by IRI, the most telling first."""
 
-    def __init__(self, schema: Schema, digest: str, names: Names) -> None:
+    def __init__(self, schema: Schema, digest: str, names: TermNames) -> None:
         self.schema = schema
         self.digest = digest
         self.names = names
@@ -89,14 +94,14 @@ class Tables:
         known = self.classes.get(iri) or self.properties.get(iri)
         return known.label if known is not None else ""
 
-    def properties_of(self, cls: str) -> list[Has]:
+    def properties_of(self, cls: str) -> list[ClassProperty]:
         """The properties of a class: used by its instances (most used first), its own by domain, inherited ones."""
-        found = {iri: Has(iri, uses, "used") for iri, uses in self._uses.get(cls, [])}
+        found = {iri: ClassProperty(iri, uses, "used") for iri, uses in self._uses.get(cls, [])}
         for iri in self._domains.get(cls, []):
-            found.setdefault(iri, Has(iri, 0, "domain"))
+            found.setdefault(iri, ClassProperty(iri, 0, "domain"))
         for ancestor in self.ancestors(cls):
             for iri in self._domains.get(ancestor, []):
-                found.setdefault(iri, Has(iri, 0, "inherited"))
+                found.setdefault(iri, ClassProperty(iri, 0, "inherited"))
         return [*found.values()]
 
     # ---------------------------------------------------------------- rows
@@ -124,7 +129,7 @@ class Tables:
         ranges = self.shorten(bound.iri for bound in each.ranges[:BOUNDS])
         return {**row, "domains": domains, "ranges": ranges}
 
-    def has_row(self, has: Has) -> dict[str, Any]:
+    def has_row(self, has: ClassProperty) -> dict[str, Any]:
         """A row about a property of a class."""
         known = self.properties.get(has.property)
         ranges = self.shorten(bound.iri for bound in known.ranges[:BOUNDS]) if known is not None else []
@@ -149,11 +154,11 @@ class Tables:
         return [each.iri for each in both if wanted in (local_name(each.iri).casefold(), each.label.casefold())]
 
 
-_KEPT: OrderedDict[str, Tables] = OrderedDict()
+_KEPT: OrderedDict[str, SchemaTables] = OrderedDict()
 _LOCK = Lock()
 
 
-def tables_of(source: Source, *, use_cache: bool = True) -> tuple[Tables, bool]:
+def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, bool]:
     """The tables of a source, and whether they were kept from before. Raises `ToolError` where nothing is known."""
     schema = source.schema
     if schema is None:
@@ -169,7 +174,7 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[Tables, bool]:
         if kept is not None:
             _KEPT.move_to_end(digest)
             return kept, True
-    made = Tables(schema, digest, Names.of(source))
+    made = SchemaTables(schema, digest, TermNames.of(source))
     with _LOCK:
         _KEPT[digest] = made
         while len(_KEPT) > limits.GRAPH_CACHE_ENTRIES:
@@ -206,3 +211,102 @@ def _reached(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
         edge = [iri for each in edge for iri in steps.get(each, ()) if iri not in found and iri != start]
         found.update(dict.fromkeys(edge))
     return [*found]
+
+
+TEXT_CHARS = 200
+"""Longer texts of individuals name nothing, and are not searched."""
+
+LOOKED_THROUGH = 10
+"""How many times the hits wanted are looked through to find the best."""
+
+WORDS = 8
+"""Words of a search that are used on individuals."""
+
+LABEL_CHARS = 80
+"""What is shown of a label."""
+
+_FORMAL = (rdf_names.OWL, rdf_names.RDFS, rdf_names.RDF, rdf_names.SH)
+"""Namespaces whose types belong to a schema, not to data."""
+
+
+class TermHit(NamedTuple):
+    """Something that was found, and how well it fits, from 0 to 4."""
+
+    score: float
+    row: dict[str, Any]
+
+
+def search(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
+    """What has the words of a text, best first; of what fits alike, classes and properties before individuals."""
+    found = [*_terms(tables, text), *_individuals(source, tables, text, most)]
+    return sorted(found, key=lambda hit: -hit.score)
+
+
+def _terms(tables: SchemaTables, text: str) -> list[TermHit]:
+    """Classes and properties that have some of the words in name, label, comment or notes, the most telling first."""
+    from rbank_es.ontology.prefixes import local_name
+
+    wanted = words_of(text)
+    kinds: tuple[tuple[str, Collection[ClassInfo | PropertyInfo]], ...] = (
+        ("class", tables.classes.values()),
+        ("property", tables.properties.values()),
+    )
+    hits: list[TermHit] = []
+    for kind, group in kinds:
+        for each in group:
+            score = _score(wanted, words_of(local_name(each.iri)), words_of(each.label), each.comment, each.notes)
+            row = {"uri": tables.names.shorten(each.iri), "kind": kind, "label": clip(each.label, LABEL_CHARS)}
+            hits += [TermHit(score, row)] if score else []
+    return hits
+
+
+def _score(wanted: list[str], name: list[str], label: list[str], comment: str, notes: Sequence[str]) -> float:
+    """How well a term fits: its name or label is the search, has all words, has some, or its comment or a note has."""
+    if not wanted:
+        return 0.0
+    best = max(_fit(wanted, name), _fit(wanted, label)) or _fit(wanted, words_of(comment)) / 10
+    # What only a note says comes after all else.
+    return best or max((_fit(wanted, words_of(note)) for note in notes), default=0.0) / 1_000
+
+
+def _fit(wanted: list[str], words: list[str]) -> float:
+    if words == wanted:
+        return 4.0
+    hits = sum(1.0 if word in words else 0.5 * any(word in each for each in words) for word in wanted)
+    # Of two that have the words, the one that says less besides is meant.
+    return hits / len(wanted) * (2.0 + 1.0 / max(1, len(words))) if hits else 0.0
+
+
+def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
+    """Things of the data of which one short text, or the local name, has all the words; `label` is that text."""
+    from rbank_es.ontology.prefixes import local_name
+
+    wanted = words_of(text)[:WORDS]
+    if not wanted or not tables.schema.individuals:
+        return []
+    rows = most * LOOKED_THROUGH
+    best: dict[str, tuple[float, str]] = {}
+    for subject, said in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=LOOK_S)[1].rows:
+        if subject is None or subject.value in tables.classes or subject.value in tables.properties:
+            continue
+        label = said.value if said is not None else ""
+        fit = max(_fit(wanted, words_of(label)), _fit(wanted, words_of(local_name(subject.value))))
+        best[subject.value] = max(best.get(subject.value, (0.0, "")), (fit, label))
+    return [
+        TermHit(score, {"uri": tables.names.shorten(iri), "kind": "individual", "label": clip(label, LABEL_CHARS)})
+        for iri, (score, label) in sorted(best.items(), key=lambda found: (len(found[0]), found[0]))
+    ]
+
+
+def _individuals_query(wanted: list[str], rows: int) -> str:
+    """A query for things of the data and their short texts that have all the words."""
+    formal = " || ".join(f"STRSTARTS(STR(?class), {literal(space)})" for space in _FORMAL)
+    in_text, in_name = (
+        " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
+    )
+    return (
+        f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
+        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {TEXT_CHARS} && {in_text}) }} UNION "
+        f'{{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
+        f"ORDER BY ?s ?text LIMIT {rows}"
+    )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rbank_es.tools.runtime.reply import ToolError
+from rbank_es.tools.runtime.tool_session import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.ontology.prefixes import Prefixes
@@ -22,14 +22,14 @@ _JOINT = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"\w+")
 
 
-class Names:
+class TermNames:
     """The prefixes that a source knows, to shorten IRIs and to understand what an agent gives."""
 
     def __init__(self, prefixes: Prefixes) -> None:
         self._prefixes = prefixes
 
     @classmethod
-    def of(cls, source: Source) -> Names:
+    def of(cls, source: Source) -> TermNames:
         """The names of a source: of its ontology, or of its endpoint's profile and description."""
         from rbank_es.ontology.prefixes import Prefixes
 

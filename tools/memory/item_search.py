@@ -6,12 +6,12 @@ its event must follow right behind: whoever returns `Retrieval.event` in a reply
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rbank_es import limits
-from rbank_es.bank import Bank
+from rbank_es.bank import Bank, cut
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import (
     ContentErased,
@@ -27,9 +27,8 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Polarity
-from rbank_es.tools.runtime.encoder import text_of
-from rbank_es.tools.runtime.reply import ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.encoder import size, text_of
+from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.projections.search import Found
@@ -66,8 +65,8 @@ class Retrieval(NamedTuple):
     position: int
 
 
-def found(
-    desk: Desk,
+def search_items(
+    session: ToolSession,
     query: str,
     k: int,
     *,
@@ -83,19 +82,19 @@ def found(
     """
     wanted, words = min(max(1, k), limits.SEARCH_HITS), text_of(query)
     domain, role = _name("domain", domain), _name("role", role)
-    with looking(desk) as (view, position):
-        _refuse_unknown(view, desk, domain=domain, role=role)
+    with items_view(session) as (view, position):
+        _refuse_unknown(view, session, domain=domain, role=role)
         policy = view.retrieval_policy()
         hits = view.search(words, wanted, polarity=polarity or None, domain=domain, role=role, policy=policy)
     event = MemoriesRetrieved(
-        run=desk.run,
+        run=session.run,
         mode="tool",
         k=wanted,
         polarity=cast("Polarity | None", polarity or None),  # the search refuses any other
         domain=domain,
         role=role,
         policy=policy.label,
-        call=desk.call,
+        call=session.call,
         hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
         query=words,
     )
@@ -103,19 +102,19 @@ def found(
 
 
 @contextmanager
-def looking(desk: Desk) -> Iterator[tuple[View, int]]:
+def items_view(session: ToolSession) -> Iterator[tuple[View, int]]:
     """A view of the bank's items and policies as they are now, and the position that this is true of.
 
     Most of what a run appends changes neither. So the view may be of an earlier position, where all events since then
     are such: that spares the read models a write at every look.
     """
-    position = desk.bank.position
-    if not 0 < desk.seen <= position or _changed(desk.bank, desk.seen, position):
+    position = session.bank.position
+    if not 0 < session.seen <= position or _changed(session.bank, session.seen, position):
         with suppress(ProjectionError, LogError, OSError):
             # Where this fails, the view is made in memory.
-            desk.bank.project()
-        desk.seen = position
-    with desk.bank.as_of(desk.seen) as view:
+            session.bank.project()
+        session.seen = position
+    with session.bank.as_of(session.seen) as view:
         yield view, position
 
 
@@ -126,10 +125,10 @@ def _changed(bank: Bank, since: int, position: int) -> bool:
     return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
 
 
-def _refuse_unknown(view: View, desk: Desk, **filters: str | None) -> None:
+def _refuse_unknown(view: View, session: ToolSession, **filters: str | None) -> None:
     """Filters are recorded as facts, which outlive erasure, so they may not be the agent's own words."""
     for name, value in filters.items():
-        if value is None or (name == "domain" and value == desk.domain):
+        if value is None or (name == "domain" and value == session.domain):
             continue
         known = sorted({str(row[name]) for row in view.rows("items") if row[name]})
         if value not in known:
@@ -141,3 +140,95 @@ def _name(name: str, value: str | None) -> str | None:
     if value is not None and len(value) > limits.NAME_CHARS:
         raise ToolError("bad_arguments", f"{name} has {len(value):,} characters", "give an id, or leave it out")
     return text_of(value) if value else None
+
+
+TITLE_CHARS = 20
+"""A title that would get less is not shown: its hit is left out instead."""
+
+DESC_CHARS = 16
+"""A description that would get less is shown empty."""
+
+
+def fit_hits(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """The first hits, as many as fit into `room` characters of JSON, with titles and descriptions cut alike."""
+    for kept in range(len(hits), 0, -1):
+        shown = _fitted(hits[:kept], room)
+        if shown is not None:
+            return shown
+    return []
+
+
+def _fitted(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]] | None:
+    longest = max(len(hit["desc"]) for hit in hits)
+    chars = _most(longest, lambda chars: size(_cut_hits(hits, desc=chars)) <= room)
+    if chars is not None:
+        return _cut_hits(hits, desc=chars)
+    longest = max(len(hit["title"]) for hit in hits)
+    chars = _most(longest, lambda chars: size(_cut_hits(hits, title=chars)) <= room)
+    return None if chars is None or chars < min(TITLE_CHARS, longest) else _cut_hits(hits, title=chars)
+
+
+def _cut_hits(hits: Sequence[dict[str, Any]], *, desc: int = 0, title: int | None = None) -> list[dict[str, Any]]:
+    return [
+        {
+            **hit,
+            "title": hit["title"] if title is None else _cut(hit["title"], title),
+            "desc": _cut(hit["desc"], desc if desc >= min(DESC_CHARS, len(hit["desc"])) else 0),
+        }
+        for hit in hits
+    ]
+
+
+def fit_items(items: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """Items in at most `room` characters of JSON: whole, or with the longest contents cut, or with all words cut.
+
+    What was cut is marked `truncated`. An item whose id alone is too long keeps that, and nothing else.
+    """
+    if size(items) <= room:
+        return list(items)
+    items = [_with_few_tags(item) for item in items]
+    bare = [{"id": item["id"], "title": item["title"], "content": item["content"], "truncated": True} for item in items]
+    for shown, names in ((items, ("content",)), (items, ("content", "desc", "title")), (bare, ("content", "title"))):
+        chars = _chars_of_items(shown, names, room)
+        if chars is not None:
+            return _cut_items(shown, names, chars)
+    return [{"id": item["id"], "truncated": True} for item in items]
+
+
+def _with_few_tags(item: dict[str, Any]) -> dict[str, Any]:
+    kept = [tag for tag in item["tags"] if len(tag) <= limits.ITEM_TAG_CHARS][: limits.ITEM_TAGS]
+    return item if kept == item["tags"] else {**item, "tags": kept, "truncated": True}
+
+
+def _chars_of_items(items: Sequence[dict[str, Any]], names: Sequence[str], room: int) -> int | None:
+    longest = max(len(item[name]) for item in items for name in names)
+    return _most(longest, lambda chars: size(_cut_items(items, names, chars)) <= room)
+
+
+def _cut_items(items: Sequence[dict[str, Any]], names: Sequence[str], chars: int) -> list[dict[str, Any]]:
+    done = []
+    for item in items:
+        shown = {**item, **{name: _cut(item[name], chars) for name in names}}
+        done.append({**shown, "truncated": True} if shown != item else item)
+    return done
+
+
+def quoted(text: str, max_chars: int, room: int) -> str:
+    """The beginning of a text in at most `max_chars` characters, and at most `room` of JSON, cut between words."""
+    chars = _most(min(max_chars, len(text)), lambda chars: size(_cut(text, chars)) <= room)
+    return _cut(text, chars or 0)
+
+
+def _cut(text: str, chars: int) -> str:
+    return "" if chars < 1 else cut(text, chars)
+
+
+def _most(longest: int, fits: Callable[[int], bool]) -> int | None:
+    """The largest number up to `longest` that fits, None where not even 0 does."""
+    if not fits(0):
+        return None
+    low, high = 0, longest
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low

@@ -8,26 +8,25 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events.items import Item, make_id
-from rbank_es.ontology.labels import without_controls
+from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.sparql.answers import Answer
-from rbank_es.tools.memory.item_search import looking
+from rbank_es.tools.memory.item_search import items_view
 from rbank_es.tools.memory.query_extractor import Evidence, proposal
-from rbank_es.tools.runtime.answer_budget import Room
-from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.answer_budget import AnswerBudget
 from rbank_es.tools.runtime.store import Handle
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 LATER = "it is stored only if the judge and the policies say so after the run; mem_search doesn't find it before"
 BEFORE = "this tool has proposed the same item before in this run, so nothing was written"
 KNOWN = "the bank knows this item already, so nothing was written; it is"
 
 
-class Proposing:
+class Proposer:
     """Proposes items for the tools of a run."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._room = Room(desk)
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+        self._room = AnswerBudget(session)
 
     def propose(self, item: Item, by: str, why: str) -> Reply:
         """Record a proposal, unless this run has made it before or the bank knows the item.
@@ -36,7 +35,7 @@ class Proposing:
         """
         item = tidy(item)
         check(item)
-        event = proposal(self._desk, item, by, why)
+        event = proposal(self._session, item, by, why)
         if event is None:
             return Reply(self._said(item, BEFORE, proposed=False))
         state = self._state_of(item.id)
@@ -52,7 +51,7 @@ class Proposing:
 
     def evidence(self, result: Handle, task: str) -> Evidence:
         """What is known of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
-        query = self._desk.query_of(result)
+        query = self._session.query_of(result)
         if query is None:
             raise ToolError(
                 "not_a_query",
@@ -61,19 +60,19 @@ class Proposing:
             )
         answer = self._answer(result)
         rows = None if answer.form == "ask" else len(answer.rows)
-        return Evidence.on(self._desk, query, task=task, variables=answer.variables, rows=rows)
+        return Evidence.on(self._session, query, task=task, variables=answer.variables, rows=rows)
 
     def evidence_of_text(self, query: str, task: str) -> Evidence:
         """What is known of a query by its text alone."""
-        return Evidence.on(self._desk, query, task=task, rows=None)
+        return Evidence.on(self._session, query, task=task, rows=None)
 
     def _answer(self, result: Handle) -> Answer:
         from rbank_es.sparql.results import from_json
 
-        return from_json(self._desk.store.get(result))
+        return from_json(self._session.store.get(result))
 
     def _state_of(self, item: str) -> str | None:
-        with looking(self._desk) as (view, _):
+        with items_view(self._session) as (view, _):
             row = view.item(item)
         return None if row is None else str(row["state"])
 

@@ -21,8 +21,7 @@ from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.redaction import scrub, scrub_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 RawTool = Callable[..., Reply]
 Clock = Callable[[], float]
@@ -53,14 +52,16 @@ def _typed(function: RawTool, is_method: bool) -> tuple[inspect.Signature, Mappi
 class Tool:
     """One tool as the agent calls it: checked, bounded, recorded. Safe to call with anything; never raises."""
 
-    def __init__(self, name: str, raw: RawTool, desk: Desk, cap_chars: int, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self, name: str, raw: RawTool, session: ToolSession, cap_chars: int, clock: Clock = time.perf_counter
+    ) -> None:
         self.name = name
         self.cap_chars = cap_chars
         function = getattr(raw, "__func__", raw)
         self.signature, self.hints = _typed(function, function is not raw)
         self.doc = inspect.cleandoc(raw.__doc__ or "")
         self.raw = raw
-        self._desk = desk
+        self._session = session
         self._clock = clock
 
     def call(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,10 +90,10 @@ class Tool:
         names = [*self.signature.parameters]
         unnamed = {names[at] if at < len(names) else f"argument {at + 1}": value for at, value in enumerate(given)}
         plain = encode({**unnamed, **named}, 10 * limits.TOOL_ARGUMENT_CHARS)
-        return scrub(msgspec.json.encode(plain).decode(), self._desk.hidden)
+        return scrub(msgspec.json.encode(plain).decode(), self._session.hidden)
 
     def _clean(self, value: Any) -> Any:
-        return scrub_all(_slim(value), self._desk.hidden)
+        return scrub_all(_slim(value), self._session.hidden)
 
     def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -141,32 +142,34 @@ class Tool:
         """Write the event, then give the answer."""
         if isinstance(reply, ToolError):
             return self._failed(reply, shown, began)
-        cap_chars = NAIVE_CHARS if self._desk.naive else self.cap_chars
+        cap_chars = NAIVE_CHARS if self._session.naive else self.cap_chars
         if reply.payload is not None:
-            reply = reply._replace(payload=scrub(reply.payload, self._desk.hidden))
-        ref = None if reply.payload is None else self._desk.store.put(reply.payload, reply.dtype or "text")
+            reply = reply._replace(payload=scrub(reply.payload, self._session.hidden))
+        ref = None if reply.payload is None else self._session.store.put(reply.payload, reply.dtype or "text")
         result = encode({"ok": True, **self._handle(ref), **self._inlined(reply), **reply.body}, cap_chars)
         cut = result.get("truncated") is True
         event = self._event(shown, began, size(result), truncated=reply.truncated or cut)
         if ref is not None:
-            named = {"id": ref.key, "dtype": ref.dtype, "alias": self._desk.store.alias_of(ref)}
+            named = {"id": ref.key, "dtype": ref.dtype, "alias": self._session.store.alias_of(ref)}
             event = msgspec.structs.replace(event, **named, result=reply.payload)
         try:
             self._append((*reply.beside, event), reply.position)
         except BaseException:
             if ref is not None:
-                self._desk.store.drop(ref)
+                self._session.store.drop(ref)
             raise
         if ref is not None:
-            self._desk.store.settle(ref)
-        self._desk.proposed.update((each.head.id, each.by) for each in reply.beside if isinstance(each, MemoryProposed))
+            self._session.store.settle(ref)
+        self._session.proposed.update(
+            (each.head.id, each.by) for each in reply.beside if isinstance(each, MemoryProposed)
+        )
         return result
 
     def _handle(self, ref: Ref | None) -> dict[str, Any]:
-        return {} if ref is None else {"alias": self._desk.store.alias_of(ref), **handle_of(ref)}
+        return {} if ref is None else {"alias": self._session.store.alias_of(ref), **handle_of(ref)}
 
     def _inlined(self, reply: Reply) -> dict[str, Any]:
-        return {NAIVE_KEY: reply.payload} if self._desk.naive and reply.payload is not None else {}
+        return {NAIVE_KEY: reply.payload} if self._session.naive and reply.payload is not None else {}
 
     def _failed(self, error: ToolError, shown: str, began: float) -> dict[str, Any]:
         told = {"code": error.code, "message": error.message, "hint": error.hint}
@@ -180,10 +183,10 @@ class Tool:
     def _event(self, shown: str, began: float, chars: int, *, truncated: bool) -> ToolCalled:
         clipped = len(shown) > limits.TOOL_ARGUMENT_CHARS
         return ToolCalled(
-            run=self._desk.run,
+            run=self._session.run,
             tool=self.name,
-            call=self._desk.call,
-            step=self._desk.step,
+            call=self._session.call,
+            step=self._session.step,
             chars=chars,
             truncated=truncated,
             duration_s=max(0.0, round(self._clock() - began, 6)),
@@ -192,11 +195,11 @@ class Tool:
         )
 
     def _append(self, events: tuple[Event, ...], position: int | None) -> None:
-        self._desk.bank.append(events, expected=ANY if position is None else position)
+        self._session.bank.append(events, expected=ANY if position is None else position)
 
     def _withheld(self, error: Exception | None) -> dict[str, Any]:
         """The answer of a call whose event could not be written."""
-        self._desk.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
+        self._session.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
         why = "other writers were faster each time" if error is None else _words_of(error)
         hint = "the answer is withheld; call again, and if that fails too, submit what you have"
         told = {"code": "not_recorded", "message": f"the call could not be recorded: {why}", "hint": hint}

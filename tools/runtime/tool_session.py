@@ -1,21 +1,23 @@
-"""The desk: what the tools of one run share."""
+"""The session: what the tools of one run share."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
+from rbank_es.events import Event
 from rbank_es.events.redaction import secrets
 from rbank_es.tools.runtime.store import Handle, Store
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
     from rbank_es.tools.memory.query_extractor import Extractor
+
 
 QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
 """The tools whose argument `query` made the payload that they returned."""
@@ -41,7 +43,7 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class Desk:
+class ToolSession:
     """What the tools of one run share. `step` and `call` say which step and call is being made."""
 
     bank: Bank
@@ -81,3 +83,31 @@ class Desk:
         arguments = json.loads(self.bank.text(made.arguments) or "{}")
         query: Any = arguments.get("query") if isinstance(arguments, dict) else None
         return query if isinstance(query, str) else None
+
+
+class Reply(NamedTuple):
+    """The answer of a raw tool.
+
+    `body` is shown to the agent. `payload` stays behind a handle of kind `dtype`, whose key, alias, size and preview
+    are put in front of the body. `beside` are events that are recorded in the same group, before the call itself.
+    `position` is the bank's position that was read, where the answer depends on it: the call is recorded only if
+    nothing was appended since, else the tool runs again.
+    """
+
+    body: dict[str, Any]
+    payload: str | None = None
+    dtype: str | None = None
+    truncated: bool = False
+    beside: tuple[Event, ...] = ()
+    position: int | None = None
+
+
+class ToolError(Exception):
+    """A call that can't be answered: the agent gets code, message and hint as data, never an exception.
+
+    `code` is stable, for programs; `hint` says what to do next.
+    """
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        self.code, self.message, self.hint = code, message, hint
+        super().__init__(f"{message}. {hint}")

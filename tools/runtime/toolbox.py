@@ -15,7 +15,7 @@ from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events import Ref, ToolCalled
 from rbank_es.tools.runtime.invocation import Clock, RawTool, Tool
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Desk, ToolPolicy
+from rbank_es.tools.runtime.tool_session import ToolPolicy, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
@@ -47,9 +47,11 @@ class Manual(NamedTuple):
 class Toolbox:
     """The tools of one run. A context manager; calls are made one at a time, from any thread."""
 
-    def __init__(self, desk: Desk, raw: Mapping[str, RawTool], hidden: Mapping[str, RawTool], clock: Clock) -> None:
-        self.desk = desk
-        self._calls = desk.calls
+    def __init__(
+        self, session: ToolSession, raw: Mapping[str, RawTool], hidden: Mapping[str, RawTool], clock: Clock
+    ) -> None:
+        self.session = session
+        self._calls = session.calls
         self._lock = RLock()
         self._tools = {name: self._tool(name, tool, clock) for name, tool in raw.items()}
         self._hidden = {name: self._tool(name, tool, clock) for name, tool in hidden.items()}
@@ -57,7 +59,7 @@ class Toolbox:
         """Plain functions by name, with the signature and the docstring that the agent is shown."""
 
     def _tool(self, name: str, raw: RawTool, clock: Clock) -> Tool:
-        return Tool(name, raw, self.desk, CAPS_CHARS.get(name, limits.TOOL_RETURN_CHARS), clock)
+        return Tool(name, raw, self.session, CAPS_CHARS.get(name, limits.TOOL_RETURN_CHARS), clock)
 
     def _function(self, tool: Tool) -> Function:
         def function(*given: Any, **named: Any) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class Toolbox:
     def _called(self, tool: Tool, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
             self._calls += 1
-            self.desk.call = f"call-{self._calls}"
+            self.session.call = f"call-{self._calls}"
             return tool.call(given, named)
 
     def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -109,14 +111,14 @@ class Toolbox:
         if not result["ok"]:
             error = result["error"]
             raise QueryFailed(error["code"], error["message"], error["hint"])
-        return self.desk.store.resolve(result)
+        return self.session.store.resolve(result)
 
     # ---------------------------------------------------------------- closing
 
     def close(self) -> None:
         """Let go of the source's processes and connections."""
-        if self.desk.source is not None:
-            self.desk.source.close()
+        if self.session.source is not None:
+            self.session.source.close()
 
     def __enter__(self) -> Toolbox:
         return self
@@ -152,33 +154,33 @@ def build_tools(
         raise BadInput("give one of ontology, endpoint and source, not several")
     opened = source or _opened(ontology, endpoint, void)
     chosen = policy or ToolPolicy()
-    desk = Desk(bank, run, Store(bank, run, new_id), extractor or QueryPattern(), opened, chosen)
-    _take_up(desk)
-    return Toolbox(desk, dict(_raw_tools(desk)), _python_tools(desk), clock)
+    session = ToolSession(bank, run, Store(bank, run, new_id), extractor or QueryPattern(), opened, chosen)
+    _take_up(session)
+    return Toolbox(session, dict(_raw_tools(session)), _python_tools(session), clock)
 
 
-def _take_up(desk: Desk) -> None:
+def _take_up(session: ToolSession) -> None:
     """Go on counting calls and aliases where an earlier process of the same run left off."""
-    begun = _begun_at(desk)
+    begun = _begun_at(session)
     if begun is None:
         return
-    found = desk.bank.events(after=begun, types={"tool_called"}, run=desk.run)
+    found = session.bank.events(after=begun, types={"tool_called"}, run=session.run)
     calls = [event for event in found if isinstance(event, ToolCalled)]
-    desk.calls = len(calls)
-    desk.store.remember(calls)
+    session.calls = len(calls)
+    session.store.remember(calls)
 
 
-def _begun_at(desk: Desk) -> int | None:
+def _begun_at(session: ToolSession) -> int | None:
     """Where the run began; None if it did not. Most have only just begun, which spares the read models a look."""
-    from rbank_es.tools.memory.item_search import LOOK_BACK_EVENTS, looking
+    from rbank_es.tools.memory.item_search import LOOK_BACK_EVENTS, items_view
 
-    after = max(0, desk.bank.position - LOOK_BACK_EVENTS)
-    for started in desk.bank.events(after=after, types={"run_started"}, run=desk.run):
+    after = max(0, session.bank.position - LOOK_BACK_EVENTS)
+    for started in session.bank.events(after=after, types={"run_started"}, run=session.run):
         return started.seq
     if not after:
         return None
-    with looking(desk) as (view, _):
-        begun = view.run(desk.run)
+    with items_view(session) as (view, _):
+        begun = view.run(session.run)
     return None if begun is None else int(begun["started_seq"])
 
 
@@ -194,26 +196,26 @@ def _opened(ontology: Ontology | str | Path | None, endpoint: str | None, void: 
     return open_source(ontology=ontology, endpoint=endpoint, void=void)
 
 
-def _raw_tools(desk: Desk) -> Iterator[tuple[str, RawTool]]:
+def _raw_tools(session: ToolSession) -> Iterator[tuple[str, RawTool]]:
     """The tools that this run may call, family by family."""
     from rbank_es.tools.context_tools import ContextTools
     from rbank_es.tools.graph_tools import GraphTools
     from rbank_es.tools.memory_tools import MemoryTools
     from rbank_es.tools.sparql_tools import SparqlTools
 
-    left_out = READS_MEMORY if desk.policy.mode == "auto" else frozenset()
-    yield from _methods(ContextTools(desk))
-    yield from ((name, raw) for name, raw in _methods(MemoryTools(desk)) if name not in left_out)
-    if desk.source is not None:
-        yield from _methods(SparqlTools(desk))
-        if desk.source.kind == "local":
-            yield from _methods(GraphTools(desk))
+    left_out = READS_MEMORY if session.policy.mode == "auto" else frozenset()
+    yield from _methods(ContextTools(session))
+    yield from ((name, raw) for name, raw in _methods(MemoryTools(session)) if name not in left_out)
+    if session.source is not None:
+        yield from _methods(SparqlTools(session))
+        if session.source.kind == "local":
+            yield from _methods(GraphTools(session))
 
 
-def _python_tools(desk: Desk) -> dict[str, RawTool]:
+def _python_tools(session: ToolSession) -> dict[str, RawTool]:
     from rbank_es.tools.runtime.python_api import PythonTools
 
-    return dict(_methods(PythonTools(desk)))
+    return dict(_methods(PythonTools(session)))
 
 
 def _methods(family: object) -> Iterator[tuple[str, RawTool]]:
