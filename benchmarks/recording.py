@@ -97,9 +97,8 @@ def _ours(bank: Bank, engine: Scripted, interpreter: Any, question: str) -> None
     run = bank.log.new_id()
     context = Context(mode="auto", layers=(base(),))
     bank.append([RunStarted(run=run, task=question, executor="rlm"), context.event(run)])
-    tools = Toolbox(
-        ToolSession(bank, run, Store(bank, run), QueryPattern()), {"count_words": _counted}, {}, clock=_clock
-    )
+    session = ToolSession(bank, run, Store(bank, run), QueryPattern())
+    tools = Toolbox(session, {"count_words": _counted}, clock=_clock)
     recorder = Recorder(bank, run, tools)
     with Lms(bank, run, {"agent": LmChoice(model="test/scripted")}, model_for=lambda *_: engine) as lms:
         result = Rlm(interpreter).execute(question, CONTEXT, tools, recorder, lms, RunLimits(iterations=20))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -34,7 +33,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
 
 def _row(name: str, bank: Bank, sizes: Sizes, *, goal: bool) -> Row:
     session = ToolSession(bank, "run-1", Store(bank, "run-1"), QueryPattern())
-    tool = Toolbox(session, {"counted": counted}, {}, clock=time.perf_counter).functions["counted"]
+    tool = Toolbox(session, {"counted": counted}).functions["counted"]
     texts = [f"text {n}" for n in range(CALLS)]
     contestants: dict[str, Callable[[str], Any]] = {"ours": tool, "bare": counted}
     samples = interleave(

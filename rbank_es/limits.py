@@ -154,8 +154,23 @@ TYPED_USES = 2_000
 DISJOINT_PAIRS = 10_000
 """Pairs of disjoint classes that are kept: a hundred classes that exclude each other make half of them."""
 
+ONTOLOGY_HEAD_BYTES = 64 * KIB
+"""First bytes of a file by which its format is recognised."""
+
+ONTOLOGY_ENTITY_DEPTH = 10
+"""How deep XML entities may be made of other entities: a few levels multiply a file of kilobytes into gigabytes."""
+
+ONTOLOGY_JOINED_CHARS = 10_000_000_000
+"""Characters that rdflib may copy while it joins the pieces of one text (quadratic in their number): some seconds."""
+
+ONTOLOGY_NAME_CHARS = 200
+"""Characters of a name that are compared with known names: difflib's time grows with their square."""
+
 GRAPH_CACHE_ENTRIES = 32
-"""Parsed graphs that are kept on disk; the one used least recently goes first."""
+"""Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first."""
+
+GRAPH_CACHE_ABANDONED_S = 3_600
+"""Age of a temporary directory in the cache at which its process is taken for dead, and the directory is removed."""
 
 # -------------------- sparql
 
@@ -251,6 +266,36 @@ CELL_IRI_CHARS = 2_000
 
 SLICE_ROWS = 100
 """Rows of one slice."""
+
+TOOL_RESULT_DEPTH = 16
+"""Levels of nesting of a tool's result; deeper values are replaced by `…`."""
+
+OVERVIEW_CLASSES = 10
+DETAIL_PROPERTIES = 8
+"""Classes that an overview of the schema names, and properties that a class shows in its detail."""
+
+PEEK_ROWS = 20
+SAMPLE_ROWS = 20
+"""Examples that `sparql_peek` gives, and instances that `g_sample` gives."""
+
+RELATED_PROCEDURES = 2
+"""Procedures that `sparql_peek` names (source: the unified tool design)."""
+
+FOUND_TERMS = 50
+"""The largest `k` of `g_search`."""
+
+SEARCHED_TEXT_CHARS = 200
+SEARCHED_WORDS = 8
+"""Texts of individuals that `g_search` looks through (longer ones name nothing), and words of a search it uses there."""
+
+LOOK_TIME_S = 10.0
+"""How long one query that a tool makes by itself may take: an agent waits for several of them."""
+
+LOOK_TRIPLES = 1_000
+"""Triples of one thing that are counted on an endpoint: popular things have millions of them there."""
+
+LOOK_BACK_EVENTS = 64
+"""Events that are checked for changes to items; after more of them, projections are brought up to date instead."""
 
 # -------------------- context
 

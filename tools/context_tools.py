@@ -6,6 +6,7 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 _FRAME_CHARS = 240
@@ -69,6 +70,9 @@ class ContextTools:
         if body["has_more"]:
             body["next_start"] = stop
         return Reply(body, truncated=len(shown) < len(asked))
+
+
+FAMILY = ToolFamily(ContextTools, caps_chars={"ctx_slice": limits.SLICE_RETURN_CHARS})
 
 
 def fitting(text: str, room: int) -> str:

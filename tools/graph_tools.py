@@ -17,17 +17,12 @@ from rbank_es.tools.lookup.resource_summary import (
 )
 from rbank_es.tools.lookup.schema_tables import SchemaTables, search, tables_of
 from rbank_es.tools.runtime.answer_budget import UNBOUNDED, AnswerBudget, Thing, from_zero, within
+from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
-
-SAMPLED = 20
-"""Instances that a sample shows at most."""
-
-FOUND = 50
-"""The largest `k` of `g_search`."""
 
 
 class GraphTools:
@@ -100,7 +95,7 @@ class GraphTools:
         Returns: hits (uri, kind: class, property or individual, label), best first; hits_total where there are more.
         Example: g_search('zone temperature sensor', 5)['hits'][0]['uri']
         """
-        wanted = within("k", k, FOUND)
+        wanted = within("k", k, limits.FOUND_TERMS)
         hits = [hit.row for hit in search(self._source, self._tables, text, wanted)]
         body: dict[str, Any] = {}
         if not hits:
@@ -144,7 +139,7 @@ class GraphTools:
         look = self._look
         iri = self._class(cls)
         body: dict[str, Any] = {"uri": look.name(iri), "count": self._tables.instances(iri)}
-        add_instances(body, look, self._room, iri, self._room.most(n, SAMPLED), subclasses=subclasses)
+        add_instances(body, look, self._room, iri, self._room.most(n, limits.SAMPLE_ROWS), subclasses=subclasses)
         return Reply(body, truncated=self._room.cut(body))
 
     def g_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
@@ -171,3 +166,11 @@ class GraphTools:
         wanted = within("limit", limit, limits.QUERY_ROWS)
         body = self._room.page(things, from_zero(offset), wanted, name, {}, row_of)
         return Reply(body, truncated=body["has_more"])
+
+
+def _offered(session: ToolSession, tool: str) -> bool:
+    # An endpoint is too large for these lookups: some of them count every triple of a thing.
+    return session.source is not None and session.source.kind == "local"
+
+
+FAMILY = ToolFamily(GraphTools, _offered)

@@ -18,6 +18,7 @@ from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, q
 from rbank_es.tools.memory.proposal import Proposer
 from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
 from rbank_es.tools.runtime.encoder import CUT, encode, size, text_of
+from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stan
 
 UNKNOWN = "no memory has this id"
 PROPOSED = "it was proposed in this run, and nothing is stored before the run is judged"
+
+READS_MEMORY = frozenset({"mem_search", "mem_get", "mem_quote"})
+"""The tools that a run is not offered where memory reaches the agent by its context alone (mode `auto`)."""
 
 SHOWN_ID_CHARS = 80
 """An id that needs more is shown by its beginning, where it is named beside other things."""
@@ -267,6 +271,13 @@ class MemoryTools:
     def _why(self, evidence: Evidence) -> str:
         parts = {"by": self._session.extractor.label, "task": evidence.task, "because": evidence.reason}
         return "; ".join(f"{name} {text}" for name, text in parts.items() if text)
+
+
+def _offered(session: ToolSession, tool: str) -> bool:
+    return session.policy.mode != "auto" or tool not in READS_MEMORY
+
+
+FAMILY = ToolFamily(MemoryTools, _offered, {"mem_get": limits.ITEMS_RETURN_CHARS})
 
 
 def _unavailable(refused: dict[str, str]) -> ToolError:

@@ -33,6 +33,7 @@ from rbank_es.tools.runtime.answer_budget import (
     value_of,
     within,
 )
+from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
@@ -40,18 +41,6 @@ if TYPE_CHECKING:
     from rbank_es.sparql.guard.lint import Finding
     from rbank_es.sparql.source import Source
 
-
-TOP_CLASSES = 10
-"""Classes that an overview names at most."""
-
-DETAIL_PROPERTIES = 8
-"""Properties that a class shows in detail, where it has more."""
-
-PEEKED = 20
-"""Instances or triples that a look shows at most."""
-
-RELATED = 2
-"""Procedures that a look names (source: the unified tool design)."""
 
 Mode = Literal["overview", "classes", "properties", "detail"]
 
@@ -125,7 +114,7 @@ class SparqlTools:
             raise look.unknown(resource, iri)
         body: dict[str, Any] = {"kind": kind, "uri": look.name(iri)}
         events, position = self._relate(body, look, iri) if related_memories else ((), None)
-        self._peek(body, look, iri, kind, output_mode, self._room.most(limit, PEEKED))
+        self._peek(body, look, iri, kind, output_mode, self._room.most(limit, limits.PEEK_ROWS))
         return Reply(body, truncated=self._room.cut(body), beside=events, position=position)
 
     # ---------------------------------------------------------------- phase 2: rows
@@ -208,7 +197,7 @@ class SparqlTools:
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body["triples"] = tables.schema.triples
         body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
-        wanted = len(classes) if self._room.naive else min(limit, TOP_CLASSES)
+        wanted = len(classes) if self._room.naive else min(limit, limits.OVERVIEW_CLASSES)
         top = [{"uri": tables.names.shorten(iri), "count": tables.instances(iri)} for iri in classes[:wanted]]
         self._room.put(body, "top_classes", top, share=60)
         body.pop("top_classes_total", None)
@@ -230,7 +219,7 @@ class SparqlTools:
         return shown
 
     def _detail_of(self, tables: SchemaTables) -> Callable[[str], dict[str, Any]]:
-        most = None if self._room.naive else DETAIL_PROPERTIES
+        most = None if self._room.naive else limits.DETAIL_PROPERTIES
 
         def detail(iri: str) -> dict[str, Any]:
             known, row, has = tables.classes[iri], tables.class_row(iri), tables.properties_of(iri)
@@ -268,7 +257,7 @@ class SparqlTools:
 
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
-        seen = search_items(self._session, " ".join(words), RELATED)
+        seen = search_items(self._session, " ".join(words), limits.RELATED_PROCEDURES)
         body["related_procedures"] = [
             {"id": hit.id, "title": clip(without_controls(hit.title), 80)} for hit in seen.hits
         ]
@@ -284,6 +273,13 @@ FINDING_CHARS = 160
 
 DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
 """Warnings that speak of a mistake: what such a query found is no pattern to follow."""
+
+
+def _offered(session: ToolSession, tool: str) -> bool:
+    return session.source is not None
+
+
+FAMILY = ToolFamily(SparqlTools, _offered, {"sparql_slice": limits.SLICE_RETURN_CHARS})
 
 
 class QueryRequest(NamedTuple):

@@ -26,8 +26,6 @@ from rbank_es.ontology.schema_model import Schema
 
 _GRAPH, _SCHEMA = "graph.nq", "schema"
 _CHECKSUM_BYTES = 4
-_ABANDONED_S = 3600
-"""Age from which a directory beside the entries is what an interrupted process left behind."""
 
 
 @cache
@@ -158,7 +156,7 @@ class GraphCache:
             if place != kept:
                 self._remove(place)
         for when, place in hidden:
-            if when < time.time() - _ABANDONED_S:
+            if when < time.time() - limits.GRAPH_CACHE_ABANDONED_S:
                 shutil.rmtree(place, ignore_errors=True)
 
 

@@ -38,7 +38,6 @@ _SHARED_SUFFIXES = frozenset({".json", ".xml"})
 
 FORMATS = "Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD and TriG"
 
-_HEAD_BYTES = 65_536
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_TEXT = {
     b"\x1f\x8b": "is compressed (gzip)",
@@ -163,7 +162,7 @@ def _consume(path: Path, handle: int, left: int) -> tuple[bytes, int, str]:
     """First bytes, size and digest of an open file, read to its end."""
     digest, size, head = hashlib.sha256(), 0, b""
     while piece := os.read(handle, 1 << 20):
-        head = head or piece[:_HEAD_BYTES]
+        head = head or piece[: limits.ONTOLOGY_HEAD_BYTES]
         size += len(piece)
         if size > left:
             raise _too_large(path)
@@ -239,12 +238,6 @@ def digest_of(files: Iterable[SourceFile]) -> str:
 
 
 _REFERENCE = re.compile(r"&([^&;#\s]+);")
-_ENTITY_DEPTH = 10
-"""How deep entities may be made of others."""
-
-_JOINED_CHARS = 10_000_000_000
-"""Characters that rdflib may copy while it joins the pieces of one text: some seconds."""
-
 _JSON_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{])|([\]}])', re.DOTALL)
 _TRIPLE_TERMS = re.compile(rb"(<<\s*\()|(\)\s*>>)")
 
@@ -332,7 +325,7 @@ def _watch_elements(parser: expat.XMLParserType, joined: bool) -> None:
         nonlocal length, copied
         length += len(piece)
         copied += length
-        if copied > _JOINED_CHARS:
+        if copied > limits.ONTOLOGY_JOINED_CHARS:
             raise Unsound("a text has too many pieces", parser.CurrentLineNumber)
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -344,7 +337,7 @@ def _longest(entities: Mapping[str, str]) -> int:
     """The length of the longest entity, those replaced that it is made of."""
     parts = {name: _REFERENCE.findall(value) for name, value in entities.items()}
     lengths = {name: len(value) for name, value in entities.items()}
-    for _ in range(_ENTITY_DEPTH):
+    for _ in range(limits.ONTOLOGY_ENTITY_DEPTH):
         grown = {name: len(entities[name]) + sum(lengths.get(part, 0) for part in parts[name]) for name in entities}
         if grown == lengths:
             return max(lengths.values())

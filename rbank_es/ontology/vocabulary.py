@@ -16,9 +16,6 @@ from rbank_es.ontology.statements import Literal, Statements, Term
 _LIKENESS = 0.6
 """The least ratio of difflib that counts as near (its own default)."""
 
-_NAME_CHARS = 200
-"""What is looked at of a name: difflib's time grows with the square of it."""
-
 
 class Vocabulary:
     """The terms of an ontology, and those of the vocabularies that any ontology may use."""
@@ -130,7 +127,7 @@ def _sorted(terms: Iterable[str], iri: str) -> list[str]:
 
 def _normal(name: str) -> str:
     """A name without what people write differently: case, underscores, hyphens, blanks."""
-    return re.sub(r"[\W_]+", "", name[:_NAME_CHARS]).casefold()
+    return re.sub(r"[\W_]+", "", name[: limits.ONTOLOGY_NAME_CHARS]).casefold()
 
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.graph_tools import GraphTools
 from rbank_es.tools.runtime.encoder import encode, size
+from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, public_methods
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
-from rbank_es.tools.sparql_tools import SparqlTools
 from tests.tools.tool_sessions import session_for, ticking
 
 NAMESPACE = "http://library.example/ns#"
@@ -83,9 +83,9 @@ class LibraryTools:
         self.bank = bank
         self.extractor = Pattern()
         self.session = session_for(bank, policy, extractor=self.extractor, source=source)
-        families = (SparqlTools(self.session), GraphTools(self.session))
-        raw = {name: getattr(each, name) for each in families for name in vars(type(each)) if name[0] != "_"}
-        self.box = Toolbox(self.session, raw, {}, clock=ticking())
+        families = (TOOL_FAMILIES.get("sparql"), TOOL_FAMILIES.get("graph"))
+        raw = dict(chain.from_iterable(public_methods(family.tools(self.session)) for family in families))
+        self.box = Toolbox(self.session, raw, families[0].caps_chars, ticking())
 
     def __call__(self, name: str, **arguments: Any) -> dict[str, Any]:
         """The answer of a call, which is within its cap and survives the encoder unchanged."""

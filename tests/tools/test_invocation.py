@@ -15,7 +15,6 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted, ToolCalled
-from rbank_es.tools.memory.item_search import LOOK_BACK_EVENTS
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolPolicy
@@ -228,7 +227,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert session.store.get(done.stdout.strip()) == "kept " * 1000
 
 
-@pytest.mark.parametrize("since", [1, LOOK_BACK_EVENTS + 1])
+@pytest.mark.parametrize("since", [1, limits.LOOK_BACK_EVENTS + 1])
 def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank, since: int) -> None:
     """Aliases and ids of calls are those of the run, not of the process, however much was recorded since it began."""
     bank.append(RunStarted(run=RUN, task="Look"))

@@ -8,9 +8,9 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.events import Event, ToolCalled
-from rbank_es.tools.context_tools import ContextTools
-from rbank_es.tools.runtime.invocation import RawTool
+from rbank_es.tools.context_tools import FAMILY, ContextTools
 from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_family import RawTool
 from rbank_es.tools.runtime.tool_session import Reply, ToolPolicy, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox
 
@@ -38,7 +38,7 @@ def toolbox_for(session: ToolSession, raw: Mapping[str, RawTool] | None = None) 
     context: dict[str, RawTool] = {
         name: getattr(family, name) for name in ("ctx_stats", "ctx_peek", "ctx_slice", "ctx_find")
     }
-    return Toolbox(session, {"put": put, **context, **(raw or {})}, {}, clock=ticking())
+    return Toolbox(session, {"put": put, **context, **(raw or {})}, FAMILY.caps_chars, ticking())
 
 
 def ticking() -> Callable[[], float]:

@@ -124,12 +124,6 @@ def peek_individual(
 
 Kind = Literal["class", "property", "individual"]
 
-LOOK_S = 10.0
-"""How long one small query may take, in seconds."""
-
-LOOKED_AT = 1_000
-"""Triples of one thing that are counted on an endpoint: popular things have millions of them there."""
-
 VALUE_CHARS = 80
 """What is shown of a value."""
 
@@ -212,7 +206,7 @@ class ResourceQueries:
             rows = self._rows(
                 f"SELECT ?s ?p ({self._one}(?o) AS ?value) (COUNT(?o) AS ?n) "
                 f"WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?s ?p",
-                min(n * LOOKED_AT, limits.QUERY_ROWS),
+                min(n * limits.LOOK_TRIPLES, limits.QUERY_ROWS),
             )
         except QueryRefused:  # the endpoint is known to be slow at that
             return [{"uri": self.shown(row[0]), "properties": {}} for row in self._rows(some, n)]
@@ -235,7 +229,9 @@ class ResourceQueries:
     def used_by(self, cls: str) -> list[dict[str, Any]]:
         """Properties of a class by looking at its first instances: rows of `uri` and `uses`."""
         some = f"SELECT ?s WHERE {{ ?s a {reference(cls)} }} LIMIT 100"
-        rows = self._rows(f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", LOOKED_AT)
+        rows = self._rows(
+            f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", limits.LOOK_TRIPLES
+        )
         found = [{"uri": self.shown(row[0]), "uses": _number(row[1])} for row in rows]
         return sorted(found, key=lambda row: (-row["uses"], row["uri"]))
 
@@ -262,9 +258,9 @@ class ResourceQueries:
         return f" ORDER BY {variables}" if self._local else ""
 
     def _counted(self, pattern: str, example: str) -> list[dict[str, Any]]:
-        some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {LOOKED_AT} }}"
+        some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {limits.LOOK_TRIPLES} }}"
         query = f"SELECT ?p (COUNT(*) AS ?n) ({self._one}(?o) AS ?value) WHERE {{ {some} }} GROUP BY ?p"
-        rows = [row for row in self._rows(query, LOOKED_AT) if row[0] is not None]
+        rows = [row for row in self._rows(query, limits.LOOK_TRIPLES) if row[0] is not None]
         rows.sort(key=lambda row: self._place(row[0].value if row[0] is not None else ""))
         return [{"uri": self.shown(row[0]), "n": _number(row[1]), example: self.shown(row[2])} for row in rows]
 
@@ -289,10 +285,10 @@ class ResourceQueries:
         return (1, self.tables.places.get(prop, len(self.tables.places)), prop)
 
     def _rows(self, query: str, rows: int) -> list[Row]:
-        return [*self._source.query(query, rows=rows, timeout_s=LOOK_S)[1].rows]
+        return [*self._source.query(query, rows=rows, timeout_s=limits.LOOK_TIME_S)[1].rows]
 
     def _ask(self, pattern: str) -> bool:
-        return bool(self._source.query(f"ASK {{ {pattern} }}", timeout_s=LOOK_S)[1].boolean)
+        return bool(self._source.query(f"ASK {{ {pattern} }}", timeout_s=limits.LOOK_TIME_S)[1].boolean)
 
 
 def _number(cell: Cell | None) -> int:

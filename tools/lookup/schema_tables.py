@@ -18,7 +18,6 @@ from rbank_es import limits
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.tools.lookup.resource_summary import LOOK_S
 from rbank_es.tools.lookup.term_names import TermNames, literal, words_of
 from rbank_es.tools.runtime.answer_budget import clip
 from rbank_es.tools.runtime.tool_session import ToolError
@@ -213,14 +212,8 @@ def _reached(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
     return [*found]
 
 
-TEXT_CHARS = 200
-"""Longer texts of individuals name nothing, and are not searched."""
-
 LOOKED_THROUGH = 10
 """How many times the hits wanted are looked through to find the best."""
-
-WORDS = 8
-"""Words of a search that are used on individuals."""
 
 LABEL_CHARS = 80
 """What is shown of a label."""
@@ -281,12 +274,14 @@ def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> 
     """Things of the data of which one short text, or the local name, has all the words; `label` is that text."""
     from rbank_es.ontology.prefixes import local_name
 
-    wanted = words_of(text)[:WORDS]
+    wanted = words_of(text)[: limits.SEARCHED_WORDS]
     if not wanted or not tables.schema.individuals:
         return []
     rows = most * LOOKED_THROUGH
     best: dict[str, tuple[float, str]] = {}
-    for subject, said in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=LOOK_S)[1].rows:
+    for subject, said in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=limits.LOOK_TIME_S)[
+        1
+    ].rows:
         if subject is None or subject.value in tables.classes or subject.value in tables.properties:
             continue
         label = said.value if said is not None else ""
@@ -306,7 +301,7 @@ def _individuals_query(wanted: list[str], rows: int) -> str:
     )
     return (
         f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
-        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {TEXT_CHARS} && {in_text}) }} UNION "
+        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {limits.SEARCHED_TEXT_CHARS} && {in_text}) }} UNION "
         f'{{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
         f"ORDER BY ?s ?text LIMIT {rows}"
     )

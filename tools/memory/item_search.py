@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 _KNOWN_SHOWN = 8
 """How many of the domains or roles that items have are named to who gave another."""
 
-LOOK_BACK_EVENTS = 64
-"""How many events are looked through, before the read models are brought up to date again."""
-
 CHANGES = frozenset(
     type_of(event)
     for event in (
@@ -120,7 +117,7 @@ def items_view(session: ToolSession) -> Iterator[tuple[View, int]]:
 
 def _changed(bank: Bank, since: int, position: int) -> bool:
     """Whether anything was appended that a look could see, or so much that it is quicker to catch up."""
-    if position - since > LOOK_BACK_EVENTS:
+    if position - since > limits.LOOK_BACK_EVENTS:
         return True
     return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
 

@@ -19,13 +19,11 @@ from typing import Any
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.events import Ref
 
 EXACT = 2**53 - 1
 """The largest integer that JavaScript holds exactly (ECMA-262, Number.MAX_SAFE_INTEGER)."""
-
-DEPTH = 16
-"""Levels of nesting that are kept; what lies deeper is shown as `CUT`."""
 
 CUT = "…"
 """Marks a text that was cut."""
@@ -98,7 +96,7 @@ def _number(value: float) -> int | float | str:
 
 
 def _compound(value: Any, depth: int) -> Any:
-    if depth >= DEPTH:
+    if depth >= limits.TOOL_RESULT_DEPTH:
         return CUT
     if isinstance(value, Ref):
         return _dict(handle_of(value), depth)
@@ -125,7 +123,7 @@ def _dict(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 def _key(key: Any, taken: Mapping[str, Any]) -> str:
     """A key that keeps its place and its meaning at the boundary."""
-    name = text_of(key) if isinstance(key, str) else str(_plain(key, DEPTH))
+    name = text_of(key) if isinstance(key, str) else str(_plain(key, limits.TOOL_RESULT_DEPTH))
     if name.isdigit() or name in _RESERVED:
         name = f"_{name}"
     while name in taken:

@@ -21,9 +21,9 @@ from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.redaction import scrub, scrub_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
+from rbank_es.tools.runtime.tool_family import RawTool
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
-RawTool = Callable[..., Reply]
 Clock = Callable[[], float]
 
 NAIVE_KEY = "naive_payload"

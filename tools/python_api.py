@@ -1,4 +1,4 @@
-"""What a Python program calls where an agent calls tools: the answer is a `Ref`, and the call is recorded alike."""
+"""The calls of a Python program where an agent calls tools: each returns a handle, and is recorded like a tool call."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rbank_es import limits
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 
-class PythonTools:
-    """Stands behind `Toolbox.load_graph`, `execute_query` and `retrieve_memories`."""
+class PythonApi:
+    """The calls behind `Toolbox.load_graph`, `execute_query` and `retrieve_memories`. No agent is offered them."""
 
     def __init__(self, session: ToolSession) -> None:
         self._session = session
 
     def load_graph(self, path: str) -> Reply:
-        """A handle to a graph, as N-Quads; a graph that is too large for a payload is refused: query it instead."""
+        """Reply with a handle to a graph as N-Quads. A graph that is larger than a payload is refused."""
         from rbank_es.ontology.loader import load_ontology
 
         ontology = load_ontology(path)
@@ -23,7 +23,7 @@ class PythonTools:
         return Reply({"triples": ontology.schema.triples, "digest": ontology.digest}, content, "graph")
 
     def execute_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
-        """A handle to the result of a query."""
+        """Reply with a handle to the result of a query."""
         if self._session.source is None:
             raise ToolError("no_source", "this run has no ontology and no endpoint", "build its tools with one")
         from rbank_es.tools.sparql_tools import SparqlTools
@@ -31,7 +31,7 @@ class PythonTools:
         return SparqlTools(self._session).sparql_query(query, limit, store_pattern=False)
 
     def retrieve_memories(self, query: str, k: int = 1) -> Reply:
-        """A handle to the items that fit a query best, in full."""
+        """Reply with a handle to the items that fit a query best, in full."""
         from rbank_es.tools.memory.item_search import search_items
 
         seen = search_items(self._session, query, k)
