@@ -286,7 +286,7 @@ FOUND_TERMS = 50
 
 SEARCHED_TEXT_CHARS = 200
 SEARCHED_WORDS = 8
-"""Texts of individuals that `g_search` looks through (longer ones name nothing), and words of a search it uses there."""
+"""Texts of individuals that `g_search` reads (longer ones name nothing), and words of a search that it uses there."""
 
 LOOK_TIME_S = 10.0
 """How long one query that a tool makes by itself may take: an agent waits for several of them."""

@@ -1,4 +1,4 @@
-"""Looking into what stands behind a handle: its size, its beginning, a part of it, the places of a pattern."""
+"""The context family: the size, the beginning, a part of a payload, and the places where it matches a pattern."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 _FRAME_CHARS = 240
-"""What the keys, numbers and hints around a text need of a result."""
+"""Characters of a result that the keys, numbers and hints around a text take."""
 
 
 class ContextTools:
-    """The `ctx_*` tools."""
+    """Tools over the text behind a handle."""
 
     def __init__(self, session: ToolSession) -> None:
         self._session = session
@@ -76,7 +76,7 @@ FAMILY = ToolFamily(ContextTools, caps_chars={"ctx_slice": limits.SLICE_RETURN_C
 
 
 def fitting(text: str, room: int) -> str:
-    """The longest beginning of a text whose JSON takes at most `room` characters."""
+    """Return the longest beginning of a text whose JSON takes at most `room` characters."""
     if len(text) <= room and size(text) <= room:
         return text
     low, high = 0, min(len(text), room)

@@ -1,4 +1,4 @@
-"""The local graph as an agent reaches it: what is in it, looked up in one call each. Endpoints have `sparql_*` only."""
+"""The graph family: lookups in a local graph, one call each. Endpoints have the `sparql` family only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class GraphTools:
-    """The `g_*` tools."""
+    """Tools over the classes, properties and individuals of a local graph."""
 
     def __init__(self, session: ToolSession) -> None:
         self._session = session

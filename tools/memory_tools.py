@@ -1,7 +1,5 @@
-"""The bank as the agent reaches it: found by its titles, read within bounds, and added to by proposals alone.
-
-Nothing here makes an item active. What a tool proposes is an event; whether it becomes a memory is decided after the
-run was judged.
+"""The memory family: items found by their titles, read within bounds, and proposed.
+No tool makes an item active. A proposal is an event; the judge and the policies decide about it after the run.
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ READS_MEMORY = frozenset({"mem_search", "mem_get", "mem_quote"})
 """The tools that a run is not offered where memory reaches the agent by its context alone (mode `auto`)."""
 
 SHOWN_ID_CHARS = 80
-"""An id that needs more is shown by its beginning, where it is named beside other things."""
+"""Characters of JSON that an id may take where it is named beside other things; imports can have longer ones."""
 
 
 class MemoryTools:
-    """The `mem_*` tools, and `event_log`."""
+    """Tools over the items of the bank, and `event_log`."""
 
     def __init__(self, session: ToolSession) -> None:
         self._session = session
@@ -213,7 +211,7 @@ class MemoryTools:
         return (UNBOUNDED if self._session.naive else cap_chars) - OK_CHARS - size(body)
 
     def _wanted(self, ids: str | dict[str, Any] | list[str | dict[str, Any]], max_n: int) -> list[str]:
-        """The distinct ids that are asked for."""
+        """Return the distinct ids that a call asks for. Raises `ToolError` for none or too many."""
         most = limits.READ_ITEMS
         if not 1 <= max_n <= most:
             raise ToolError("bad_limit", f"max_n is {max_n}", f"give a number from 1 to {most}; call again for others")
@@ -229,7 +227,7 @@ class MemoryTools:
         return wanted
 
     def _looked_up(self, ids: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-        """The items that may be read, and why the others may not, by id."""
+        """Return the items that may be read, and by id the reason why each other item may not."""
         given, refused = [], {}
         with items_view(self._session) as (view, _):
             for id in ids:
@@ -245,7 +243,7 @@ class MemoryTools:
         return PROPOSED if id in {item for item, _ in self._session.proposed} else UNKNOWN
 
     def _refusal(self, row: dict[str, Any]) -> str:
-        """Why an item is not given to an agent; empty if it is."""
+        """Return why an item is withheld from agents; an empty text if it is not."""
         if row["src"] in JUDGE_SOURCES:
             return "it serves the judge and is not given to agents"
         if row["erased"]:
@@ -253,7 +251,7 @@ class MemoryTools:
         return "" if row["state"] == "active" else self._end(row)
 
     def _end(self, row: dict[str, Any]) -> str:
-        """What became of an item, and which one took its place."""
+        """Return how an item ended, with the item that replaced it."""
         seq = row["ended_seq"]
         for event in self._session.bank.events(after=seq - 1, point=seq):
             if isinstance(event, MemoriesConsolidated):
@@ -288,7 +286,7 @@ def _unavailable(refused: dict[str, str]) -> ToolError:
 
 
 def _id_of(given: Any) -> str:
-    """The id that an id, a hit or a handle names."""
+    """Return the id that an id, a hit or a handle names."""
     if isinstance(given, Ref):
         return given.key
     id = given.get("id", given.get("key")) if isinstance(given, dict) else given
@@ -305,25 +303,25 @@ def _item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(words: dict[str, str]) -> dict[str, str]:
-    """What names an item, as it is shown: no sign in it that a terminal would obey. Contents stay as they are."""
+    """Return the words that name an item without control characters. Contents keep them."""
     from rbank_es.ontology.vocabulary import without_controls
 
     return {name: without_controls(text) for name, text in words.items()}
 
 
 def clipped(id: str) -> str:
-    """An id as it is shown beside other things: those of imports can be long."""
+    """Return an id, truncated if it is longer than `SHOWN_ID_CHARS`."""
     return id if size(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS // 2] + CUT
 
 
 def _handle_chars(content: str) -> int:
-    """What a handle to a text needs of an answer."""
+    """Return an upper bound of the characters that a handle to a text takes in an answer."""
     preview = content[: limits.REF_PREVIEW_CHARS]
     return size({"alias": "x" * 12, "key": "x" * 36, "dtype": "text", "size": len(content), "preview": preview})
 
 
 def _judged(judgment: dict[str, Any]) -> tuple[bool, str]:
-    """Whether it says success, and why."""
+    """Return whether a judgment says success, and its reason."""
     success, reason = judgment.get("success"), judgment.get("reason", "")
     if not isinstance(success, bool) or not isinstance(reason, str):
         raise ToolError(
@@ -335,7 +333,7 @@ def _judged(judgment: dict[str, Any]) -> tuple[bool, str]:
 
 
 def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
-    """Code and words of what went wrong, from words or from the error that a tool returned."""
+    """Return the code and the message of a failure, given in words or as the error that a tool returned."""
     if isinstance(error, str):
         return "", text_of(error)
     inner = error.get("error")
@@ -350,7 +348,7 @@ def _nothing(evidence: Evidence, hint: str) -> ToolError:
 
 
 def _json(obj: dict[str, Any]) -> str:
-    """The object as JSON; what JSON can't hold as tool results show it."""
+    """Return the object as JSON; values that JSON can't hold are encoded as in tool results."""
     try:
         return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode().decode()
     except (TypeError, ValueError, RecursionError):

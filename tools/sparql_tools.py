@@ -1,4 +1,4 @@
-"""SPARQL as an agent reaches it, over a local ontology or an endpoint: the schema, a look, a query, its rows."""
+"""The SPARQL family, over a local ontology or an endpoint: the schema, one resource, a query, rows of its result."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rbank_es import limits
 from rbank_es.events import Event, MemoryProposed
+from rbank_es.ontology.prefixes import words_of
 from rbank_es.sparql.answers import Answer
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import (
@@ -20,7 +21,7 @@ from rbank_es.tools.lookup.resource_summary import (
     peek_property,
 )
 from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, tables_of
-from rbank_es.tools.lookup.term_names import TermNames, words_of
+from rbank_es.tools.lookup.term_names import TermNames
 from rbank_es.tools.memory.item_search import search_items
 from rbank_es.tools.memory.query_extractor import Evidence, proposal
 from rbank_es.tools.runtime.answer_budget import (
@@ -46,7 +47,7 @@ Mode = Literal["overview", "classes", "properties", "detail"]
 
 
 class SparqlTools:
-    """The `sparql_*` tools."""
+    """Tools over the schema and the data of the run's source."""
 
     def __init__(self, session: ToolSession) -> None:
         self._session = session
@@ -169,7 +170,7 @@ class SparqlTools:
         return Reply(body, truncated=body["has_more"] and body["returned"] < rows)
 
     def _answer(self, key: str, dtype: str) -> Answer:
-        """The answer behind a key; the last one is kept, for it is paged through. Raises `ToolError`."""
+        """Return the answer behind a key, decoded once while it is paged through. Raises `ToolError`."""
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         from rbank_es.sparql.results import from_json
@@ -205,7 +206,7 @@ class SparqlTools:
         return body
 
     def _prefixes(self, tables: SchemaTables, body: dict[str, Any]) -> dict[str, str]:
-        """Prefixes of the classes that are shown, then others, as far as there is room."""
+        """Return prefixes as far as they fit: those of the classes in the body first."""
         used = {row["uri"].partition(":")[0] for row in body["top_classes"]}
         known = tables.names.prefixes
         order = sorted(known, key=lambda prefix: (prefix not in used, prefix))
@@ -249,7 +250,7 @@ class SparqlTools:
             peek_individual(body, look, self._room, iri)
 
     def _relate(self, body: dict[str, Any], look: ResourceQueries, iri: str) -> tuple[tuple[Event, ...], int | None]:
-        """Name the procedures of the bank that are about this thing; with the event that tells of the search."""
+        """Add procedures of the bank about this thing. Return the event of the search, and its position."""
         if self._session.policy.mode == "auto":  # memory reaches the agent by its context alone
             return (), None
         from rbank_es.ontology.prefixes import local_name
@@ -265,14 +266,14 @@ class SparqlTools:
 
 
 VARIABLES_CHARS = 160
-"""What the names of a result's variables may take; `sparql_slice` names all that it shows."""
+"""Characters that a result's variable names may take; `sparql_slice` names all that it shows."""
 
 FINDING_CHARS = 160
-"""What is shown of a warning, and of its alternative."""
+"""Characters that are shown of a warning, and of its alternative."""
 
 
 DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
-"""Warnings that speak of a mistake: what such a query found is no pattern to follow."""
+"""Codes of warnings that mean a mistake: a query with one of them is no pattern to follow."""
 
 
 def _offered(session: ToolSession, tool: str) -> bool:
@@ -283,7 +284,7 @@ FAMILY = ToolFamily(SparqlTools, _offered, {"sparql_slice": limits.SLICE_RETURN_
 
 
 class QueryRequest(NamedTuple):
-    """A query, with its bounds within the limits; `notes` say what was cut to them."""
+    """A query with its bounds, which are within the limits; `notes` name the bounds that were lowered."""
 
     query: str
     rows: int
@@ -292,7 +293,7 @@ class QueryRequest(NamedTuple):
 
     @classmethod
     def of(cls, query: str, limit: int, timeout_s: float = limits.QUERY_TIME_S) -> QueryRequest:
-        """The arguments of a call. Raises `ToolError` for those that can't be."""
+        """Return the request of a call. Raises `ToolError` for a limit or a timeout that is not positive."""
         rows = within("limit", limit, limits.QUERY_ROWS)
         if math.isnan(timeout_s) or timeout_s <= 0:
             most = f"{limits.QUERY_TIME_MOST_S:g}"
@@ -304,7 +305,7 @@ class QueryRequest(NamedTuple):
 
 
 class QueryRunner:
-    """Runs queries for the tools of a run."""
+    """Runs the queries of a run's tools."""
 
     def __init__(self, session: ToolSession, source: Source) -> None:
         self._session = session
@@ -312,7 +313,9 @@ class QueryRunner:
         self._room = AnswerBudget(session)
 
     def run(self, asked: QueryRequest, *, by: str, propose: bool) -> Reply:
-        """The result behind a handle, what it holds in numbers, and what to do next."""
+        """Run a query; reply with a handle to its result, its counts, and the next step.
+        Raises `QueryRefused`, `QueryFailed`.
+        """
         checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)
         doubtful = any(each.code in DOUBTFUL for each in checked.warnings)
         events = self._proposed(asked, answer, by) if propose and not doubtful else ()
@@ -330,7 +333,7 @@ class QueryRunner:
         return Reply(body, to_json(answer), dtype, truncated=bool(answer.truncated or answer.clipped), beside=events)
 
     def explain(self, asked: QueryRequest) -> Reply:
-        """What would be run, and what speaks against it; nothing runs."""
+        """Reply with the checks of a query and the limit it would run with. Nothing runs."""
         from rbank_es.sparql.guard.explanation import explain
 
         told = explain(asked.query, self._source.surroundings, asked.rows)
@@ -403,7 +406,7 @@ _MORE = {
 
 
 def found_something(answer: Answer) -> bool:
-    """Whether an answer holds something: a row that isn't a lone count of nothing, or a yes."""
+    """Return whether an answer holds a row that isn't a lone count of 0, or a yes."""
     if answer.form == "ask":
         return bool(answer.boolean)
     if len(answer.rows) != 1:

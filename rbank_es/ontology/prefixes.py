@@ -77,6 +77,8 @@ _CHARS = _BASE + "_0-9\u00b7\u0300-\u036f\u203f-\u2040-"
 _PREFIX = re.compile(f"[{_BASE}](?:[{_CHARS}.]{{0,62}}[{_CHARS}])?")
 _LOCAL = re.compile(f"[{_BASE}_:0-9](?:[{_CHARS}.:]*[{_CHARS}:])?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(?:urn|mailto|tag|doi|info|dtmi):")
+_JOINT = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"\w+")
 
 
 class Prefixes(Mapping[str, str]):
@@ -135,6 +137,11 @@ def namespace_of(iri: str) -> str:
 def local_name(iri: str) -> str:
     """What comes after the namespace of an IRI; where that is nothing, its last segment."""
     return iri[len(namespace_of(iri)) :] or iri.rstrip("#/:").rpartition("/")[2]
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a name or a sentence in lower case: `hasPoint` and `Air_Flow_Sensor` have several."""
+    return _WORD.findall(_JOINT.sub(" ", text).casefold())
 
 
 def count_namespaces(iris: Collection[str], declared: Iterable[str]) -> Counter[str]:

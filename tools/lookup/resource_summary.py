@@ -1,4 +1,4 @@
-"""What a look at one thing says: each function adds to a body as much as there is room for."""
+"""One resource of a source: its kind, examples, properties and notes, by the schema and by small queries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.sparql.answers import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
-from rbank_es.tools.lookup.term_names import TermNames, reference, words_of
+from rbank_es.tools.lookup.term_names import TermNames, reference
 from rbank_es.tools.runtime.answer_budget import AnswerBudget, clip, value_of
 from rbank_es.tools.runtime.tool_session import ToolError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 NOTE_CHARS = 90
-"""What a note may take beside the instances."""
+"""Characters that a note may take beside the instances."""
 
 LABEL_CHARS, COMMENT_CHARS, NOTES_CHARS = 80, 200, 240
 """What is shown of a label, of a comment, and of each note of an ontology."""
@@ -26,11 +27,11 @@ LABEL_CHARS, COMMENT_CHARS, NOTES_CHARS = 80, 200, 240
 TRAITS = ("functional", "inverse_functional", "transitive", "symmetric", "deprecated")
 
 SHOWN_PROPERTIES = 8
-"""Properties that one instance shows at most; fewer where several instances share the room."""
+"""Properties that one instance shows at most; fewer where several instances share the budget."""
 
 
 def peek_class(body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, n: int) -> None:
-    """Instances of a class with a few of their properties; of its subclasses where it has none of its own."""
+    """Add instances of a class with a few of their properties; of its subclasses if it has none of its own."""
     describe_class(body, look, room, iri, brief=True)
     deep = look.tables is not None and not look.tables.instances(iri)
     add_instances(body, look, room, iri, n, subclasses=deep)
@@ -44,7 +45,7 @@ def peek_class(body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, 
 def add_instances(
     body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, n: int, *, subclasses: bool
 ) -> None:
-    """Instances, each with as many properties as leave room for all of them."""
+    """Add instances, each with as many properties as leave room for all of them."""
     rows = look.instances(iri, n, subclasses=subclasses)
     body["note"] = "x" * NOTE_CHARS  # that there is room for it
     width = SHOWN_PROPERTIES if not room.naive else 10**6
@@ -65,7 +66,7 @@ def _narrow(row: dict[str, Any], width: int) -> dict[str, Any]:
 def describe_class(
     body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, brief: bool = False
 ) -> None:
-    """What the schema says of a class; `brief` leaves out all but its label and count."""
+    """Add what the schema states of a class; if `brief`, its label and count only."""
     tables = look.tables
     if tables is None or iri not in tables.classes:
         if not brief:
@@ -87,7 +88,7 @@ def describe_class(
 def describe_property(
     body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, brief: bool = False
 ) -> None:
-    """What the schema says of a property; `brief` leaves out the words."""
+    """Add what the schema states of a property; if `brief`, no comment and no notes."""
     tables = look.tables
     if tables is None or iri not in tables.properties:
         return
@@ -108,7 +109,7 @@ def describe_property(
 
 
 def peek_property(body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, n: int) -> None:
-    """Triples with a property."""
+    """Add triples with a property."""
     describe_property(body, look, room, iri, brief=True)
     room.put(body, "examples", look.examples(iri, n))
 
@@ -116,7 +117,7 @@ def peek_property(body: dict[str, Any], look: ResourceQueries, room: AnswerBudge
 def peek_individual(
     body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, both: bool = False
 ) -> None:
-    """What an individual says; with `both`, what leads to it too."""
+    """Add the properties of an individual; with `both`, also those that lead to it."""
     room.put(body, "properties", look.outgoing(iri), share=60 if both else 100)
     if both:
         room.put(body, "incoming", look.incoming(iri))
@@ -125,17 +126,17 @@ def peek_individual(
 Kind = Literal["class", "property", "individual"]
 
 VALUE_CHARS = 80
-"""What is shown of a value."""
+"""Characters that are shown of a value."""
 
 NAME_CHARS = 300
-"""What is shown of the name of a thing that was asked for: the asker knows it."""
+"""Characters that are shown of the name that was asked for: the caller knows it."""
 
 NEAREST = 3
-"""Names that are suggested for one that is not known."""
+"""Names that are suggested for an unknown one."""
 
 
 class ResourceQueries:
-    """Small queries about one thing of a source. `width` is what is shown of a value, in characters."""
+    """Small queries about one thing of a source. `width` is the characters that are shown of a value."""
 
     def __init__(self, source: Source, width: int = VALUE_CHARS) -> None:
         self._source = source
@@ -146,9 +147,8 @@ class ResourceQueries:
     # ---------------------------------------------------------------- what is meant
 
     def resolve(self, resource: str) -> str:
-        """The IRI of a thing: a prefixed name, an IRI, or the name or label of one class or property.
-
-        Raises `ToolError` for a name that is unknown or that several have.
+        """Return the IRI of a prefixed name, an IRI, or the local name or label of one class or property.
+        Raises `ToolError` for a name that is unknown or ambiguous.
         """
         iri = self.names.expand(resource)
         if iri is not None:
@@ -162,11 +162,11 @@ class ResourceQueries:
         raise self.unknown(resource, "")
 
     def name(self, iri: str) -> str:
-        """What a thing is called in an answer about it."""
+        """Return the short name of an IRI, as an answer about it shows it."""
         return clip(self.names.shorten(iri), NAME_CHARS)
 
     def kind(self, iri: str) -> Kind | None:
-        """What a thing is; None where neither the schema nor the data know it."""
+        """Return the kind of a thing; None if neither the schema nor the data know it."""
         if self.tables is not None and iri in self.tables.classes:
             return "class"
         if self.tables is not None and iri in self.tables.properties:
@@ -178,13 +178,13 @@ class ResourceQueries:
         return next((kind for kind, pattern in patterns if self._ask(pattern)), None)
 
     def unknown(self, name: str, iri: str) -> ToolError:
-        """The error for a thing that nobody knows, with the nearest names."""
+        """Return the error for a thing that nothing is known of, with the nearest names."""
         near = ", ".join(self.names.shorten(each) for each in self.nearest(name, iri))
         hint = f"did you mean {near}?" if near else "sparql_schema('classes') lists what there is"
         return ToolError("unknown_resource", f"nothing is known of {name[:80]!r}", hint)
 
     def nearest(self, name: str, iri: str) -> list[str]:
-        """Classes and properties of the schema with a similar name, the most similar first."""
+        """Return classes and properties of the schema with a similar name, the most similar first."""
         if self.tables is None:
             return []
         from rbank_es.ontology.vocabulary import Vocabulary
@@ -199,7 +199,9 @@ class ResourceQueries:
     # ---------------------------------------------------------------- what is there
 
     def instances(self, cls: str, n: int, *, subclasses: bool = False) -> list[dict[str, Any]]:
-        """Instances with one value per property: rows of `uri` and `properties`; `more` counts further values."""
+        """Return instances with one value per property: rows of `uri` and `properties`.
+        `more` of a row counts further values by property.
+        """
         path = f"a/<{SUBCLASS}>*" if subclasses else "a"
         some = f"SELECT DISTINCT ?s WHERE {{ ?s {path} {reference(cls)} }}{self._order('?s')} LIMIT {n}"
         try:
@@ -213,21 +215,21 @@ class ResourceQueries:
         return self._grouped([row for row in rows if subclasses or row[1] is None or row[1].value != TYPE])
 
     def examples(self, prop: str, n: int) -> list[dict[str, Any]]:
-        """Triples with a property: rows of `subject` and `object`."""
+        """Return triples with a property: rows of `subject` and `object`."""
         order = self._order("?subject ?object")
         query = f"SELECT ?subject ?object WHERE {{ ?subject {reference(prop)} ?object }}{order} LIMIT {n}"
         return [{"subject": self.shown(row[0]), "object": self.shown(row[1])} for row in self._rows(query, n)]
 
     def outgoing(self, iri: str) -> list[dict[str, Any]]:
-        """What a thing says: rows of `uri` (the property), `n` (its values) and one `value`."""
+        """Return the properties of a thing: rows of `uri`, `n` (its values) and one `value`."""
         return self._counted(f"{reference(iri)} ?p ?o", "value")
 
     def incoming(self, iri: str) -> list[dict[str, Any]]:
-        """What leads to a thing: rows of `uri` (the property), `n` (its subjects) and one `subject`."""
+        """Return the properties that lead to a thing: rows of `uri`, `n` (its subjects) and one `subject`."""
         return self._counted(f"?o ?p {reference(iri)}", "subject")
 
     def used_by(self, cls: str) -> list[dict[str, Any]]:
-        """Properties of a class by looking at its first instances: rows of `uri` and `uses`."""
+        """Return properties of a class, by its first 100 instances: rows of `uri` and `uses`."""
         some = f"SELECT ?s WHERE {{ ?s a {reference(cls)} }} LIMIT 100"
         rows = self._rows(
             f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", limits.LOOK_TRIPLES
@@ -236,7 +238,7 @@ class ResourceQueries:
         return sorted(found, key=lambda row: (-row["uses"], row["uri"]))
 
     def shown(self, cell: Cell | None) -> Any:
-        """A cell as it is shown: IRIs by their short names, long texts clipped."""
+        """Return a cell as it is shown: an IRI by its short name, a long text truncated."""
         if cell is None:
             return ""
         value = self.names.shorten(cell.value) if cell.kind == "iri" else value_of(cell)
@@ -250,11 +252,11 @@ class ResourceQueries:
 
     @property
     def _one(self) -> str:
-        """How one of many values is chosen: always the same one, where that costs little."""
+        """The aggregate that picks one of many values: a deterministic one where that costs little."""
         return "MIN" if self._local else "SAMPLE"
 
     def _order(self, variables: str) -> str:
-        """An order that makes the first ones always the same, where that costs little."""
+        """Return an ORDER BY that makes the first rows deterministic, where that costs little."""
         return f" ORDER BY {variables}" if self._local else ""
 
     def _counted(self, pattern: str, example: str) -> list[dict[str, Any]]:
@@ -277,7 +279,7 @@ class ResourceQueries:
         return sorted(found.values(), key=lambda row: str(row["uri"]))
 
     def _place(self, prop: str) -> tuple[int, int, str]:
-        """Where a property stands among others: what names things first, types last, else the most used first."""
+        """Return the sort key of a property: names first, then the most used, types last."""
         if self.tables is None or prop == TYPE:
             return (int(prop == TYPE) + 1, 0, prop)
         if prop in self.tables.schema.label_properties:

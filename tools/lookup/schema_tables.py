@@ -1,7 +1,6 @@
-"""What is said of a schema, made once per ontology: ranked rows of classes and properties, and who has what.
-
-Tables are kept in memory by the digest of the ontology's files, so every run of a process shares them; an answer that
-came from there says so.
+"""The schema as tools show it: ranked rows of classes and properties, and searches among them by words.
+Tables are made once per ontology and kept in memory by the digest of its files, so that all runs of a process share
+them.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.tools.lookup.term_names import TermNames, literal, words_of
+from rbank_es.tools.lookup.term_names import TermNames, literal
 from rbank_es.tools.runtime.answer_budget import clip
 from rbank_es.tools.runtime.tool_session import ToolError
 
@@ -36,11 +36,11 @@ BOUNDS = 3
 """Domains and ranges that a row about a property names."""
 
 DIGEST_CHARS = 12
-"""What is shown of a digest: enough to tell ontologies apart."""
+"""Characters of a digest that are shown: enough to tell ontologies apart."""
 
 
 class ClassProperty(NamedTuple):
-    """That a class has a property: how often its instances do, and why it is thought so."""
+    """A property of a class: how often its instances have it, and why it counts as the class's."""
 
     property: str
     uses: int
@@ -48,7 +48,7 @@ class ClassProperty(NamedTuple):
 
 
 class SchemaTables:
-    """A schema as the tools tell it: `classes` and `properties` by IRI, the most telling first."""
+    """A schema in rows: `classes` and `properties` by IRI, the most telling first."""
 
     def __init__(self, schema: Schema, digest: str, names: TermNames) -> None:
         self.schema = schema
@@ -67,34 +67,34 @@ class SchemaTables:
     # ---------------------------------------------------------------- how classes hang together
 
     def children(self, cls: str) -> list[str]:
-        """Direct subclasses, the most telling first."""
+        """Return the direct subclasses, the most telling first."""
         return self._children.get(cls, [])
 
     def descendants(self, cls: str) -> list[str]:
-        """All subclasses, near ones first, without the class itself."""
+        """Return all subclasses, near ones first, without the class itself."""
         return _reached(cls, self._children)
 
     def ancestors(self, cls: str) -> list[str]:
-        """All superclasses, near ones first, without the class itself."""
+        """Return all superclasses, near ones first, without the class itself."""
         return _reached(cls, self._parents)
 
     def instances(self, cls: str) -> int:
-        """Things typed with this very class."""
+        """Return the number of things typed with this very class, not with a subclass."""
         known = self.classes.get(cls)
         return known.instances if known is not None else 0
 
     def uses(self, prop: str) -> int:
-        """How often instances have a property."""
+        """Return how often instances have a property."""
         known = self.properties.get(prop)
         return known.uses if known is not None else 0
 
     def label(self, iri: str) -> str:
-        """The label of a class or a property; empty where there is none."""
+        """Return the label of a class or a property; an empty text if it has none."""
         known = self.classes.get(iri) or self.properties.get(iri)
         return known.label if known is not None else ""
 
     def properties_of(self, cls: str) -> list[ClassProperty]:
-        """The properties of a class: used by its instances (most used first), its own by domain, inherited ones."""
+        """Return the properties of a class: used by its instances (most used first), by domain, inherited."""
         found = {iri: ClassProperty(iri, uses, "used") for iri, uses in self._uses.get(cls, [])}
         for iri in self._domains.get(cls, []):
             found.setdefault(iri, ClassProperty(iri, 0, "domain"))
@@ -106,15 +106,15 @@ class SchemaTables:
     # ---------------------------------------------------------------- rows
 
     def shorten(self, iris: Iterable[str]) -> list[str]:
-        """Names as they can stand in a query."""
+        """Return names that can stand in a query."""
         return [self.names.shorten(iri) for iri in iris]
 
     def class_row(self, iri: str) -> dict[str, Any]:
-        """A row about a class of the schema."""
+        """Return a row about a class of the schema."""
         return dict(self._class_rows[iri])
 
     def property_row(self, iri: str) -> dict[str, Any]:
-        """A row about a property of the schema."""
+        """Return a row about a property of the schema."""
         return dict(self._property_rows[iri])
 
     def _made_of_class(self, each: ClassInfo) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class SchemaTables:
         return {**row, "domains": domains, "ranges": ranges}
 
     def has_row(self, has: ClassProperty) -> dict[str, Any]:
-        """A row about a property of a class."""
+        """Return a row about a property of a class."""
         known = self.properties.get(has.property)
         ranges = self.shorten(bound.iri for bound in known.ranges[:BOUNDS]) if known is not None else []
         return {"uri": self.names.shorten(has.property), "uses": has.uses, "how": has.how, "ranges": ranges}
@@ -137,11 +137,11 @@ class SchemaTables:
     # ---------------------------------------------------------------- finding
 
     def within(self, iris: Iterable[str], namespace: str | None) -> list[str]:
-        """Those that begin with the namespace; all for None."""
+        """Return the IRIs that begin with the namespace; all for None."""
         return [iri for iri in iris if namespace is None or iri.startswith(namespace)]
 
     def named(self, name: str) -> list[str]:
-        """Classes and properties whose local name or label is this, case ignored."""
+        """Return classes and properties whose local name or label equals the name, ignoring case."""
         from rbank_es.ontology.prefixes import local_name
 
         wanted = name.strip().casefold()
@@ -158,7 +158,7 @@ _LOCK = Lock()
 
 
 def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, bool]:
-    """The tables of a source, and whether they were kept from before. Raises `ToolError` where nothing is known."""
+    """Return the tables of a source, and whether they were cached. Raises `ToolError` if it has no schema."""
     schema = source.schema
     if schema is None:
         raise ToolError(
@@ -203,7 +203,7 @@ def _gathered(pairs: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
 
 
 def _reached(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
-    """Everything that steps lead to from a start, near ones first, the start itself left out."""
+    """Return everything that steps lead to from a start, near ones first, without the start itself."""
     found: dict[str, None] = {}
     edge = [start]
     while edge:
@@ -213,30 +213,30 @@ def _reached(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 LOOKED_THROUGH = 10
-"""How many times the hits wanted are looked through to find the best."""
+"""Rows that a search reads for each hit that it returns, to find the best ones."""
 
 LABEL_CHARS = 80
-"""What is shown of a label."""
+"""Characters that are shown of a label."""
 
 _FORMAL = (rdf_names.OWL, rdf_names.RDFS, rdf_names.RDF, rdf_names.SH)
 """Namespaces whose types belong to a schema, not to data."""
 
 
 class TermHit(NamedTuple):
-    """Something that was found, and how well it fits, from 0 to 4."""
+    """A class, property or individual that a search found, and how well it fits, from 0 to 4."""
 
     score: float
     row: dict[str, Any]
 
 
 def search(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
-    """What has the words of a text, best first; of what fits alike, classes and properties before individuals."""
+    """Return the things with the words of a text, best first; among equals, individuals last."""
     found = [*_terms(tables, text), *_individuals(source, tables, text, most)]
     return sorted(found, key=lambda hit: -hit.score)
 
 
 def _terms(tables: SchemaTables, text: str) -> list[TermHit]:
-    """Classes and properties that have some of the words in name, label, comment or notes, the most telling first."""
+    """Return classes and properties with some of the words in name, label, comment or notes, the most telling first."""
     from rbank_es.ontology.prefixes import local_name
 
     wanted = words_of(text)
@@ -254,7 +254,7 @@ def _terms(tables: SchemaTables, text: str) -> list[TermHit]:
 
 
 def _score(wanted: list[str], name: list[str], label: list[str], comment: str, notes: Sequence[str]) -> float:
-    """How well a term fits: its name or label is the search, has all words, has some, or its comment or a note has."""
+    """Return how well a term fits: by its name or label, else by its comment, else by a note."""
     if not wanted:
         return 0.0
     best = max(_fit(wanted, name), _fit(wanted, label)) or _fit(wanted, words_of(comment)) / 10
@@ -271,7 +271,7 @@ def _fit(wanted: list[str], words: list[str]) -> float:
 
 
 def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
-    """Things of the data of which one short text, or the local name, has all the words; `label` is that text."""
+    """Return things of the data with all the words in one short text, which is their `label`, or in the local name."""
     from rbank_es.ontology.prefixes import local_name
 
     wanted = words_of(text)[: limits.SEARCHED_WORDS]
@@ -294,14 +294,14 @@ def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> 
 
 
 def _individuals_query(wanted: list[str], rows: int) -> str:
-    """A query for things of the data and their short texts that have all the words."""
+    """Return a query for things of the data and their short texts that have all the words."""
     formal = " || ".join(f"STRSTARTS(STR(?class), {literal(space)})" for space in _FORMAL)
     in_text, in_name = (
         " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
     )
     return (
         f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
-        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {limits.SEARCHED_TEXT_CHARS} && {in_text}) }} UNION "
-        f'{{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
+        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {limits.SEARCHED_TEXT_CHARS} && {in_text}) }} "
+        f'UNION {{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
         f"ORDER BY ?s ?text LIMIT {rows}"
     )

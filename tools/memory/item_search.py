@@ -1,7 +1,6 @@
-"""Searching the bank from a tool: what was found, at which position, and the event that tells it.
-
-A recorded retrieval can be made again on the bank as it was just before its event. So a search reads one position, and
-its event must follow right behind: whoever returns `Retrieval.event` in a reply returns `Retrieval.position` too.
+"""Searches of the bank: the hits, the position that was read, the event to record, and hits truncated to a budget.
+A recorded retrieval is verified on the bank as it was just before its event. So whoever returns `Retrieval.event` in
+a reply returns `Retrieval.position` too: the event is appended right behind the position that was read, or not at all.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _KNOWN_SHOWN = 8
-"""How many of the domains or roles that items have are named to who gave another."""
+"""Known domains or roles that an error names."""
 
 CHANGES = frozenset(
     type_of(event)
@@ -51,11 +50,11 @@ CHANGES = frozenset(
         ContentErased,
     )
 )
-"""The events that change what a search finds, what an item says, or what became of it."""
+"""Types of the events that can change the result of a search, the words of an item, or its state."""
 
 
 class Retrieval(NamedTuple):
-    """What a search found, best first; the event that tells it; the bank's position that was searched."""
+    """The hits of a search, best first; the event that records it; the position of the bank that was read."""
 
     hits: tuple[Found, ...]
     event: MemoriesRetrieved
@@ -71,11 +70,9 @@ def search_items(
     domain: str | None = None,
     role: str | None = None,
 ) -> Retrieval:
-    """Search the bank by the retrieval policy in force, for the call that is being made.
-
-    `k` is cut to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are never
-    found. Raises `ToolError` and `BadSearch` for a filter that can't be, `BadPolicy` if the policy in force is not
-    known to this release.
+    """Search the bank by the retrieval policy in force, for the current call.
+    `k` is lowered to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are never
+    found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this release lacks the policy.
     """
     wanted, words = min(max(1, k), limits.SEARCH_HITS), text_of(query)
     domain, role = _name("domain", domain), _name("role", role)
@@ -100,11 +97,7 @@ def search_items(
 
 @contextmanager
 def items_view(session: ToolSession) -> Iterator[tuple[View, int]]:
-    """A view of the bank's items and policies as they are now, and the position that this is true of.
-
-    Most of what a run appends changes neither. So the view may be of an earlier position, where all events since then
-    are such: that spares the read models a write at every look.
-    """
+    """Yield a view of the bank's current items and policies, and the position that the view is true of."""
     position = session.bank.position
     if not 0 < session.seen <= position or _changed(session.bank, session.seen, position):
         with suppress(ProjectionError, LogError, OSError):
@@ -116,14 +109,14 @@ def items_view(session: ToolSession) -> Iterator[tuple[View, int]]:
 
 
 def _changed(bank: Bank, since: int, position: int) -> bool:
-    """Whether anything was appended that a look could see, or so much that it is quicker to catch up."""
+    """Return whether appended events may change the view, or are so many that catching up is quicker than looking."""
     if position - since > limits.LOOK_BACK_EVENTS:
         return True
     return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
 
 
 def _refuse_unknown(view: View, session: ToolSession, **filters: str | None) -> None:
-    """Filters are recorded as facts, which outlive erasure, so they may not be the agent's own words."""
+    """Raise `ToolError` for a domain or role that no item has."""
     for name, value in filters.items():
         if value is None or (name == "domain" and value == session.domain):
             continue
@@ -140,14 +133,14 @@ def _name(name: str, value: str | None) -> str | None:
 
 
 TITLE_CHARS = 20
-"""A title that would get less is not shown: its hit is left out instead."""
+"""Characters that a title keeps at least; if there is less room, its hit is left out."""
 
 DESC_CHARS = 16
-"""A description that would get less is shown empty."""
+"""Characters that a description keeps at least; if there is less room, it is shown empty."""
 
 
 def fit_hits(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """The first hits, as many as fit into `room` characters of JSON, with titles and descriptions cut alike."""
+    """Return the first hits that fit into `room` characters of JSON: descriptions are truncated first, then titles."""
     for kept in range(len(hits), 0, -1):
         shown = _fitted(hits[:kept], room)
         if shown is not None:
@@ -177,9 +170,8 @@ def _cut_hits(hits: Sequence[dict[str, Any]], *, desc: int = 0, title: int | Non
 
 
 def fit_items(items: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """Items in at most `room` characters of JSON: whole, or with the longest contents cut, or with all words cut.
-
-    What was cut is marked `truncated`. An item whose id alone is too long keeps that, and nothing else.
+    """Return items in at most `room` characters of JSON: whole, or with long contents truncated, or with all words.
+    Truncated items are marked `truncated`. An item whose id alone is too long keeps nothing else.
     """
     if size(items) <= room:
         return list(items)
@@ -211,7 +203,7 @@ def _cut_items(items: Sequence[dict[str, Any]], names: Sequence[str], chars: int
 
 
 def quoted(text: str, max_chars: int, room: int) -> str:
-    """The beginning of a text in at most `max_chars` characters, and at most `room` of JSON, cut between words."""
+    """Return the beginning of a text in `max_chars` characters and `room` of JSON at most, truncated between words."""
     chars = _most(min(max_chars, len(text)), lambda chars: size(_cut(text, chars)) <= room)
     return _cut(text, chars or 0)
 
@@ -221,7 +213,7 @@ def _cut(text: str, chars: int) -> str:
 
 
 def _most(longest: int, fits: Callable[[int], bool]) -> int | None:
-    """The largest number up to `longest` that fits, None where not even 0 does."""
+    """Return the largest number up to `longest` that fits, None if not even 0 does."""
     if not fits(0):
         return None
     low, high = 0, longest

@@ -1,4 +1,4 @@
-"""Proposing items: what is said of one, whether it is new, and the event that tells it. Nothing is stored here."""
+"""Proposals of items: the checks on an item, whether it is new, and the event that proposes it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class Proposer:
         self._room = AnswerBudget(session)
 
     def propose(self, item: Item, by: str, why: str) -> Reply:
-        """Record a proposal, unless this run has made it before or the bank knows the item.
-
+        """Reply that an item is proposed, with the event; or that this run or the bank has it already.
         Raises `ToolError` for an item that breaks its limits.
         """
         item = tidy(item)
@@ -44,13 +43,13 @@ class Proposer:
         return Reply(self._said(item, LATER, proposed=True), beside=(event,))
 
     def show(self, item: Item) -> Reply:
-        """The item as it would be proposed, its content behind a handle. Raises as `propose` does."""
+        """Reply with the item as it would be proposed, its content behind a handle. Raises as `propose` does."""
         check(item)
         said = self._said(item, "auto_store is False, so nothing was proposed", proposed=False, handle=True)
         return Reply(said, item.content, "text")
 
     def evidence(self, result: Handle, task: str) -> Evidence:
-        """What is known of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
+        """Return the evidence of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
         query = self._session.query_of(result)
         if query is None:
             raise ToolError(
@@ -63,7 +62,7 @@ class Proposer:
         return Evidence.on(self._session, query, task=task, variables=answer.variables, rows=rows)
 
     def evidence_of_text(self, query: str, task: str) -> Evidence:
-        """What is known of a query by its text alone."""
+        """Return the evidence of a query of which only the text is known."""
         return Evidence.on(self._session, query, task=task, rows=None)
 
     def _answer(self, result: Handle) -> Answer:
@@ -85,7 +84,7 @@ class Proposer:
 
 
 def tidy(item: Item) -> Item:
-    """The item with title and description on one line each, and without signs that a terminal would obey."""
+    """Return the item with title and description on one line each, and without control characters."""
     title, desc = (" ".join(without_controls(text).split()) for text in (item.title, item.desc))
     content = without_controls(item.content).strip()
     if (title, desc, content) == (item.title, item.desc, item.content):
@@ -94,7 +93,7 @@ def tidy(item: Item) -> Item:
 
 
 def check(item: Item) -> None:
-    """Raises `ToolError` for an item that breaks the limits of what a run may propose."""
+    """Raise `ToolError` for an item that breaks the limits of proposals."""
     for name, text, most in (
         ("title", item.title, limits.ITEM_TITLE_CHARS),
         ("content", item.content, limits.ITEM_CONTENT_CHARS),

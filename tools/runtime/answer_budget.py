@@ -1,8 +1,7 @@
-"""Rows, a page at a time: as many as fit into a budget of characters, every value plain JSON, no row skipped.
-
-Whatever is in the rows, a page holds at least one row where there is one, so whoever goes from page to page along
-`next_offset` comes to the end. What is too long for its place is clipped, marked with `CUT`, and counted. An IRI in a
-result stays whole where a page can hold it, for a part of one can't be asked for.
+"""The budget of an answer, in characters: pages of rows, texts and names that fit into it.
+A page holds at least one row where there is one, so that following `next_offset` reaches the end, whatever the rows
+hold. A text that is too long is truncated, marked with `CUT`, and counted. An IRI in a result stays whole where a page
+can hold it, because nothing can be asked about a part of one.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from rbank_es.tools.runtime.encoder import CUT, EXACT, size
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 Json = str | int | float | bool
-"""What a cell becomes."""
+"""The value of a cell in an answer."""
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 OK_CHARS = 11
-"""What every answer says beside its body: `"ok":true,`."""
+"""Characters of an answer beside its body: `"ok":true,`."""
 
 KIND_CHARS = 40
-"""What is shown of one kind; names of datatypes can be long."""
+"""Characters that are shown of one kind, because names of datatypes can be long."""
 
 WIDTHS = (150, 75, 40, 20, 10, 4)
-"""How far the texts of a row that has no room are clipped, step by step, before columns are left out."""
+"""Characters to which the texts of a row without room are truncated, step by step, before columns are dropped."""
 
 _WHOLE = (
     "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
@@ -45,7 +44,7 @@ _PLAIN = frozenset(("", XSD + "string", RDF + "langString"))
 
 
 class Fit(NamedTuple):
-    """The rows that found room, how many texts in them were clipped, whether IRIs too, and columns left out."""
+    """Rows that fit, the number of truncated texts and of dropped columns in them, and whether an IRI was truncated."""
 
     rows: list[dict[str, Any]]
     clipped: int = 0
@@ -62,10 +61,9 @@ def page(
     name: str = "rows",
     beside: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The body of an answer that pages through rows: those of `rows` that fit, and where the next page begins.
-
-    `rows` are those wanted, of `total`; the first of them is number `offset`. `beside` is what the body says besides;
-    with it, the body is at most `cap_chars` characters of JSON.
+    """Return the body of an answer that pages through rows: the rows that fit, and where the next page begins.
+    `rows` are those wanted, of `total`; the first of them is number `offset`. `beside` is merged into the body, which is
+    at most `cap_chars` characters of JSON with it.
     """
     frame = {name: [], **(beside or {}), **_whereabouts(offset, len(rows), total)}
     found = fit(rows, cap_chars - size(frame) - OK_CHARS)
@@ -73,7 +71,7 @@ def page(
 
 
 def fit(rows: Sequence[dict[str, Any]], room_chars: int) -> Fit:
-    """The first rows that fit into so many characters of JSON; a first row that is too large is clipped to fit."""
+    """Return the first rows in `room_chars` characters of JSON at most; a first row that is too large is truncated."""
     kept: list[dict[str, Any]] = []
     left = room_chars
     for row in rows:
@@ -85,7 +83,7 @@ def fit(rows: Sequence[dict[str, Any]], room_chars: int) -> Fit:
 
 
 def narrowed(row: dict[str, Any], room_chars: int) -> Fit:
-    """One row in so many characters of JSON: its texts clipped, then its last columns left out."""
+    """Return one row in `room_chars` characters of JSON: its texts truncated, then its last columns dropped."""
     narrow, clipped = row, 0
     for width in WIDTHS:
         narrow, clipped = clip_all(row, width)
@@ -96,7 +94,7 @@ def narrowed(row: dict[str, Any], room_chars: int) -> Fit:
 
 
 def some(parts: Mapping[str, Any], room_chars: int) -> dict[str, Any]:
-    """The first parts of an object that fit into so many characters of JSON."""
+    """Return the first parts of an object that fit into `room_chars` characters of JSON."""
     kept: dict[str, Any] = {}
     left = room_chars - 2
     for name, part in parts.items():
@@ -108,12 +106,12 @@ def some(parts: Mapping[str, Any], room_chars: int) -> dict[str, Any]:
 
 
 def clip(text: str, width: int) -> str:
-    """The text in at most `width` characters, marked where it was cut."""
+    """Return the text in at most `width` characters, marked where it was truncated."""
     return text if len(text) <= width else text[: width - 1] + CUT
 
 
 def clip_all(value: Any, width: int) -> tuple[Any, int]:
-    """The value with every text in it clipped (names stay whole), and how many were."""
+    """Return the value with every text in it truncated (keys stay whole), and the number of truncated texts."""
     if isinstance(value, str):
         return clip(value, width), int(len(value) > width)
     if isinstance(value, dict):
@@ -137,11 +135,10 @@ def slice_answer(
     shorten: Callable[[str], str] | None = None,
     hint: str = "",
 ) -> dict[str, Any]:
-    """The body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, and the kind of every column.
-
-    A row maps variables to plain JSON; an unbound variable is absent. `truncated` says that the query itself was cut,
-    so that there are more rows than `total`; `clipped` counts values that are shown short, `lost` those of the whole
-    result that were cut when the query ran. `shorten` abbreviates datatypes; `hint` says how to read what is clipped.
+    """Return the body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, and each column's kind.
+    A row maps variables to plain JSON; an unbound variable is absent. `truncated` means that the query itself was cut,
+    so that there are more rows than `total`. `clipped` counts the values that are truncated here, `lost` those that were
+    when the query ran. `shorten` abbreviates datatypes; `hint` names the way to read truncated values.
     """
     body = _slice(answer, offset, limit, cap_chars, shorten)
     if hint and "clipped" in body:
@@ -179,7 +176,7 @@ def _slice(
 
 
 def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], int, bool]:
-    """A row with its texts clipped, and IRIs that nobody would write; how many were, and whether an IRI was."""
+    """Return a row with its texts truncated, also overlong IRIs; how many were, and whether an IRI was."""
     shown, clipped, cut_iri = {}, 0, False
     for name, cell in zip(names, row, strict=True):
         if cell is None:
@@ -191,7 +188,7 @@ def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], 
 
 
 def _narrowed(names: Sequence[str], row: Row, room_chars: int) -> Fit:
-    """One row in so many characters of JSON: its texts clipped, then its IRIs too, then its last columns left out."""
+    """Return one row in `room_chars` characters of JSON: texts truncated, then IRIs too, then last columns dropped."""
     for width in WIDTHS:
         shown, clipped, cut_iri = _shown(names, row, width)
         if size(shown) <= room_chars:
@@ -205,7 +202,7 @@ def _narrowed(names: Sequence[str], row: Row, room_chars: int) -> Fit:
 
 
 def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
-    """Names under which variables are shown: digits alone would change their order at the sandbox's boundary."""
+    """Return the names under which variables are shown: the sandbox's boundary would reorder mere digits."""
     names: dict[str, None] = {}
     for variable in variables:
         name = f"_{variable}" if variable.isdigit() else variable
@@ -216,7 +213,7 @@ def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
 
 
 def value_of(cell: Cell) -> Json:
-    """A cell as JSON: numbers and booleans where they are exact there, else the text; a blank node as `_:label`."""
+    """Return a cell as JSON: a number or boolean where JSON holds it exactly, else its text; a blank node as `_:label`."""
     if cell.kind == "bnode":
         return cell.value if cell.value.startswith("_:") else f"_:{cell.value}"
     if cell.kind == "iri" or cell.datatype in _PLAIN:
@@ -229,7 +226,7 @@ def value_of(cell: Cell) -> Json:
 
 
 def kind_of(cell: Cell, shorten: Callable[[str], str] | None = None) -> str:
-    """What a cell is: iri, bnode, number, boolean, text, text@LANGUAGE, or its datatype where it is shown as text."""
+    """Return the kind of a cell: iri, bnode, number, boolean, text, text@LANGUAGE, or its datatype if shown as text."""
     if cell.kind != "literal":
         return cell.kind
     if cell.lang:
@@ -283,7 +280,7 @@ _CUT_IRIS = "an IRI that ends in … is cut, and no name of anything"
 
 
 def _whereabouts(offset: int, limit: int, total: int) -> dict[str, Any]:
-    """The longest form of what a page says of itself."""
+    """Return the longest form of the fields that say where a page is."""
     numbers = {"returned": limit, "total": total, "offset": offset, "next_offset": offset + limit, "clipped": 10**6}
     return {**numbers, "has_more": False, "note": f"{_NOTE}; {_CUT_IRIS}"}
 
@@ -307,10 +304,10 @@ def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: 
 Thing = TypeVar("Thing")
 
 HANDLE_CHARS = 300
-"""What a handle needs: alias, key of 36 characters, kind, size, a preview of 80 characters with its escapes."""
+"""Characters of a handle: alias, key of 36, kind, size, and a preview of 80 with its escapes."""
 
 UNBOUNDED = limits.PAYLOAD_BYTES
-"""The budget of the naive mode: what one text can hold."""
+"""The budget of the naive mode in characters: what one payload can hold."""
 
 _WORDS_CHARS = {"label": 80, "comment": 200}
 _ROW_CHARS = 40
@@ -318,7 +315,7 @@ _EMPTY_CHARS = 120
 
 
 class AnswerBudget:
-    """The room that the answers of a run have."""
+    """The characters that the answers of a run may take."""
 
     def __init__(self, session: ToolSession) -> None:
         self.naive = session.naive
@@ -326,7 +323,7 @@ class AnswerBudget:
         self.slice_chars = UNBOUNDED if session.naive else limits.SLICE_RETURN_CHARS
 
     def left(self, body: dict[str, Any], *, handle: bool = False) -> int:
-        """Characters that a body leaves."""
+        """Return the characters that a body leaves."""
         return self.cap_chars - OK_CHARS - size(body) - (HANDLE_CHARS if handle else 0)
 
     def put(
@@ -338,7 +335,7 @@ class AnswerBudget:
         share: int = 100,
         handle: bool = False,
     ) -> None:
-        """Add the first rows that fit into a share (in percent) of what is left; how many there are, if more."""
+        """Add the first rows that fit into a share (in percent) of the rest; also their total if some are left out."""
         room = self.left({**body, name: [], f"{name}_total": len(rows)}, handle=handle) * share // 100
         kept = fit([self.brief(row) for row in rows], room).rows if room >= _ROW_CHARS else []
         body[name] = kept
@@ -346,7 +343,7 @@ class AnswerBudget:
             body[f"{name}_total"] = len(rows)
 
     def list(self, body: dict[str, Any], name: str, values: Sequence[str], most: int = 3) -> None:
-        """Add the first names, whole ones only: half of what is left is theirs."""
+        """Add the first names that fit into half of the rest, whole ones only."""
         left = self.left({**body, name: []}) // 2
         kept: list[str] = []
         for value in values if self.naive else values[:most]:
@@ -357,20 +354,18 @@ class AnswerBudget:
         body[name] = kept
 
     def holds(self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]]) -> bool:
-        """Whether all rows fit into what is left."""
+        """Return whether all rows fit into the rest."""
         return self.left({**body, name: rows}) >= 0
 
     def say(self, body: dict[str, Any], name: str, text: str, most: int = 400, *, handle: bool = False) -> None:
-        """Add a text, clipped to what is left; nothing if that is none. Lists that follow keep room to be empty."""
+        """Add a text, truncated to the rest without the room that empty lists after it need; nothing if under 16 fit."""
         room = self.left({**body, name: ""}, handle=handle) - _EMPTY_CHARS
         if shown := self._clipped(text, most, room):
             body[name] = shown
 
     def texts(self, body: dict[str, Any], name: str, texts: Sequence[str], most: int, total: int) -> None:
-        """Add the first of `total` texts, each clipped to `most`, to half of what is left; how many there are, if more.
-
-        The first is clipped further where it has to be, the others are there or not. Nothing where there are none, and
-        where not even their number has room.
+        """Add the first of `total` texts to half of the rest, each truncated to `most`; also `total` if some are left out.
+        The first is truncated further if it has to be. Nothing is added if there are none, or no room even for their number.
         """
         room = self.left({**body, name: [], f"{name}_total": total})
         if not total or room < 0:
@@ -387,7 +382,7 @@ class AnswerBudget:
             body[f"{name}_total"] = total
 
     def _clipped(self, text: str, most: int, room: int) -> str:
-        """The text in at most `most` characters and `room` of JSON; nothing where too little of it would be left."""
+        """Return the text in at most `most` characters and `room` of JSON; nothing if under 16 would be left."""
         shown = text if self.naive else clip(text, most)
         while shown and size(shown) - 2 > room:
             shown = clip(shown, len(shown) * 3 // 4)
@@ -404,36 +399,36 @@ class AnswerBudget:
         beside: dict[str, Any],
         row_of: Callable[[Thing], dict[str, Any]],
     ) -> dict[str, Any]:
-        """The body of a page of rows, made of things; in the naive mode, of all that follow the offset."""
+        """Return the body of a page of rows made of things; in the naive mode, of all that follow the offset."""
         end = len(things) if self.naive else offset + limit
         rows = [self.brief(row_of(thing)) for thing in things[offset:end]]
         return page(rows, offset, len(things), self.cap_chars, name=name, beside=beside)
 
     def brief(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A row whose label and comment are no longer than they need to be."""
+        """Return a row with its label and comment truncated."""
         if self.naive or not any(len(row.get(name, "")) > most for name, most in _WORDS_CHARS.items()):
             return row
         return {name: clip(part, _WORDS_CHARS[name]) if name in _WORDS_CHARS else part for name, part in row.items()}
 
     @staticmethod
     def cut(body: dict[str, Any]) -> bool:
-        """Whether a list in the body holds less than there is."""
+        """Return whether a list in the body is incomplete."""
         return any(name.endswith("_total") for name in body)
 
     def most(self, n: int, least: int = 20) -> int:
-        """How many things may be asked for: at least one, at most `least`, and any number in the naive mode."""
+        """Return how many things may be asked for: from 1 to `least`, any number in the naive mode."""
         return max(1, n if self.naive else min(n, least))
 
 
 def within(name: str, value: int, most: int) -> int:
-    """A limit between 1 and `most`. Raises `ToolError` for one below."""
+    """Return a limit between 1 and `most`. Raises `ToolError` for one below."""
     if value < 1:
         raise ToolError("bad_limit", f"{name} is {value}", f"give a number from 1 to {most:,}")
     return min(value, most)
 
 
 def from_zero(value: int) -> int:
-    """An offset. Raises `ToolError` for a negative one."""
+    """Return an offset. Raises `ToolError` for a negative one."""
     if value < 0:
         raise ToolError("bad_offset", f"offset is {value}", "offsets count from 0; go on from next_offset")
     return value

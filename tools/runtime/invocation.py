@@ -1,7 +1,6 @@
-"""One call of one tool: arguments in, a bounded answer out, and an event on disk before the agent sees it.
-
-Nothing that a tool does raises into the sandbox: every failure is data with a code, a message and a hint. An answer
-whose event can't be written is withheld, for an agent must not know what the log doesn't.
+"""One call of one tool: arguments checked, an answer within its cap, and an event on disk before the agent sees it.
+No failure raises into the sandbox: it is data with a code, a message and a hint. An answer whose event can't be
+appended is withheld, because an agent must not know anything that the log doesn't.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 Clock = Callable[[], float]
 
 NAIVE_KEY = "naive_payload"
-"""Under which the naive mode gives the payload itself."""
+"""The key under which the naive mode returns the payload itself."""
 
 NAIVE_CHARS = limits.PAYLOAD_BYTES * 2
-"""The cap of the naive mode: none but what one text can hold."""
+"""The cap of the naive mode: what one payload can hold."""
 
 _PATH = re.compile(r"(?<![\w:/<.])/(?:[^\s/'\"<>]+/)+[^\s'\"<>:;,)]*")
 _PYTHON = {"`object": "`dict", "| object": "| dict", "`array": "`list", "| array": "| list", "`null": "`None"}
 _TYPES = re.compile("|".join(map(re.escape, _PYTHON)))
-"""What msgspec calls types, and what Python does."""
+"""Names of types as msgspec reports them, to be replaced by Python's."""
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @lru_cache(maxsize=256)
 def _typed(function: RawTool, is_method: bool) -> tuple[inspect.Signature, Mapping[str, Any]]:
-    """The signature of a function, of a method without `self`, and its types: the same for every run."""
+    """Return the signature and the types of a function, of a method without `self`. Cached, because runs share them."""
     signature = inspect.signature(function)
     if is_method:
         signature = signature.replace(parameters=[*signature.parameters.values()][1:])
@@ -50,7 +49,7 @@ def _typed(function: RawTool, is_method: bool) -> tuple[inspect.Signature, Mappi
 
 
 class Tool:
-    """One tool as the agent calls it: checked, bounded, recorded. Safe to call with anything; never raises."""
+    """One tool as the agent calls it: checked, bounded, recorded. Its calls never raise, whatever the arguments."""
 
     def __init__(
         self, name: str, raw: RawTool, session: ToolSession, cap_chars: int, clock: Clock = time.perf_counter
@@ -86,7 +85,7 @@ class Tool:
     # ---------------------------------------------------------------- arguments
 
     def _shown(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-        """The arguments as JSON, for the event."""
+        """Return the arguments as redacted JSON for the event."""
         names = [*self.signature.parameters]
         unnamed = {names[at] if at < len(names) else f"argument {at + 1}": value for at, value in enumerate(given)}
         plain = encode({**unnamed, **named}, 10 * limits.TOOL_ARGUMENT_CHARS)
@@ -139,7 +138,7 @@ class Tool:
             return error_of(error)
 
     def _recorded(self, reply: Reply | ToolError, shown: str, began: float) -> dict[str, Any]:
-        """Write the event, then give the answer."""
+        """Append the event, then return the answer."""
         if isinstance(reply, ToolError):
             return self._failed(reply, shown, began)
         cap_chars = NAIVE_CHARS if self._session.naive else self.cap_chars
@@ -198,7 +197,7 @@ class Tool:
         self._session.bank.append(events, expected=ANY if position is None else position)
 
     def _withheld(self, error: Exception | None) -> dict[str, Any]:
-        """The answer of a call whose event could not be written."""
+        """Return the error of a call whose event could not be appended."""
         self._session.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
         why = "other writers were faster each time" if error is None else _words_of(error)
         hint = "the answer is withheld; call again, and if that fails too, submit what you have"
@@ -207,14 +206,14 @@ class Tool:
 
 
 def _slim(value: Any) -> Any:
-    """A handle without the payload that the naive mode puts into it: it may be handed on as it came."""
+    """Return a handle without the payload that the naive mode puts into it; agents pass handles on as they came."""
     if isinstance(value, dict) and NAIVE_KEY in value:
         return {name: part for name, part in value.items() if name != NAIVE_KEY}
     return value
 
 
 def error_of(error: Exception) -> ToolError:
-    """An error as data: its code, what happened, what to do next; without a path of the host, without a traceback."""
+    """Return an error as data: its code, a message, the next step; no path of the host, no traceback."""
     if isinstance(error, ToolError):
         return error
     if isinstance(error, (QueryRefused, QueryFailed)):

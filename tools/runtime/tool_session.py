@@ -1,4 +1,4 @@
-"""The session: what the tools of one run share."""
+"""The session of a run's tools: their shared state, their policy, and the replies and errors that they return."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 
 QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
-"""The tools whose argument `query` made the payload that they returned."""
+"""Tools whose argument `query` made the payload that they returned."""
 
 
 class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How the tools of a run behave.
-
-    `payloads`: `handles` is the design; `naive` gives full payloads instead, without caps, and exists only as the
-    control condition of experiments on prompt leakage. `mode`: with `auto`, memory reaches the agent by its context
-    alone, so the tools that read the bank are left out. `propose`: whether queries that worked are proposed as
-    memories.
+    """The behaviour of a run's tools.
+    `payloads`: `handles` is the design; `naive` returns full payloads without caps, as the control condition of
+    experiments on prompt leakage. `mode`: with `auto`, memory reaches the agent by its context alone, so that tools
+    that read the bank are not offered. `propose`: whether queries that worked are proposed as items.
     """
 
     payloads: Literal["handles", "naive"] = "handles"
@@ -44,7 +42,7 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class ToolSession:
-    """What the tools of one run share. `step` and `call` say which step and call is being made."""
+    """The state that the tools of one run share. `step` and `call` identify the current step and call."""
 
     bank: Bank
     run: str
@@ -59,11 +57,11 @@ class ToolSession:
     proposed: set[tuple[str, str]] = field(default_factory=set)
     """Ids of the items that this run has proposed so far, with the tool that did."""
     seen: int = 0
-    """The bank's position at which its read models were last brought up to date for this run; 0 before."""
+    """The bank's position to which its projections were last brought up to date for this run; 0 before."""
     hidden: tuple[str, ...] = field(default_factory=secrets)
-    """Keys of the environment, which code without a sandbox can read: no call takes them in or gives them out."""
+    """Keys from the environment, which code without a sandbox can read: calls redact them in both directions."""
     unrecorded: list[Exception] = field(default_factory=list)
-    """Why calls could not be recorded: whoever drives the run should stop it."""
+    """Errors of calls that could not be recorded: whoever drives the run should stop it."""
 
     @property
     def naive(self) -> bool:
@@ -76,7 +74,7 @@ class ToolSession:
         return self.source.id if self.source is not None else None
 
     def query_of(self, handle: Handle) -> str | None:
-        """The query that made a result; None where the handle is of something else. Raises `UnknownHandle`."""
+        """Return the query that made a result, None for another payload. Raises `UnknownHandle`."""
         made = self.store.origin(handle)
         if made is None or made.tool not in QUERY_TOOLS:
             return None
@@ -86,12 +84,11 @@ class ToolSession:
 
 
 class Reply(NamedTuple):
-    """The answer of a raw tool.
-
+    """The answer of a tool, before it is encoded and recorded.
     `body` is shown to the agent. `payload` stays behind a handle of kind `dtype`, whose key, alias, size and preview
-    are put in front of the body. `beside` are events that are recorded in the same group, before the call itself.
-    `position` is the bank's position that was read, where the answer depends on it: the call is recorded only if
-    nothing was appended since, else the tool runs again.
+    precede the body. `beside` are events that are appended in the same group, before the call itself. `position` is the
+    bank's position that the answer depends on: the call is recorded only if nothing was appended since, else the tool
+    runs again.
     """
 
     body: dict[str, Any]
@@ -104,8 +101,7 @@ class Reply(NamedTuple):
 
 class ToolError(Exception):
     """A call that can't be answered: the agent gets code, message and hint as data, never an exception.
-
-    `code` is stable, for programs; `hint` says what to do next.
+    `code` is stable, for programs; `hint` names the next step.
     """
 
     def __init__(self, code: str, message: str, hint: str) -> None:
