@@ -1,4 +1,4 @@
-"""Where properties start and lead to, and how many values they have: from all sources, gathered in one place."""
+"""Domains, ranges and cardinalities of properties, from RDFS, OWL, schema.org and SHACL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rbank_es.ontology.statements import Literal, Statements, integer_of, is_iri
 
 
 class Constraints:
-    """Domains, ranges and cardinalities. Sources add to it; a bound that says nothing (owl:Thing) is no bound."""
+    """Domains, ranges and cardinalities by property. A bound without meaning (owl:Thing) is dropped."""
 
     def __init__(self) -> None:
         self._domains: defaultdict[str, set[tuple[str, ConstraintSource]]] = defaultdict(set)
@@ -20,15 +20,15 @@ class Constraints:
         self._most: dict[tuple[str, str, ConstraintSource], int] = {}
 
     def add_domains(self, name: str, classes: Iterable[str], source: ConstraintSource) -> None:
-        """A property starts from classes."""
+        """Record the domain classes of a property."""
         self._domains[name].update((cls, source) for cls in classes if cls not in rdf_names.ANYTHING)
 
     def add_ranges(self, name: str, classes: Iterable[str], source: ConstraintSource) -> None:
-        """A property leads to classes or datatypes."""
+        """Record the classes or datatypes that a property leads to."""
         self._ranges[name].update((cls, source) for cls in classes if cls not in rdf_names.ANYTHING)
 
     def add_counts(self, cls: str, name: str, least: int | None, most: int | None, source: ConstraintSource) -> None:
-        """Instances of a class have so many values; of two statements by one source, the stricter holds."""
+        """Record how many values instances of a class have; of two statements by one source, the stricter."""
         key = (cls, name, source)
         if least:
             self._least[key] = max(least, self._least.get(key, 0))
@@ -37,7 +37,7 @@ class Constraints:
 
     @property
     def properties(self) -> set[str]:
-        """Properties of which anything was said."""
+        """Properties with any constraint."""
         return {*self._domains, *self._ranges} | {name for _, name, _ in (*self._least, *self._most)}
 
     @property
@@ -47,15 +47,15 @@ class Constraints:
         return {cls for bound in bounds for cls, _ in bound} | {cls for cls, _, _ in (*self._least, *self._most)}
 
     def domains(self, name: str) -> tuple[Bound, ...]:
-        """Where a property starts, by IRI."""
+        """Return the domains of a property, sorted by IRI."""
         return tuple(Bound(iri=cls, source=source) for cls, source in sorted(self._domains.get(name, ())))
 
     def ranges(self, name: str) -> tuple[Bound, ...]:
-        """Where a property leads to, by IRI."""
+        """Return the ranges of a property, sorted by IRI."""
         return tuple(Bound(iri=cls, source=source) for cls, source in sorted(self._ranges.get(name, ())))
 
     def cardinalities(self) -> tuple[Cardinality, ...]:
-        """By class, then property, then source."""
+        """Return all cardinalities, sorted by class, property and source."""
         return tuple(
             Cardinality(
                 cls=key[0], property=key[1], source=key[2], least=self._least.get(key), most=self._most.get(key)
@@ -65,7 +65,7 @@ class Constraints:
 
 
 def add_declared(statements: Statements, found: Constraints) -> None:
-    """rdfs:domain and rdfs:range, unions in them (source `owl`), and domainIncludes and rangeIncludes."""
+    """Add rdfs:domain and rdfs:range, unions in them (source `owl`), and domainIncludes and rangeIncludes."""
     for predicate, add in ((rdf_names.DOMAIN, found.add_domains), (rdf_names.RANGE, found.add_ranges)):
         for name, bound in statements.links(predicate):
             if is_iri(name):
@@ -78,7 +78,7 @@ def add_declared(statements: Statements, found: Constraints) -> None:
 
 
 def named_classes(statements: Statements, expression: str) -> set[str]:
-    """The classes that a class expression is made of by union or intersection, itself where it is named."""
+    """Return the named classes of a class expression: its unions and intersections, or itself."""
     parts, waiting, seen = set(), [expression], set()
     while waiting:
         part = waiting.pop()
@@ -94,7 +94,7 @@ def named_classes(statements: Statements, expression: str) -> set[str]:
 
 
 def add_restrictions(statements: Statements, found: Constraints) -> None:
-    """OWL restrictions that a class is a subclass of, equal to, or an intersection with."""
+    """Add OWL restrictions that a class is a subclass of, equal to, or an intersection with."""
     for predicate in (rdf_names.SUBCLASS, rdf_names.EQUIVALENT_CLASS, rdf_names.INTERSECTION):
         for cls, expression in statements.links(predicate):
             if is_iri(cls):
@@ -104,7 +104,7 @@ def add_restrictions(statements: Statements, found: Constraints) -> None:
 
 
 def _conjuncts(statements: Statements, start: Iterable[str]) -> set[str]:
-    """Blank nodes that expressions consist of, all of which hold at once."""
+    """Return the blank nodes of expressions that all hold at once."""
     parts: set[str] = set()
     waiting = [node for node in start if not is_iri(node)]
     while waiting:
@@ -116,7 +116,7 @@ def _conjuncts(statements: Statements, start: Iterable[str]) -> set[str]:
 
 
 def _add_restriction(statements: Statements, cls: str, node: str, found: Constraints) -> None:
-    """What one restriction says of the instances of a class; a property that they can't have doesn't start there."""
+    """Add one restriction on the instances of a class; with 0 values allowed, it is no domain."""
     for name in filter(is_iri, statements.nodes(node, rdf_names.OWL + "onProperty")):
         least, most = _counts(statements, node)
         found.add_counts(cls, name, least, most, "owl")
@@ -128,8 +128,7 @@ def _add_restriction(statements: Statements, cls: str, node: str, found: Constra
 
 
 def _counts(statements: Statements, node: str) -> tuple[int | None, int | None]:
-    """The least and most values that a restriction allows.
-
+    """Return the least and most values that a restriction allows.
     A qualified one counts values of one class only: its least is a least of all values, its most is none.
     """
 
@@ -145,7 +144,7 @@ _SH = rdf_names.SH
 
 
 class Shapes:
-    """The shapes among statements, and the classes that each is about."""
+    """The SHACL shapes among statements, and the classes that each is about."""
 
     def __init__(self, statements: Statements, classes: set[str]) -> None:
         self._statements = statements
@@ -153,7 +152,7 @@ class Shapes:
         self.node_shapes = self._node_shapes()
 
     def _node_shapes(self) -> set[str]:
-        """Things that are typed as a node shape, have a property shape, or are the shape that another one names."""
+        """Return things typed as a node shape, with a property shape, or named as a shape by another one."""
         typed = {node for node, type_ in self._statements.links(rdf_names.TYPE) if type_ == _SH + "NodeShape"}
         having = {node for node, _ in self._statements.links(_SH + "property")}
         named = {node for _, node in self._statements.links(_SH + "node")}
@@ -161,12 +160,12 @@ class Shapes:
         return {node for node in typed | having | named if node not in paths}
 
     def target_classes(self) -> set[str]:
-        """Classes that shapes are about or that they demand of values."""
+        """Return classes that shapes are about or that they demand of values."""
         pairs = [pair for name in ("targetClass", "class") for pair in self._statements.links(_SH + name)]
         return {cls for _, cls in pairs if is_iri(cls)}
 
     def add_to(self, found: Constraints) -> None:
-        """What property shapes say: their class of origin, what their values are, how many there are."""
+        """Add the constraints of property shapes: classes, values, and counts."""
         for shape in self.node_shapes:
             targets = self._targets(shape)
             if targets and not self._is_off(shape):
@@ -179,12 +178,12 @@ class Shapes:
         self._add_ends(found)
 
     def _targets(self, shape: str) -> set[str]:
-        """Classes that a shape is about: its targets, and itself where it is a class."""
+        """Return the classes that a shape is about: its targets, and itself if it is a class."""
         targets = {cls for cls in self._statements.nodes(shape, _SH + "targetClass") if is_iri(cls)}
         return targets | ({shape} if shape in self._classes and is_iri(shape) else set())
 
     def _conjuncts(self, shape: str) -> set[str]:
-        """A shape and those that hold with it, by sh:node and sh:and."""
+        """Return a shape and those that hold with it, by sh:node and sh:and."""
         parts, waiting = set(), [shape]
         while waiting:
             part = waiting.pop()
@@ -199,7 +198,7 @@ class Shapes:
         return any(isinstance(value, Literal) and value.value in ("true", "1") for value in values)
 
     def _add_property(self, shape: str, targets: set[str], found: Constraints) -> None:
-        """One property shape; only paths of a single named property say something of that property."""
+        """Add one property shape; only a path of a single named property constrains that property."""
         if self._is_off(shape):
             return
         for name in filter(is_iri, self._statements.nodes(shape, _SH + "path")):
@@ -217,7 +216,7 @@ class Shapes:
         return max(numbers, default=None) if "minCount" in predicates else min(numbers, default=None)
 
     def _values(self, shape: str) -> set[str]:
-        """Classes and datatypes that the values of a property shape may have."""
+        """Return the classes and datatypes that the values of a property shape may have."""
         found: set[str] = set()
         for part in self._alternatives(shape):
             found.update(cls for cls in self._statements.nodes(part, _SH + "class") if is_iri(cls))
@@ -227,7 +226,7 @@ class Shapes:
         return found
 
     def _alternatives(self, shape: str) -> Iterator[str]:
-        """A shape, those that it joins by and, or, xone, and the one that some values must have."""
+        """Yield a shape, those that it joins by and, or, xone, and those that some values must have."""
         seen, waiting = set(), [shape]
         while waiting:
             part = waiting.pop()
@@ -239,7 +238,7 @@ class Shapes:
                 waiting += self._statements.nodes(part, _SH + "qualifiedValueShape")
 
     def _add_ends(self, found: Constraints) -> None:
-        """Shapes of whatever a property starts from or leads to: the class that they demand is domain or range."""
+        """Add shapes of a property's subjects or objects: the class that they demand is its domain or range."""
         for end, add in (("targetSubjectsOf", found.add_domains), ("targetObjectsOf", found.add_ranges)):
             for shape, name in self._statements.links(_SH + end):
                 if is_iri(name) and not self._is_off(shape):

@@ -1,7 +1,6 @@
-"""Reading RDF files into plain triples, and writing them down as one N-Quads file on the way.
-
-pyoxigraph reads (a tenth of rdflib's time); rdflib reads what pyoxigraph refuses and it accepts, such as XML entities
-in single quotes. Nothing is fetched: a context or an entity that lies elsewhere is refused.
+"""The reader of RDF files: plain triples, and the same statements as one N-Quads file.
+pyoxigraph reads, in a tenth of rdflib's time. rdflib reads the files that pyoxigraph refuses and rdflib accepts, such
+as XML entities in single quotes. Nothing is fetched: a context or an entity that lies elsewhere is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import pyoxigraph
 
 _TRIPLE_TERM = BLANK + "triple"
-"""What a triple that is the object of another is described as: nothing in a schema hangs on it."""
+"""The description of a triple that is the object of another: it doesn't affect a schema."""
 
 _TOLERANT: dict[Format, str] = {
     "turtle": "turtle",
@@ -34,7 +33,7 @@ _TOLERANT: dict[Format, str] = {
     "nquads": "nquads",
     "trig": "trig",
 }
-"""What rdflib calls the forms that it may read. It would fetch the contexts of JSON-LD."""
+"""Formats that rdflib may read, by its names for them. JSON-LD is left out: it would fetch the contexts."""
 
 
 _SPOKEN: dict[Format, str] = {
@@ -51,7 +50,7 @@ _TOO_LONG = "term too long"
 
 
 class ParsedFiles(NamedTuple):
-    """What files say."""
+    """The statements of files."""
 
     triples: list[Triple]
     """Of all graphs; a statement may come twice."""
@@ -69,7 +68,7 @@ class _Parsing(NamedTuple):
 
 
 class _Refused(Exception):
-    """A file can't be read by pyoxigraph."""
+    """A file that pyoxigraph can't read."""
 
     def __init__(self, file: SourceFile, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -77,13 +76,10 @@ class _Refused(Exception):
 
 
 def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> ParsedFiles:
-    """What files say; all of it is written to `quads` as N-Quads too, where that is given.
-
-    Blank nodes are named anew by file and by first appearance, so those of different files never meet, and the same
-    files give the same bytes. Relative IRIs are taken relative to `file:///` and the first digits of the file's
-    digest, so that neither a name nor a place enters. Literals are clipped to `ONTOLOGY_LITERAL_CHARS` in the triples
-    only.
-
+    """Return the statements of files, and write them to `quads` as N-Quads if a path is given.
+    Blank nodes are renamed by file and by first appearance: those of different files never meet, and the same files
+    give the same bytes. Relative IRIs are resolved against `file:///` and the first digits of the file's digest, so
+    that neither its name nor its place enters. Literals are truncated to `ONTOLOGY_LITERAL_CHARS` in the triples only.
     Raises:
         BadOntology: a file is broken, cut, holds an invalid IRI or a term over `ONTOLOGY_TERM_CHARS`, would need the
             network, or changed meanwhile; or no file holds a triple.
@@ -122,7 +118,7 @@ def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[st
 def _read_one(
     file: SourceFile, read: Callable[[SourceFile], _Parsing], keeper: _Keeper, number: int
 ) -> Generator[pyoxigraph.Quad, None, Iterable[tuple[str, str]]]:
-    """The quads of one file, its blank nodes named by its number; at the end it gives the prefixes declared."""
+    """Yield the quads of one file, its blank nodes named by its number; return the prefixes that it declares."""
     try:
         parsing = read(file)
         yield from keeper.keep(parsing.quads, number)
@@ -156,7 +152,7 @@ def _parse(file: SourceFile) -> _Parsing:
 
 
 class _Keeper:
-    """Takes quads as triples, and gives them back with their blank nodes named anew."""
+    """Keeps quads as triples, and passes them on with their blank nodes renamed."""
 
     def __init__(self) -> None:
         self.triples: list[Triple] = []
@@ -166,7 +162,7 @@ class _Keeper:
         self._file = ""
 
     def keep(self, quads: Iterable[pyoxigraph.Quad], number: int) -> Iterator[pyoxigraph.Quad]:
-        """Take the quads of the file with this number."""
+        """Keep and yield the quads of the file with this number."""
         from pyoxigraph import DefaultGraph, NamedNode, Quad
 
         self._blanks, self._file = {}, f"n{number}x"
@@ -196,7 +192,7 @@ class _Keeper:
         return node
 
     def _plain(self, node: Any) -> tuple[Any, Term]:
-        """A node, named anew if it is blank, and its simplest form."""
+        """Return a node, renamed if it is blank, and its simplest form."""
         kind = type(node).__name__
         if kind == "NamedNode":
             return node, self._share(node.value)
@@ -205,7 +201,7 @@ class _Keeper:
         return (node, self._literal(node)) if kind == "Literal" else (self._triple(node), _TRIPLE_TERM)
 
     def _blank(self, node: pyoxigraph.BlankNode) -> tuple[pyoxigraph.BlankNode, str]:
-        """A blank node that is met for the first time in its file."""
+        """Return the new name of a blank node that appears for the first time in its file."""
         new = type(node)(f"{self._file}{len(self._blanks)}")
         return self._blanks.setdefault(node.value, (new, BLANK + new.value))
 
@@ -221,14 +217,14 @@ class _Keeper:
         return Literal(value[: limits.ONTOLOGY_LITERAL_CHARS], language, datatype)
 
     def _share(self, iri: str) -> str:
-        """The one copy of an IRI that is kept."""
+        """Return the one copy of an IRI that is kept."""
         if len(iri) > limits.ONTOLOGY_TERM_CHARS:
             raise MemoryError(_TOO_LONG)
         return self._iris.setdefault(iri, iri)
 
 
 def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
-    """Raise what pyoxigraph said, unless rdflib can read the file and all of its IRIs are valid."""
+    """Raise the error of pyoxigraph, unless rdflib can read the file and all of its IRIs are valid."""
     file = refused.file
     told = _explain(file, refused.cause)
     fitting = file.format in _TOLERANT and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
@@ -243,7 +239,7 @@ def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
 
 
 def _parse_tolerantly(file: SourceFile) -> _Parsing:
-    """The quads of a file that rdflib reads, checked by pyoxigraph. Numbers may come in their canonical form."""
+    """Return the quads of a file by rdflib, checked by pyoxigraph. Numbers may come in canonical form."""
     import pyoxigraph
     import rdflib
     from rdflib.namespace import NamespaceManager
@@ -261,7 +257,7 @@ def _parse_tolerantly(file: SourceFile) -> _Parsing:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """rdflib says nothing: it warns of each odd literal, with a traceback."""
+    """Silence rdflib, because it warns of each odd literal with a traceback."""
     logger = logging.getLogger("rdflib")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -274,7 +270,7 @@ def _silenced() -> Iterator[None]:
 
 
 def _explain(file: SourceFile, cause: Exception) -> BadOntology:
-    """What is wrong with a file, where, and what to do."""
+    """Return the error for a file: the cause, the line, and the next step."""
     path, said = str(file.path), re.sub(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$", "", str(cause)).strip()
     if isinstance(cause, OSError):
         return BadOntology(path, f"can't be read ({cause.strerror or said})", "check the path and its permissions")
@@ -298,7 +294,7 @@ def _explain(file: SourceFile, cause: Exception) -> BadOntology:
 
 
 def _line_of(error: Exception) -> int | None:
-    """The line that an error of rdflib names, if it does."""
+    """Return the line that an error of rdflib names, if it names one."""
     told = getattr(error, "getLineNumber", None)
     line = told() if callable(told) else getattr(error, "lines", None)
     return line if isinstance(line, int) and line > 0 else None

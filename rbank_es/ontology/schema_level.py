@@ -50,28 +50,28 @@ class Levels:
         self.individuals = self.types.keys() - self.schema - self.values
 
     def is_instance(self, subject: str) -> bool:
-        """Whether a subject belongs to the data."""
+        """Return whether a subject belongs to the data."""
         return subject not in self.schema and subject not in self.values
 
     def of_type(self, types: Iterable[str]) -> set[str]:
-        """The IRIs that have one of these types."""
+        """Return the IRIs that have one of these types."""
         wanted = set(types)
         return {node for found, nodes in self._groups.items() if wanted & found for node in nodes if is_iri(node)}
 
     def classes_of(self, individual: str) -> Types:
-        """The types of an individual that are classes of data."""
+        """Return the types of an individual that are classes of data."""
         types = self.types.get(individual, Types())
         return types if types.isdisjoint(rdf_names.DATA_TYPES) else types - rdf_names.DATA_TYPES
 
     def count(self, individuals: Set[str]) -> Counter[str]:
-        """How many of these individuals are of each class of data."""
+        """Return how many of these individuals are of each class of data."""
         counts: Counter[str] = Counter()
         for types, nodes in self._groups.items():
             counts.update(dict.fromkeys(types - rdf_names.DATA_TYPES, len(nodes & individuals)))
         return counts
 
     def _schema(self) -> set[str]:
-        """Everything of the schema."""
+        """Return everything that belongs to the schema."""
         named = {
             node for types, nodes in self._groups.items() if any(map(rdf_names.is_formal, types)) for node in nodes
         }
@@ -85,14 +85,14 @@ class Levels:
         return named | self._serving(named)
 
     def _used_formally(self) -> Iterator[str]:
-        """Things that are of the schema unless their type says otherwise."""
+        """Yield things that are of the schema unless their type is one of data."""
         for predicate in _OF_TERMS:
             yield from (subject for subject, _ in self._statements.pairs(predicate))
         for predicate in _BETWEEN_TERMS:
             yield from (node for pair in self._statements.links(predicate) for node in pair)
 
     def _serving(self, roots: set[str]) -> set[str]:
-        """Blank nodes that hang on the roots and on nothing else."""
+        """Return blank nodes that hang on the roots and on nothing else."""
         below: dict[str, list[str]] = defaultdict(list)
         for predicate, pairs in self._statements.by_predicate.items():
             if predicate != rdf_names.TYPE:
@@ -104,7 +104,7 @@ class Levels:
         return _reached(roots, below) - _reached(others, below)
 
     def _value_classes(self) -> set[str]:
-        """Classes of which the ontology itself names at least half of the individuals."""
+        """Return classes of which the ontology itself names at least half of the individuals."""
         named = {subject for subject, _ in self._statements.pairs(_IS_DEFINED_BY)}
         for predicate, pairs in self._statements.by_predicate.items():
             if predicate != rdf_names.TYPE:
@@ -114,7 +114,7 @@ class Levels:
         return {cls for cls, count in named_of.items() if count and 2 * count >= all_of[cls]}
 
     def _values(self) -> set[str]:
-        """Individuals all of whose classes are classes of values."""
+        """Return individuals all of whose classes are classes of values."""
         found: set[str] = set()
         for types, nodes in self._groups.items():
             if self.value_classes.issuperset(types - rdf_names.DATA_TYPES) and not rdf_names.DATA_TYPES.issuperset(
@@ -125,7 +125,7 @@ class Levels:
 
 
 def _by_types(statements: Statements) -> dict[Types, set[str]]:
-    """Subjects by their named types."""
+    """Return subjects by their named types."""
     types: dict[str, list[str]] = defaultdict(list)
     for subject, type_ in statements.links(rdf_names.TYPE):
         if is_iri(type_):
@@ -137,7 +137,7 @@ def _by_types(statements: Statements) -> dict[Types, set[str]]:
 
 
 def _reached(roots: Iterable[str], below: dict[str, list[str]]) -> set[str]:
-    """Blank nodes that roots lead to, by steps through blank nodes."""
+    """Return the blank nodes that roots lead to, through blank nodes."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:

@@ -1,4 +1,6 @@
-"""Statements, each once, found by predicate and by subject."""
+"""Statements: terms and triples in their simplest form, whichever library parsed them, found by predicate and subject.
+An IRI is a `str`, a blank node a `str` that begins with `_:`, and a literal a `Literal`.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,16 @@ Triple = tuple[str, str, Term]
 Pair = tuple[str, Term]
 
 BLANK = "_:"
-"""What a blank node begins with."""
+"""The beginning of a blank node."""
 
 
 def is_iri(term: Term) -> bool:
-    """Whether a term is an IRI."""
+    """Return whether a term is an IRI."""
     return isinstance(term, str) and not term.startswith(BLANK)
 
 
 class Statements:
-    """A set of triples with what describing asks of it. Nothing here has an order: whoever needs one sorts."""
+    """A set of triples, each once, with the indexes that a description needs. Its iterables have no order."""
 
     def __init__(self, triples: Iterable[Triple]) -> None:
         pairs: defaultdict[str, set[Pair]] = defaultdict(set)
@@ -44,19 +46,19 @@ class Statements:
         return sum(map(len, self.by_predicate.values()))
 
     def pairs(self, predicate: str) -> Iterable[Pair]:
-        """Subjects and objects of a predicate."""
+        """Return subjects and objects of a predicate."""
         return self.by_predicate.get(predicate, ())
 
     def links(self, predicate: str) -> Iterator[tuple[str, str]]:
-        """Likewise, where the object is no literal."""
+        """Yield subjects and objects of a predicate where the object is no literal."""
         return ((subject, value) for subject, value in self.pairs(predicate) if isinstance(value, str))
 
     def named_links(self, predicate: str) -> Iterator[tuple[str, str]]:
-        """Likewise, where both ends are IRIs."""
+        """Yield subjects and objects of a predicate where both are IRIs."""
         return ((subject, value) for subject, value in self.links(predicate) if is_iri(subject) and is_iri(value))
 
     def by_subject(self, predicate: str) -> Mapping[str, list[Term]]:
-        """The objects of a predicate, by subject."""
+        """Return the objects of a predicate, by subject."""
         index = self._by_subject.get(predicate)
         if index is None:
             index = {}
@@ -66,19 +68,19 @@ class Statements:
         return index
 
     def values(self, subject: str, predicate: str) -> list[Term]:
-        """The objects of a subject and a predicate."""
+        """Return the objects of a subject and a predicate."""
         return self.by_subject(predicate).get(subject, [])
 
     def nodes(self, subject: str, predicate: str) -> list[str]:
-        """Those of them that are no literals."""
+        """Return the objects of a subject and a predicate that are no literals."""
         return [value for value in self.values(subject, predicate) if isinstance(value, str)]
 
     def mentions(self) -> Counter[str]:
-        """How many triples each IRI or blank node is the object of."""
+        """Return the number of triples that each IRI or blank node is the object of."""
         return Counter(value for pairs in self.by_predicate.values() for _, value in pairs if type(value) is str)
 
     def members(self, node: str) -> set[str]:
-        """IRIs and blank nodes of an RDF list, also of one that runs in a circle or branches."""
+        """Return the IRIs and blank nodes of an RDF list, also of one that is circular or branches."""
         found: set[str] = set()
         cells, waiting = {rdf_names.NIL}, [node]
         while waiting:
@@ -90,11 +92,11 @@ class Statements:
         return found
 
     def listed(self, subject: str, predicate: str) -> set[str]:
-        """The members of all lists that a subject has under a predicate."""
+        """Return the members of all lists that a subject has under a predicate."""
         return {member for node in self.nodes(subject, predicate) for member in self.members(node)}
 
     def iris(self) -> set[str]:
-        """Every IRI that occurs, datatypes included."""
+        """Return every IRI that occurs, datatypes included."""
         found = set(self.by_predicate)
         for pairs in self.by_predicate.values():
             found.update(subject for subject, _ in pairs)
@@ -103,7 +105,7 @@ class Statements:
 
 
 def integer_of(term: Term) -> int | None:
-    """The non-negative integer that a literal says, if it does."""
+    """Return the non-negative integer that a literal holds, None for another term."""
     if isinstance(term, Literal) and term.value.strip().isascii() and term.value.strip().isdigit():
         return int(term.value) if len(term.value) < 20 else None
     return None

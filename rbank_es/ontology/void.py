@@ -1,4 +1,4 @@
-"""A VoID description: what the maintainers of an endpoint counted in it, as the schema of data that aren't here."""
+"""VoID descriptions: the counts that maintainers publish about an endpoint, as the schema of its data."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ _VOID, _EXT, _SD = rdf_names.VOID, rdf_names.VOID_EXT, rdf_names.SD
 
 
 def load_void(path: str | Path) -> Schema:
-    """The schema of an endpoint, from a file or a directory that describes it in VoID; nothing is asked of it.
-
+    """Return the schema of an endpoint from a file or a directory that describes it in VoID, without a request.
     Class partitions give classes with their entities; property partitions give properties with their triples, and
     within a class partition their domains; class and datatype partitions within those, and link sets, give ranges.
-    Where several graphs hold the same class or property, their counts are added.
-
-    Raises:
+    Where several graphs hold the same class or property, their counts are added. Raises:
         BadOntology: the file can't be read, or describes no class and no property.
     """
     files = find_files([Path(path)])
@@ -53,7 +50,7 @@ class _Partitions:
         self._read_link_sets()
 
     def schema(self, declared: Iterable[tuple[str, str]]) -> Schema:
-        """All of it."""
+        """Return the whole schema."""
         classes, properties = self._all_classes(), self._all_properties()
         terms = {found.iri for found in classes} | {found.iri for found in properties}
         pairs = list(declared)
@@ -73,7 +70,7 @@ class _Partitions:
         )
 
     def _read_class_partitions(self) -> None:
-        """Which properties the instances of each class have, and what these lead to."""
+        """Record the properties of each class's instances, and their ranges."""
         for node, cls in self._classes.items():
             for partition in self._statements.nodes(node, _VOID + "propertyPartition"):
                 if name := self._properties.get(partition):
@@ -90,7 +87,7 @@ class _Partitions:
             self._constraints.add_ranges(name, filter(is_iri, self._statements.nodes(node, _EXT + "datatype")), "void")
 
     def _read_link_sets(self) -> None:
-        """Links between the instances of two class partitions."""
+        """Record links between the instances of two class partitions."""
         for node, name in self._statements.links(_VOID + "linkPredicate"):
             if is_iri(name):
                 for predicate, add in (
@@ -111,7 +108,7 @@ class _Partitions:
         return tuple(ClassInfo(iri=cls, instances=entities[cls], degree=degrees[cls]) for cls in sorted(named))
 
     def _degrees(self) -> Counter[str]:
-        """How many properties start from or lead to each class."""
+        """Return how many properties start from or lead to each class."""
         bounds = ((*self._constraints.domains(name), *self._constraints.ranges(name)) for name in self._named())
         return Counter(cls for found in bounds for cls in {bound.iri for bound in found})
 
@@ -132,7 +129,7 @@ class _Partitions:
         )
 
     def _triples_by_property(self) -> Counter[str]:
-        """Triples of each property: as counted for whole graphs, else for classes (where some count twice)."""
+        """Return triples of each property: of whole graphs, else of classes (some count twice)."""
         whole: Counter[str] = Counter()
         by_class: Counter[str] = Counter()
         for parent, node in self._statements.links(_VOID + "propertyPartition"):
@@ -141,7 +138,7 @@ class _Partitions:
         return Counter({**by_class, **whole})
 
     def _triples(self) -> int:
-        """Triples of everything: of the largest dataset that is no part of another, else of all of them."""
+        """Return triples of the largest dataset that is no part of another, else of all of them."""
         parts = {*self._classes, *self._properties}
         parts.update(node for node, _ in self._statements.links(_VOID + "linkPredicate"))
         return max(
@@ -150,7 +147,7 @@ class _Partitions:
         )
 
     def _title(self) -> str:
-        """The title of the service, else of its dataset, else of any dataset; of several the first."""
+        """Return the title of the service, else of its dataset, else of any dataset; of several the first."""
         titles = self._statements.by_subject(rdf_names.DCTERMS + "title")
         for kind in (_SD + "Service", _SD + "Dataset", _VOID + "Dataset"):
             described = [
@@ -166,6 +163,6 @@ class _Partitions:
 
 
 def _most(counts: Counter[tuple[str, str]] | Counter[tuple[str, str, str]]) -> list[tuple[tuple[str, ...], int]]:
-    """The largest counts, then by IRI."""
+    """Return the largest counts, then by IRI."""
     found: list[tuple[tuple[str, ...], int]] = [(key, count) for key, count in counts.items() if count]
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))[: limits.TYPED_USES]

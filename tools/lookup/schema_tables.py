@@ -299,9 +299,10 @@ def _individuals_query(wanted: list[str], rows: int) -> str:
     in_text, in_name = (
         " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
     )
+    most = limits.SEARCHED_TEXT_CHARS
     return (
         f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
-        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {limits.SEARCHED_TEXT_CHARS} && {in_text}) }} "
+        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {most} && {in_text}) }} "
         f'UNION {{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
         f"ORDER BY ?s ?text LIMIT {rows}"
     )

@@ -71,8 +71,8 @@ def search_items(
     role: str | None = None,
 ) -> Retrieval:
     """Search the bank by the retrieval policy in force, for the current call.
-    `k` is lowered to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are never
-    found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this release lacks the policy.
+    `k` is lowered to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are
+    never found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this release lacks the policy.
     """
     wanted, words = min(max(1, k), limits.SEARCH_HITS), text_of(query)
     domain, role = _name("domain", domain), _name("role", role)

@@ -44,7 +44,7 @@ _PLAIN = frozenset(("", XSD + "string", RDF + "langString"))
 
 
 class Fit(NamedTuple):
-    """Rows that fit, the number of truncated texts and of dropped columns in them, and whether an IRI was truncated."""
+    """Rows that fit, the number of truncated texts and of dropped columns, and whether an IRI was truncated."""
 
     rows: list[dict[str, Any]]
     clipped: int = 0
@@ -62,8 +62,8 @@ def page(
     beside: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the body of an answer that pages through rows: the rows that fit, and where the next page begins.
-    `rows` are those wanted, of `total`; the first of them is number `offset`. `beside` is merged into the body, which is
-    at most `cap_chars` characters of JSON with it.
+    `rows` are those wanted, of `total`; the first of them is number `offset`. `beside` is merged into the body, which
+    is at most `cap_chars` characters of JSON with it.
     """
     frame = {name: [], **(beside or {}), **_whereabouts(offset, len(rows), total)}
     found = fit(rows, cap_chars - size(frame) - OK_CHARS)
@@ -135,10 +135,10 @@ def slice_answer(
     shorten: Callable[[str], str] | None = None,
     hint: str = "",
 ) -> dict[str, Any]:
-    """Return the body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, and each column's kind.
+    """Return the body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, each column's kind.
     A row maps variables to plain JSON; an unbound variable is absent. `truncated` means that the query itself was cut,
-    so that there are more rows than `total`. `clipped` counts the values that are truncated here, `lost` those that were
-    when the query ran. `shorten` abbreviates datatypes; `hint` names the way to read truncated values.
+    so that there are more rows than `total`. `clipped` counts the values that are truncated here, `lost` those that
+    were when the query ran. `shorten` abbreviates datatypes; `hint` names the way to read truncated values.
     """
     body = _slice(answer, offset, limit, cap_chars, shorten)
     if hint and "clipped" in body:
@@ -188,7 +188,7 @@ def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], 
 
 
 def _narrowed(names: Sequence[str], row: Row, room_chars: int) -> Fit:
-    """Return one row in `room_chars` characters of JSON: texts truncated, then IRIs too, then last columns dropped."""
+    """Return one row in `room_chars` of JSON: texts truncated, then IRIs too, then last columns dropped."""
     for width in WIDTHS:
         shown, clipped, cut_iri = _shown(names, row, width)
         if size(shown) <= room_chars:
@@ -213,7 +213,7 @@ def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
 
 
 def value_of(cell: Cell) -> Json:
-    """Return a cell as JSON: a number or boolean where JSON holds it exactly, else its text; a blank node as `_:label`."""
+    """Return a cell as JSON: a number or boolean that JSON holds exactly, else its text; blank nodes as `_:label`."""
     if cell.kind == "bnode":
         return cell.value if cell.value.startswith("_:") else f"_:{cell.value}"
     if cell.kind == "iri" or cell.datatype in _PLAIN:
@@ -335,7 +335,7 @@ class AnswerBudget:
         share: int = 100,
         handle: bool = False,
     ) -> None:
-        """Add the first rows that fit into a share (in percent) of the rest; also their total if some are left out."""
+        """Add the first rows that fit into a share (in percent) of the rest; their total if some are left out."""
         room = self.left({**body, name: [], f"{name}_total": len(rows)}, handle=handle) * share // 100
         kept = fit([self.brief(row) for row in rows], room).rows if room >= _ROW_CHARS else []
         body[name] = kept
@@ -358,14 +358,15 @@ class AnswerBudget:
         return self.left({**body, name: rows}) >= 0
 
     def say(self, body: dict[str, Any], name: str, text: str, most: int = 400, *, handle: bool = False) -> None:
-        """Add a text, truncated to the rest without the room that empty lists after it need; nothing if under 16 fit."""
+        """Add a text, truncated to what a body with empty lists after it leaves; nothing if under 16 fit."""
         room = self.left({**body, name: ""}, handle=handle) - _EMPTY_CHARS
         if shown := self._clipped(text, most, room):
             body[name] = shown
 
     def texts(self, body: dict[str, Any], name: str, texts: Sequence[str], most: int, total: int) -> None:
-        """Add the first of `total` texts to half of the rest, each truncated to `most`; also `total` if some are left out.
-        The first is truncated further if it has to be. Nothing is added if there are none, or no room even for their number.
+        """Add the first of `total` texts to half of the rest, each truncated to `most`; `total` if some stay out.
+        The first is truncated further if it has to be. Nothing is added if there are none, or no room even for their
+        number.
         """
         room = self.left({**body, name: [], f"{name}_total": total})
         if not total or room < 0:
@@ -382,7 +383,7 @@ class AnswerBudget:
             body[f"{name}_total"] = total
 
     def _clipped(self, text: str, most: int, room: int) -> str:
-        """Return the text in at most `most` characters and `room` of JSON; nothing if under 16 would be left."""
+        """Return the text in at most `most` characters and `room` of JSON; nothing if under 16 would stay."""
         shown = text if self.naive else clip(text, most)
         while shown and size(shown) - 2 > room:
             shown = clip(shown, len(shown) * 3 // 4)
