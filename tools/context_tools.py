@@ -56,12 +56,14 @@ class ContextTools:
         """
         wanted = min(max(1, k), limits.FIND_HITS)
         text = self._session.store.get(ref)
+        # One hit more than wanted, to know whether there are more.
         found = _matches(pattern, text, wanted + 1, min(_count("start", start), len(text)))
         return _hits(text, found[:wanted], more=len(found) > wanted)
 
     def _part(self, ref: str | dict[str, Any], start: int, end: int, cap_chars: int) -> Reply:
         text = self._session.store.get(ref)
         asked = text[start:end]
+        # Truncated by the size of the JSON: a quote or a line feed takes two characters there.
         shown = asked if self._session.naive else fitting(asked, cap_chars - _FRAME_CHARS)
         stop = start + len(shown)
         body: dict[str, Any] = {"text": shown, "start": min(start, len(text)), "end": min(stop, len(text))}
@@ -93,6 +95,7 @@ def _count(name: str, value: int) -> int:
 
 
 def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, int]]:
+    # Not `re`, because only `regex` has a timeout, and an agent's pattern may backtrack for ever.
     import regex
 
     found: list[tuple[int, int]] = []
@@ -126,5 +129,6 @@ def _hits(text: str, found: list[tuple[int, int]], *, more: bool) -> Reply:
     body: dict[str, Any] = {"hits": hits, "returned": len(hits), "has_more": more, "length": len(text)}
     if more and hits:
         last = hits[-1]
+        # At least one further: an empty match would be found again and again.
         body["next_start"] = max(last["end"], last["start"] + 1)
     return Reply(body, truncated=more)

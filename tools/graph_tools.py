@@ -35,6 +35,7 @@ class GraphTools:
     @property
     def _source(self) -> Source:
         source = self._session.source
+        # Checked again, because a Python program can build the family for any source.
         if source is None or source.kind != "local":
             raise ToolError("not_local", "there is no local graph", "use sparql_schema, sparql_peek and sparql_query")
         return source
@@ -125,6 +126,7 @@ class GraphTools:
             peek_property(body, look, room, iri, 3)
         else:
             peek_individual(body, look, room, iri, both=True)
+            # An individual is known by its triples alone, so only now it is known to be missing.
             if not body["properties"] and not body["incoming"]:
                 raise look.unknown(resource, iri)
         return Reply(body, truncated=self._room.cut(body))

@@ -43,12 +43,7 @@ class MemoryTools:
         self._session = session
 
     def mem_search(
-        self,
-        q: str,
-        k: int = 6,
-        polarity: str | None = None,
-        domain: str | None = None,
-        role: str | None = None,
+        self, q: str, k: int = 6, polarity: str | None = None, domain: str | None = None, role: str | None = None
     ) -> Reply:
         """Find memories of earlier runs by words; titles only, read the best with mem_quote or mem_get.
 
@@ -65,10 +60,12 @@ class MemoryTools:
                 "id": hit.id,
                 **_shown({"title": hit.title, "desc": hit.desc}),
                 "src": hit.src,
+                # Four digits order the hits; all sixteen would take the room of a description.
                 "score": float(f"{hit.score:.4g}"),
             }
             for hit in seen.hits
         ]
+        # Reserve the longest form of the other fields, so that adding them never exceeds the cap.
         room = self._room(limits.TOOL_RETURN_CHARS, {"hits": [], "more": len(hits), "next": NEXT_HITS})
         body: dict[str, Any] = {"hits": fit_hits(hits, room)}
         more = len(hits) - len(body["hits"])
@@ -98,6 +95,7 @@ class MemoryTools:
         shown = fit_items(given, room)
         rest = given[0]["content"] if shown != given and len(given) == 1 else None
         if rest is not None:
+            # Fit again: the handle to the rest needs room, too.
             shown = fit_items(given, room - _handle_chars(rest))
         if shown != given:
             body["next"] = NEXT_ITEMS if rest is None else NEXT_REST
@@ -119,18 +117,14 @@ class MemoryTools:
             raise _unavailable(refused)
         content = given[0]["content"]
         body: dict[str, Any] = {"id": clipped(given[0]["id"]), "quote": "", "length": len(content), "truncated": False}
+        # Plus 2, because the body already counts the quotation marks of the empty quote.
         body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2)
         body["truncated"] = body["quote"] != content
         event = self._read([given[0]["id"]], "quote", len(body["quote"]))
         return Reply(body, truncated=body["truncated"], beside=(event,))
 
     def mem_add(
-        self,
-        title: str,
-        content: str,
-        desc: str = "",
-        polarity: str = "success",
-        tags: list[str] | None = None,
+        self, title: str, content: str, desc: str = "", polarity: str = "success", tags: list[str] | None = None
     ) -> Reply:
         """Propose a memory in your own words; it is judged after the run.
 
@@ -186,6 +180,7 @@ class MemoryTools:
         """
         making = Proposer(self._session)
         code, reason = _went_wrong(error)
+        # Neither a key nor an alias has a brace or a blank: this is the text of a query.
         if isinstance(result, str) and ("{" in result or " " in result.strip()):
             evidence = making.evidence_of_text(result, text_of(task))
         else:
@@ -204,8 +199,6 @@ class MemoryTools:
         Example: event_log({'step': 'schema', 'found': 12})
         """
         return Reply({}, beside=(NoteLogged(run=self._session.run, by="agent", note=_json(obj)),))
-
-    # ---------------------------------------------------------------- reading
 
     def _room(self, cap_chars: int, body: dict[str, Any]) -> int:
         return (UNBOUNDED if self._session.naive else cap_chars) - OK_CHARS - size(body)
@@ -252,6 +245,7 @@ class MemoryTools:
 
     def _end(self, row: dict[str, Any]) -> str:
         """Return how an item ended, with the item that replaced it."""
+        # The event at this position is the decision that ended the item.
         seq = row["ended_seq"]
         for event in self._session.bank.events(after=seq - 1, point=seq):
             if isinstance(event, MemoriesConsolidated):
@@ -263,8 +257,6 @@ class MemoryTools:
 
     def _read(self, ids: list[str], how: Literal["get", "quote"], chars: int) -> MemoriesRead:
         return MemoriesRead(run=self._session.run, ids=tuple(ids), how=how, chars=chars, call=self._session.call)
-
-    # ---------------------------------------------------------------- proposing
 
     def _why(self, evidence: Evidence) -> str:
         parts = {"by": self._session.extractor.label, "task": evidence.task, "because": evidence.reason}
@@ -325,9 +317,7 @@ def _judged(judgment: dict[str, Any]) -> tuple[bool, str]:
     success, reason = judgment.get("success"), judgment.get("reason", "")
     if not isinstance(success, bool) or not isinstance(reason, str):
         raise ToolError(
-            "bad_arguments",
-            "judgment says neither success nor failure",
-            "give {'success': True, 'reason': 'why'}",
+            "bad_arguments", "judgment says neither success nor failure", "give {'success': True, 'reason': 'why'}"
         )
     return success, text_of(reason)
 
@@ -350,6 +340,7 @@ def _nothing(evidence: Evidence, hint: str) -> ToolError:
 def _json(obj: dict[str, Any]) -> str:
     """Return the object as JSON; values that JSON can't hold are encoded as in tool results."""
     try:
+        # Encoded to UTF-8 and back, because a lone surrogate must fail here and not in the log.
         return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode().decode()
     except (TypeError, ValueError, RecursionError):
         return msgspec.json.encode(encode(obj, 10 * limits.TOOL_ARGUMENT_CHARS)).decode()

@@ -60,8 +60,6 @@ class SparqlTools:
             raise ToolError("no_source", "this run has no ontology and no endpoint", "work with what the context says")
         return self._session.source
 
-    # ---------------------------------------------------------------- phase 1: metadata
-
     def sparql_schema(
         self,
         output_mode: Mode = "overview",
@@ -114,11 +112,10 @@ class SparqlTools:
         if kind is None:
             raise look.unknown(resource, iri)
         body: dict[str, Any] = {"kind": kind, "uri": look.name(iri)}
+        # First the procedures, which are few; examples then fill what is left.
         events, position = self._relate(body, look, iri) if related_memories else ((), None)
         self._peek(body, look, iri, kind, output_mode, self._room.most(limit, limits.PEEK_ROWS))
         return Reply(body, truncated=self._room.cut(body), beside=events, position=position)
-
-    # ---------------------------------------------------------------- phase 2: rows
 
     def sparql_query(
         self,
@@ -171,6 +168,7 @@ class SparqlTools:
 
     def _answer(self, key: str, dtype: str) -> Answer:
         """Return the answer behind a key, decoded once while it is paged through. Raises `ToolError`."""
+        # Paging decodes a result (up to 4 MiB) once, not once a page.
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         from rbank_es.sparql.results import from_json
@@ -188,8 +186,6 @@ class SparqlTools:
             raise wrong from None
         return self._last[1]
 
-    # ---------------------------------------------------------------- the schema
-
     def _overview(
         self, tables: SchemaTables, namespace: str | None, limit: int, beside: dict[str, Any]
     ) -> dict[str, Any]:
@@ -200,7 +196,9 @@ class SparqlTools:
         body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
         wanted = len(classes) if self._room.naive else min(limit, limits.OVERVIEW_CLASSES)
         top = [{"uri": tables.names.shorten(iri), "count": tables.instances(iri)} for iri in classes[:wanted]]
+        # The rest is for prefixes: without them the names can't be used in a query.
         self._room.put(body, "top_classes", top, share=60)
+        # `class_count` states it already.
         body.pop("top_classes_total", None)
         body["prefixes"] = self._prefixes(tables, body)
         return body
@@ -231,8 +229,6 @@ class SparqlTools:
 
         return detail
 
-    # ---------------------------------------------------------------- a look
-
     @property
     def _width(self) -> dict[str, int]:
         return {"width": UNBOUNDED} if self._room.naive else {}
@@ -251,6 +247,7 @@ class SparqlTools:
 
     def _relate(self, body: dict[str, Any], look: ResourceQueries, iri: str) -> tuple[tuple[Event, ...], int | None]:
         """Add procedures of the bank about this thing. Return the event of the search, and its position."""
+        # In this mode memory reaches the agent by its context alone.
         if self._session.policy.mode == "auto":  # memory reaches the agent by its context alone
             return (), None
         from rbank_es.ontology.prefixes import local_name
@@ -294,6 +291,7 @@ class QueryRequest(NamedTuple):
     @classmethod
     def of(cls, query: str, limit: int, timeout_s: float = limits.QUERY_TIME_S) -> QueryRequest:
         """Return the request of a call. Raises `ToolError` for a limit or a timeout that is not positive."""
+        # Lowered in silence it would look like a complete result: the notes report it.
         rows = within("limit", limit, limits.QUERY_ROWS)
         if math.isnan(timeout_s) or timeout_s <= 0:
             most = f"{limits.QUERY_TIME_MOST_S:g}"
@@ -318,6 +316,7 @@ class QueryRunner:
         """
         checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)
         doubtful = any(each.code in DOUBTFUL for each in checked.warnings)
+        # A query with a suspected mistake is no pattern to follow, even if it found rows.
         events = self._proposed(asked, answer, by) if propose and not doubtful else ()
         body: dict[str, Any] = {"rows": len(answer.rows), "truncated": bool(answer.truncated), "limit": checked.rows}
         if answer.form == "ask":
@@ -344,8 +343,6 @@ class QueryRunner:
         self._findings(body, "refused_by", told.refused_by, handle=False)
         self._findings(body, "warnings", told.warnings, handle=False)
         return Reply(body)
-
-    # ---------------------------------------------------------------- what is said of a result
 
     def _tell(self, body: dict[str, Any], checked: Checked, answer: Answer, asked: QueryRequest) -> None:
         """Add, as far as there is room: the next step, the hint, variables, notes, warnings."""
@@ -385,8 +382,6 @@ class QueryRunner:
         ]
         self._room.put(body, name, rows, handle=handle)
 
-    # ---------------------------------------------------------------- what may be learned from it
-
     def _proposed(self, asked: QueryRequest, answer: Answer, by: str) -> tuple[MemoryProposed, ...]:
         if not found_something(answer):
             return ()
@@ -399,10 +394,7 @@ class QueryRunner:
 
 _CUT_VALUES = f"values over {limits.RESULT_CELL_CHARS:,} characters were cut"
 
-_MORE = {
-    "rows": "; there are more rows than limit",
-    "bytes": "; the result was too large: select less",
-}
+_MORE = {"rows": "; there are more rows than limit", "bytes": "; the result was too large: select less"}
 
 
 def found_something(answer: Answer) -> bool:
@@ -411,4 +403,5 @@ def found_something(answer: Answer) -> bool:
         return bool(answer.boolean)
     if len(answer.rows) != 1:
         return bool(answer.rows)
+    # A lone row of zeros is how COUNT reports nothing.
     return any(cell is not None and value_of(cell) != 0 for cell in answer.rows[0])

@@ -26,9 +26,7 @@ _SHACL_DATA = rdf_names.within(rdf_names.SH, "property path targetClass") | rdf_
 
 
 def describe(
-    triples: Iterable[Triple],
-    declared: Iterable[tuple[str, str]] = (),
-    graphs: Collection[str] = (),
+    triples: Iterable[Triple], declared: Iterable[tuple[str, str]] = (), graphs: Collection[str] = ()
 ) -> Schema:
     """Return the schema of an ontology, with counts of its data. `schema_level` separates schema and data.
     Args:
@@ -120,13 +118,7 @@ class _Description:
     def _formalisms(self) -> tuple[str, ...]:
         """Return the schema languages in use. Labels alone are not RDFS, definitions alone not SKOS."""
         used = {*self._statements.by_predicate, *(type_ for types in self._levels.types.values() for type_ in types)}
-        rdfs = {
-            rdf_names.SUBCLASS,
-            rdf_names.SUBPROPERTY,
-            rdf_names.DOMAIN,
-            rdf_names.RANGE,
-            rdf_names.RDFS + "Class",
-        }
+        rdfs = {rdf_names.SUBCLASS, rdf_names.SUBPROPERTY, rdf_names.DOMAIN, rdf_names.RANGE, rdf_names.RDFS + "Class"}
         owl = {iri for iri in used if iri.startswith(_OWL)}
         found = {"RDFS": used & rdfs, "OWL": owl, "SKOS": used & _SKOS_DATA, "SHACL": used & _SHACL_DATA}
         return tuple(name for name, in_use in found.items() if in_use)
@@ -221,6 +213,7 @@ class _Description:
         uses: Counter[tuple[str, str]] = Counter()
         links: Counter[tuple[str, str, str]] = Counter()
         for name, pairs in self._statements.by_predicate.items():
+            # rdf:type would link every instance to every class, and says nothing about paths.
             for subject, value in pairs if name != rdf_names.TYPE else ():
                 for cls in classes.get(subject, ()):
                     uses[cls, name] += 1
@@ -271,6 +264,7 @@ def _disjoint(statements: Statements) -> tuple[tuple[str, str], ...]:
         if type_ == _OWL + "AllDisjointClasses":
             groups.append(statements.listed(node, _OWL + "members"))
     for group in groups:
+        # A group of n classes makes n²/2 pairs, so the largest ones are cut here already.
         pairs.update(islice(combinations(sorted(filter(is_iri, group)), 2), limits.DISJOINT_PAIRS))
     return tuple(sorted(pair for pair in pairs if pair[0] != pair[1])[: limits.DISJOINT_PAIRS])
 

@@ -122,6 +122,7 @@ class GraphCache:
 
     def _put(self, made: Path, place: Path) -> None:
         """Rename into place; a whole entry that is there stays."""
+        # Another process may put a damaged entry into the same place meanwhile.
         for _ in range(3):
             try:
                 made.rename(place)
@@ -137,6 +138,7 @@ class GraphCache:
         """Move an entry aside at once, then delete it."""
         aside = Path(tempfile.mkdtemp(prefix=".old-", dir=self._entries))
         with contextlib.suppress(OSError):
+            # Renamed before it is deleted, so that no reader finds half an entry.
             place.rename(aside / "entry")
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -170,6 +172,7 @@ def _read(place: Path) -> _Entry | None:
         if zlib.crc32(content[_CHECKSUM_BYTES:]) != int.from_bytes(content[:_CHECKSUM_BYTES], "big"):
             return None
         entry = msgspec.msgpack.decode(content[_CHECKSUM_BYTES:], type=_Entry)
+        # The graph is checked as well: a damaged one would give wrong answers in silence.
         whole = entry.form == _form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
     except (OSError, msgspec.MsgspecError):
         return None

@@ -73,6 +73,7 @@ def _make(graphs: GraphCache, digest: str, files: Sequence[SourceFile]) -> tuple
 
 def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:
     """Parse files, write their quads, and return their description."""
+    # Imported here, because a cached ontology needs neither module.
     from rbank_es.ontology.description import describe
     from rbank_es.ontology.rdf_reader import read_files
 

@@ -86,6 +86,7 @@ class Prefixes(Mapping[str, str]):
 
     def __init__(self, namespaces: Mapping[str, str]) -> None:
         self._namespaces = dict(sorted(namespaces.items()))
+        # Reversed, so that of several prefixes of one namespace the first by name wins.
         self._prefixes = {namespace: prefix for prefix, namespace in reversed(self._namespaces.items())}
         self._longest_first = sorted(self._prefixes, key=lambda namespace: (-len(namespace), namespace))
 
@@ -103,6 +104,7 @@ class Prefixes(Mapping[str, str]):
 
     def shorten(self, iri: str) -> str:
         """Return the prefixed name of an IRI; `<iri>` where no prefix fits or the name would need an escape."""
+        # The longest first, because namespaces may begin with one another.
         for namespace in self._longest_first:
             if iri.startswith(namespace) and _LOCAL.fullmatch(iri, len(namespace)):
                 return f"{self._prefixes[namespace]}:{iri[len(namespace) :]}"
@@ -119,6 +121,7 @@ class Prefixes(Mapping[str, str]):
         if not colon:
             return None
         namespace = self._namespaces.get(prefix) or WELL_KNOWN.get(prefix)
+        # `http://…` is an IRI, not the name `//…` with the prefix `http`.
         if namespace is not None and not local.startswith("//"):
             return namespace + local
         return name if _SCHEME.match(name) else None
@@ -151,6 +154,7 @@ def count_namespaces(iris: Collection[str], declared: Iterable[str]) -> Counter[
         ordered = sorted(iris)
         for namespace in odd:
             start = bisect_left(ordered, namespace)
+            # The largest code point: it sorts behind every IRI of the namespace.
             end = bisect_left(ordered, namespace + "\U0010ffff")
             fitting = sum(bool(_LOCAL.fullmatch(iri, len(namespace))) for iri in ordered[start:end])
             counts.update({namespace: fitting} if fitting else {})
@@ -174,6 +178,7 @@ def choose_prefixes(
         preferred: pairs of prefix and namespace that the ontology itself asks for.
         vocabulary: namespaces of classes and properties.
     """
+    # Some ontologies write well-known namespaces with https.
     secure = [(prefix, space.replace("http://", "https://")) for prefix, space in WELL_KNOWN.items()]
     tiers: tuple[Iterable[tuple[str, str]], ...] = (preferred, declared, WELL_KNOWN.items(), secure)
     chosen: dict[str, str] = {}

@@ -31,6 +31,7 @@ class Constraints:
         """Record how many values instances of a class have; of two statements by one source, the stricter."""
         key = (cls, name, source)
         if least:
+            # Both must hold, so the larger least and the smaller most are the stricter ones.
             self._least[key] = max(least, self._least.get(key, 0))
         if most is not None:
             self._most[key] = min(most, self._most.get(key, most))
@@ -203,6 +204,7 @@ class Shapes:
             return
         for name in filter(is_iri, self._statements.nodes(shape, _SH + "path")):
             least = self._number(shape, "minCount", "qualifiedMinCount")
+            # Not qualifiedMaxCount: it bounds the values of one class only.
             most = self._number(shape, "maxCount")
             for cls in targets:
                 found.add_counts(cls, name, least, most, "shacl")

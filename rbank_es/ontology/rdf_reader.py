@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 _TRIPLE_TERM = BLANK + "triple"
 """The description of a triple that is the object of another: it doesn't affect a schema."""
 
-_TOLERANT: dict[Format, str] = {
-    "turtle": "turtle",
-    "xml": "xml",
-    "nt": "nt",
-    "nquads": "nquads",
-    "trig": "trig",
-}
+_TOLERANT: dict[Format, str] = {"turtle": "turtle", "xml": "xml", "nt": "nt", "nquads": "nquads", "trig": "trig"}
 """Formats that rdflib may read, by its names for them. JSON-LD is left out: it would fetch the contexts."""
 
 
@@ -85,6 +79,7 @@ def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Parsed
             network, or changed meanwhile; or no file holds a triple.
     """
     tolerated: set[str] = set()
+    # By digest, so that blank nodes get the same names whatever the files are called.
     ordered = sorted(files, key=lambda file: file.sha256)
     while True:
         try:
@@ -108,6 +103,7 @@ def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[st
     if quads is None:
         deque(stream(), maxlen=0)
     else:
+        # Written while it is parsed: one pass, and no second copy in memory.
         pyoxigraph.serialize(stream(), quads, pyoxigraph.RdfFormat.N_QUADS)
     if not keeper.triples:
         place, forms = ", ".join(str(file.path) for file in files), {_SPOKEN[file.format] for file in files}
@@ -220,6 +216,7 @@ class _Keeper:
         """Return the one copy of an IRI that is kept."""
         if len(iri) > limits.ONTOLOGY_TERM_CHARS:
             raise MemoryError(_TOO_LONG)
+        # Most IRIs occur many times; one object for each saves memory.
         return self._iris.setdefault(iri, iri)
 
 
@@ -231,6 +228,7 @@ def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
     if file.sha256 in tolerated or not fitting or isinstance(refused.cause, Unsound | MemoryError | OSError):
         raise told from refused.cause
     try:
+        # To the end: the error of an IRI shows only when it is reached.
         for _ in _parse_tolerantly(file).quads:
             pass
     except Exception as error:  # rdflib raises whatever its parsers raise

@@ -111,6 +111,7 @@ class Levels:
                 named.update(value for subject, value in pairs if type(value) is str and subject in self.schema)
         individuals = self.types.keys() - self.schema
         all_of, named_of = self.count(individuals), self.count(individuals & named)
+        # In integers, so that rounding can't decide at exactly half.
         return {cls for cls, count in named_of.items() if count and 2 * count >= all_of[cls]}
 
     def _values(self) -> set[str]:

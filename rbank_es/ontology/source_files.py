@@ -108,6 +108,7 @@ def _candidates(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     for path in paths:
         if _is_directory(path):
             for folder, folders, files in os.walk(path, onerror=_refuse):
+                # In place, because os.walk then visits them in this order.
                 folders[:] = sorted(name for name in folders if not name.startswith("."))
                 yield from ((Path(folder, name), False) for name in sorted(files) if _could_be(name))
         else:
@@ -237,6 +238,7 @@ def digest_of(files: Iterable[SourceFile]) -> str:
 
 
 _REFERENCE = re.compile(r"&([^&;#\s]+);")
+# Possessive quantifiers: a string of megabytes must not be backtracked through.
 _JSON_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{])|([\]}])', re.DOTALL)
 _TRIPLE_TERMS = re.compile(rb"(<<\s*\()|(\)\s*>>)")
 
@@ -272,7 +274,9 @@ def check_sound(path: Path, form: Format, expanded_bytes: int, *, joined: bool =
 
 def _check_depth(path: Path, brackets: re.Pattern[bytes], needed: bytes) -> None:
     """Raise `Unsound` if brackets (first group: opening, second: closing) are nested too deep."""
+    # Mapped, because files may have hundreds of megabytes.
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        # Most files have no such bracket, and the search for bytes is far quicker than the pattern.
         if content.find(needed) < 0:
             return
         depth = 0

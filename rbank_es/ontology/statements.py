@@ -59,6 +59,7 @@ class Statements:
 
     def by_subject(self, predicate: str) -> Mapping[str, list[Term]]:
         """Return the objects of a predicate, by subject."""
+        # Indexed on first use, because few predicates are ever read by subject.
         index = self._by_subject.get(predicate)
         if index is None:
             index = {}
@@ -107,5 +108,6 @@ class Statements:
 def integer_of(term: Term) -> int | None:
     """Return the non-negative integer that a literal holds, None for another term."""
     if isinstance(term, Literal) and term.value.strip().isascii() and term.value.strip().isdigit():
+        # Longer digits are no count of anything, and slow to convert.
         return int(term.value) if len(term.value) < 20 else None
     return None

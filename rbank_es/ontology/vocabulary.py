@@ -21,10 +21,7 @@ class Vocabulary:
     """The terms of an ontology, and those of the vocabularies that any ontology may use."""
 
     def __init__(
-        self,
-        classes: Iterable[str],
-        properties: Iterable[str],
-        labels: Mapping[str, str] | None = None,
+        self, classes: Iterable[str], properties: Iterable[str], labels: Mapping[str, str] | None = None
     ) -> None:
         """Take classes and properties (IRIs), and labels by which their terms may be found."""
         self.classes = frozenset(classes)
@@ -113,6 +110,7 @@ class _Index:
         yield self._by_label.get(name, [])
         for close in get_close_matches(name, self._by_name, n=8, cutoff=_LIKENESS):
             yield self._by_name[close]
+        # Shorter names are parts of too many others.
         if len(name) >= 4:
             parts = [other for other in self._by_name if len(other) >= 4 and (name in other or other in name)]
             for other in sorted(parts, key=lambda other: (abs(len(other) - len(name)), other)):
@@ -156,6 +154,7 @@ def _preference(literal: Literal) -> tuple[int, str, str]:
 
 def clip(text: str, chars: int) -> str:
     """Return a text on one line, of at most `chars` characters, without controls."""
+    # Four times the limit leaves enough after white space is collapsed, and bounds the work.
     text = " ".join(without_controls(text[: 4 * chars]).split())
     return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
 
@@ -165,6 +164,7 @@ def without_controls(text: str) -> str:
     These are the C0 and C1 controls but line feed and tab, and the embeddings, overrides and isolates of bidirectional
     text. A carriage return becomes a line feed.
     """
+    # The quick test first: nearly all texts are printable.
     return text if text.isprintable() else _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

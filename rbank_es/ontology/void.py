@@ -53,6 +53,7 @@ class _Partitions:
         """Return the whole schema."""
         classes, properties = self._all_classes(), self._all_properties()
         terms = {found.iri for found in classes} | {found.iri for found in properties}
+        # Read twice below, and it may be an iterator.
         pairs = list(declared)
         counts = count_namespaces(terms | self._constraints.classes, (namespace for _, namespace in pairs))
         return Schema(
@@ -135,6 +136,7 @@ class _Partitions:
         for parent, node in self._statements.links(_VOID + "propertyPartition"):
             if name := self._properties.get(node):
                 (by_class if parent in self._classes else whole)[name] += self._number(node, "triples")
+        # A count of the whole graph is exact, while those of classes overlap.
         return Counter({**by_class, **whole})
 
     def _triples(self) -> int:

@@ -47,6 +47,7 @@ def add_instances(
 ) -> None:
     """Add instances, each with as many properties as leave room for all of them."""
     rows = look.instances(iri, n, subclasses=subclasses)
+    # Reserve room for the note that the caller adds afterwards.
     body["note"] = "x" * NOTE_CHARS  # that there is room for it
     width = SHOWN_PROPERTIES if not room.naive else 10**6
     narrow = [_narrow(row, width) for row in rows]
@@ -144,8 +145,6 @@ class ResourceQueries:
         self.names = TermNames.of(source)
         self.tables: SchemaTables | None = tables_of(source)[0] if source.schema is not None else None
 
-    # ---------------------------------------------------------------- what is meant
-
     def resolve(self, resource: str) -> str:
         """Return the IRI of a prefixed name, an IRI, or the local name or label of one class or property.
         Raises `ToolError` for a name that is unknown or ambiguous.
@@ -174,6 +173,7 @@ class ResourceQueries:
         name = reference(iri)
         patterns: list[tuple[Kind, str]] = [("individual", f"{name} ?p ?o")]
         if self.tables is None:
+            # Without a schema, only the data can tell what is a class or a property.
             patterns = [("class", f"?s a {name}"), ("property", f"?s {name} ?o"), *patterns]
         return next((kind for kind, pattern in patterns if self._ask(pattern)), None)
 
@@ -192,17 +192,17 @@ class ResourceQueries:
         known = self._source.surroundings.vocabulary or Vocabulary.from_schema(self.tables.schema)
         kinds: tuple[Literal["class", "property"], ...] = ("class", "property")
         near = [each for kind in kinds for each in known.nearest(iri or name, kind, NEAREST)]
+        # The vocabulary ranks by spelling; among its suggestions, shared words are better evidence.
         wanted = set(words_of(name))
         near.sort(key=lambda each: -len(wanted & set(words_of(self.names.shorten(each)))))
         return [each for each in near if each in self.tables.classes or each in self.tables.properties][:NEAREST]
-
-    # ---------------------------------------------------------------- what is there
 
     def instances(self, cls: str, n: int, *, subclasses: bool = False) -> list[dict[str, Any]]:
         """Return instances with one value per property: rows of `uri` and `properties`.
         `more` of a row counts further values by property.
         """
         path = f"a/<{SUBCLASS}>*" if subclasses else "a"
+        # Things are limited first: a LIMIT outside would count rows of things and properties.
         some = f"SELECT DISTINCT ?s WHERE {{ ?s {path} {reference(cls)} }}{self._order('?s')} LIMIT {n}"
         try:
             rows = self._rows(
@@ -230,6 +230,7 @@ class ResourceQueries:
 
     def used_by(self, cls: str) -> list[dict[str, Any]]:
         """Return properties of a class, by its first 100 instances: rows of `uri` and `uses`."""
+        # A sample, because popular classes have millions of instances at an endpoint.
         some = f"SELECT ?s WHERE {{ ?s a {reference(cls)} }} LIMIT 100"
         rows = self._rows(
             f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", limits.LOOK_TRIPLES
@@ -243,8 +244,6 @@ class ResourceQueries:
             return ""
         value = self.names.shorten(cell.value) if cell.kind == "iri" else value_of(cell)
         return clip(value, self._width) if isinstance(value, str) and cell.kind != "iri" else value
-
-    # ---------------------------------------------------------------- queries
 
     @property
     def _local(self) -> bool:
@@ -260,6 +259,7 @@ class ResourceQueries:
         return f" ORDER BY {variables}" if self._local else ""
 
     def _counted(self, pattern: str, example: str) -> list[dict[str, Any]]:
+        # The inner LIMIT bounds the work of the endpoint, not just its answer.
         some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {limits.LOOK_TRIPLES} }}"
         query = f"SELECT ?p (COUNT(*) AS ?n) ({self._one}(?o) AS ?value) WHERE {{ {some} }} GROUP BY ?p"
         rows = [row for row in self._rows(query, limits.LOOK_TRIPLES) if row[0] is not None]

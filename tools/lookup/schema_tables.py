@@ -61,10 +61,9 @@ class SchemaTables:
         self._children = _gathered((parent, each.iri) for each in self.classes.values() for parent in each.parents)
         self._domains = _gathered((bound.iri, each.iri) for each in self.properties.values() for bound in each.domains)
         self._uses = _gathered((use.cls, (use.property, use.uses)) for use in schema.typed_uses)
+        # Made once, because every page of every run shows them.
         self._class_rows = {iri: self._made_of_class(each) for iri, each in self.classes.items()}
         self._property_rows = {iri: self._made_of_property(each) for iri, each in self.properties.items()}
-
-    # ---------------------------------------------------------------- how classes hang together
 
     def children(self, cls: str) -> list[str]:
         """Return the direct subclasses, the most telling first."""
@@ -103,14 +102,13 @@ class SchemaTables:
                 found.setdefault(iri, ClassProperty(iri, 0, "inherited"))
         return [*found.values()]
 
-    # ---------------------------------------------------------------- rows
-
     def shorten(self, iris: Iterable[str]) -> list[str]:
         """Return names that can stand in a query."""
         return [self.names.shorten(iri) for iri in iris]
 
     def class_row(self, iri: str) -> dict[str, Any]:
         """Return a row about a class of the schema."""
+        # A copy, because callers add to their row.
         return dict(self._class_rows[iri])
 
     def property_row(self, iri: str) -> dict[str, Any]:
@@ -133,8 +131,6 @@ class SchemaTables:
         known = self.properties.get(has.property)
         ranges = self.shorten(bound.iri for bound in known.ranges[:BOUNDS]) if known is not None else []
         return {"uri": self.names.shorten(has.property), "uses": has.uses, "how": has.how, "ranges": ranges}
-
-    # ---------------------------------------------------------------- finding
 
     def within(self, iris: Iterable[str], namespace: str | None) -> list[str]:
         """Return the IRIs that begin with the namespace; all for None."""
@@ -173,6 +169,7 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, 
         if kept is not None:
             _KEPT.move_to_end(digest)
             return kept, True
+    # Outside the lock: two threads may make the same tables, but nobody waits for another ontology.
     made = SchemaTables(schema, digest, TermNames.of(source))
     with _LOCK:
         _KEPT[digest] = made
@@ -182,6 +179,7 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, 
 
 
 def _digest(source: Source, schema: Schema) -> str:
+    # The prefixes count too, because rows show short names.
     return hashlib.sha256(msgspec.json.encode([schema, dict(source.surroundings.prefixes)])).hexdigest()
 
 
@@ -277,6 +275,7 @@ def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> 
     wanted = words_of(text)[: limits.SEARCHED_WORDS]
     if not wanted or not tables.schema.individuals:
         return []
+    # The query can't rank, so more rows are read than hits are wanted.
     rows = most * LOOKED_THROUGH
     best: dict[str, tuple[float, str]] = {}
     for subject, said in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=limits.LOOK_TIME_S)[

@@ -58,12 +58,14 @@ class TermNames:
         iri = self._prefixes.expand(text)
         if iri is None:
             raise self._unknown_prefix(text)
+        # Raises for an IRI that could break out of its angle brackets in a query.
         reference(iri)
         return iri
 
     def namespace(self, prefix: str) -> str:
         """Return the namespace that `up:`, `up` or a namespace stands for. Raises `ToolError` for an unknown prefix."""
         text = prefix.strip().removeprefix("<").removesuffix(">")
+        # Only namespaces contain these; a prefix can't.
         if "/" in text or "#" in text or text.startswith("urn:"):
             return text
         name = text.partition(":")

@@ -89,6 +89,7 @@ def search_items(
         role=role,
         policy=policy.label,
         call=session.call,
+        # Recorded with rank and score, so that `verify --retrievals` can compare all three.
         hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
         query=words,
     )
@@ -98,6 +99,8 @@ def search_items(
 @contextmanager
 def items_view(session: ToolSession) -> Iterator[tuple[View, int]]:
     """Yield a view of the bank's current items and policies, and the position that the view is true of."""
+    # Most events of a run change no item and no policy. While only such events were appended, the
+    # older view is as true, and projections are spared a write at every search.
     position = session.bank.position
     if not 0 < session.seen <= position or _changed(session.bank, session.seen, position):
         with suppress(ProjectionError, LogError, OSError):
@@ -117,6 +120,7 @@ def _changed(bank: Bank, since: int, position: int) -> bool:
 
 def _refuse_unknown(view: View, session: ToolSession, **filters: str | None) -> None:
     """Raise `ToolError` for a domain or role that no item has."""
+    # Filters are recorded as facts, which outlive erasure, so they must not hold an agent's own words.
     for name, value in filters.items():
         if value is None or (name == "domain" and value == session.domain):
             continue
@@ -141,6 +145,7 @@ DESC_CHARS = 16
 
 def fit_hits(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
     """Return the first hits that fit into `room` characters of JSON: descriptions are truncated first, then titles."""
+    # Every hit counts more than the length of its description: the agent can read it in full.
     for kept in range(len(hits), 0, -1):
         shown = _fitted(hits[:kept], room)
         if shown is not None:

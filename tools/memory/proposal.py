@@ -32,11 +32,13 @@ class Proposer:
         """Reply that an item is proposed, with the event; or that this run or the bank has it already.
         Raises `ToolError` for an item that breaks its limits.
         """
+        # Before the check, because tidying changes lengths and the id.
         item = tidy(item)
         check(item)
         event = proposal(self._session, item, by, why)
         if event is None:
             return Reply(self._said(item, BEFORE, proposed=False))
+        # Checked last, because it may bring projections up to date.
         state = self._state_of(item.id)
         if state is not None:
             return Reply(self._said(item, f"{KNOWN} {state}", proposed=False))

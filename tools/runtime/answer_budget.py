@@ -65,6 +65,7 @@ def page(
     `rows` are those wanted, of `total`; the first of them is number `offset`. `beside` is merged into the body, which
     is at most `cap_chars` characters of JSON with it.
     """
+    # Measured in its longest form, so that no later field exceeds the cap.
     frame = {name: [], **(beside or {}), **_whereabouts(offset, len(rows), total)}
     found = fit(rows, cap_chars - size(frame) - OK_CHARS)
     return _body(name, found, {**(beside or {})}, offset, total)
@@ -123,9 +124,6 @@ def clip_all(value: Any, width: int) -> tuple[Any, int]:
     return value, 0
 
 
-# ---------------------------------------------------------------- the rows of a query's answer
-
-
 def slice_answer(
     answer: Answer,
     offset: int,
@@ -161,6 +159,7 @@ def _slice(
     shown_kinds, clipped, cut_iris, left = kinds, 0, False, room
     for row in answer.rows[offset : offset + limit]:
         merged = _merged(kinds, names, row, shorten)
+        # At most a third for kinds: those of many columns would leave no room for rows.
         told = some(merged, room // 3)
         shown, cut, cut_iri = _shown(names, row, limits.CELL_CHARS)
         needed = size(shown) + 1
@@ -273,8 +272,6 @@ def _merged(
     return merged
 
 
-# ---------------------------------------------------------------- what a page says of itself
-
 _NOTE = "some columns have no room: select fewer"
 _CUT_IRIS = "an IRI that ends in … is cut, and no name of anything"
 
@@ -327,13 +324,7 @@ class AnswerBudget:
         return self.cap_chars - OK_CHARS - size(body) - (HANDLE_CHARS if handle else 0)
 
     def put(
-        self,
-        body: dict[str, Any],
-        name: str,
-        rows: Sequence[dict[str, Any]],
-        *,
-        share: int = 100,
-        handle: bool = False,
+        self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]], *, share: int = 100, handle: bool = False
     ) -> None:
         """Add the first rows that fit into a share (in percent) of the rest; their total if some are left out."""
         room = self.left({**body, name: [], f"{name}_total": len(rows)}, handle=handle) * share // 100
@@ -386,6 +377,7 @@ class AnswerBudget:
         """Return the text in at most `most` characters and `room` of JSON; nothing if under 16 would stay."""
         shown = text if self.naive else clip(text, most)
         while shown and size(shown) - 2 > room:
+            # Step by step, because escapes make the JSON longer than the text by an unknown factor.
             shown = clip(shown, len(shown) * 3 // 4)
             if len(shown) < 16:
                 return ""

@@ -41,6 +41,7 @@ def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
     plain = _dict(value, 0)
     if size(plain) <= cap_chars:
         return plain
+    # A tool's own advice is better than the general one.
     own = plain.get("next")
     note = {"truncated": True, "next": own if isinstance(own, str) and size(own) <= cap_chars // 4 else NEXT}
     rest = {name: part for name, part in plain.items() if name not in note}
@@ -103,6 +104,7 @@ def _compound(value: Any, depth: int) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(part, depth + 1) for part in value]
     if isinstance(value, (set, frozenset)):
+        # Sorted, because the order of a set differs between processes, and a rerun compares answers.
         return sorted((_plain(part, depth + 1) for part in value), key=repr)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode("utf-8", "replace")
@@ -125,9 +127,6 @@ def _key(key: Any, taken: Mapping[str, Any]) -> str:
     while name in taken:
         name = f"_{name}"
     return name
-
-
-# ---------------------------------------------------------------- the last resort: cutting to size
 
 
 def _shrunk(value: Any, room: int) -> Any:
@@ -171,6 +170,7 @@ def _shrunk_dict(value: dict[str, Any], room: int) -> dict[str, Any]:
     """Keep small values whole, truncate large ones to an equal share of the rest, drop keys that don't fit."""
     left = max(0, room - 2)
     shares: dict[str, int] = {}
+    # Smallest first: the room that they don't need goes to the larger ones.
     waiting = sorted(value, key=lambda name: size(value[name]) + size(name))
     for index, name in enumerate(waiting):
         fixed = size(name) + 2

@@ -66,11 +66,13 @@ class Tool:
     def call(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a call, and record it."""
         began = self._clock()
+        # Redact first: neither a tool nor an event nor an error may hold a key.
         given, named = tuple(map(self._clean, given)), {name: self._clean(value) for name, value in named.items()}
         try:
             shown = self._shown(given, named)
         except Exception as error:
             return self._recorded(error_of(error), "{}", began)
+        # Again while other writers are faster, because a retrieval must describe the bank right before it.
         for _ in range(limits.TOOL_TRIES):
             reply = self._reply(given, named, shown)
             try:
@@ -81,8 +83,6 @@ class Tool:
             except Exception as error:
                 return self._withheld(error)
         return self._withheld(None)
-
-    # ---------------------------------------------------------------- arguments
 
     def _shown(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
         """Return the arguments as redacted JSON for the event."""
@@ -97,6 +97,7 @@ class Tool:
     def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         try:
             given_all = self.signature.bind(*given, **named).arguments
+            # None means the default: models pass it for parameters that they don't set.
             arguments = {name: value for name, value in given_all.items() if value is not None}
             self.signature.bind(**arguments)
         except TypeError as error:
@@ -108,6 +109,7 @@ class Tool:
         if isinstance(value, Ref) and any(get_origin(part) is dict for part in get_args(hint)):
             return value
         try:
+            # Not strict, because models write '5' for 5.
             return msgspec.convert(value, hint, strict=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, msgspec.ValidationError) else f"got {type(value).__name__}"
@@ -122,8 +124,6 @@ class Tool:
             for each in self.signature.parameters.values()
         )
         return f"{self.name}({', '.join(parameters)})"
-
-    # ---------------------------------------------------------------- answers
 
     def _reply(self, given: tuple[Any, ...], named: Mapping[str, Any], shown: str) -> Reply | ToolError:
         try:
@@ -153,6 +153,7 @@ class Tool:
             event = msgspec.structs.replace(event, **named, result=reply.payload)
         try:
             self._append((*reply.beside, event), reply.position)
+        # Also for an interrupt: the key would name an event that doesn't exist.
         except BaseException:
             if ref is not None:
                 self._session.store.drop(ref)
@@ -221,6 +222,7 @@ def error_of(error: Exception) -> ToolError:
     if isinstance(error, UnknownHandle):
         return ToolError("unknown_handle", f"{error.key!r}: {error.reason}", "give a handle that a tool returned")
     if isinstance(error, RBankError):
+        # The class name is stable; the message is for people.
         code = _CAMEL.sub("_", type(error).__name__).lower()
         made = ToolError(code, _words_of(error), "change the arguments, or go on without this tool")
     else:

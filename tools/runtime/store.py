@@ -58,6 +58,7 @@ class Store:
 
     def settle(self, ref: Ref) -> None:
         """Release memory that a payload takes, if memory is scarce: its event was appended and can be read instead."""
+        # The latest payloads are the ones that an agent pages through, so they stay in memory.
         if self._bank is not None and self._held_chars > limits.PAYLOADS_KEPT_CHARS:
             self._held_chars -= len(self._held.pop(ref.key, ""))
 
@@ -114,9 +115,8 @@ class Store:
         """Return the call that made a payload, None if the bank has none. Raises `UnknownHandle`."""
         return self._event(self.resolve(handle).key)
 
-    # ---------------------------------------------------------------- where payloads are
-
     def _hold(self, key: str, content: str) -> None:
+        # With a bank, `settle` releases memory instead.
         if self._bank is None and self._held_chars + len(content) > limits.STORE_CHARS:
             raise LimitExceeded(
                 "characters held in memory", self._held_chars + len(content), limits.STORE_CHARS, "use a bank"
@@ -150,6 +150,7 @@ class Store:
         if self._bank is None or not self._run:
             return None
         calls = self._bank.events(types={"tool_called"}, run=self._run)
+        # Aliases count up within a run, so the last call with this one made the payload.
         named = [call for call in calls if isinstance(call, ToolCalled) and call.alias == alias]
         return named[-1] if named else None
 

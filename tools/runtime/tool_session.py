@@ -35,6 +35,7 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
     propose: bool = True
 
     def __post_init__(self) -> None:
+        # Checked here, because msgspec checks types only when it decodes.
         for name, known in (("payloads", ("handles", "naive")), ("mode", ("auto", "tools", "both"))):
             if getattr(self, name) not in known:
                 raise BadInput(f"{name} is {getattr(self, name)!r}; give one of {', '.join(known)}")

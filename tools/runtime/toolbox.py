@@ -94,8 +94,6 @@ class Toolbox:
         """Return every tool as the agent reads about it."""
         return tuple(Manual(tool.name, tool.usage, tool.doc, tool.cap_chars) for tool in self._tools.values())
 
-    # ---------------------------------------------------------------- the same calls for a Python program
-
     def load_graph(self, path: str | Path) -> Ref:
         """Return a handle to a graph as N-Quads, read from a file or a directory. Raises `QueryFailed`."""
         return self._ref("load_graph", {"path": str(path)})
@@ -114,8 +112,6 @@ class Toolbox:
             error = result["error"]
             raise QueryFailed(error["code"], error["message"], error["hint"])
         return self.session.store.resolve(result)
-
-    # ---------------------------------------------------------------- closing
 
     def close(self) -> None:
         """Release the source's processes and connections."""
