@@ -1,5 +1,7 @@
 """Put the manual of the tools into docs/tools.md: their docstrings, and the real result of a call of each.
+
     python docs/make_tools.py
+
 The calls run over the shipped ontology, in a bank with the shipped items; a test compares the output. Keys are random,
 so they are shown as `key-1`, `key-2` and so on.
 """

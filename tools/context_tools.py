@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.tools.runtime.encoder import size
+from rbank_es.tools.runtime.encoder import largest, size
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
@@ -79,13 +79,7 @@ FAMILY = ToolFamily(ContextTools, caps_chars={"ctx_slice": limits.SLICE_RETURN_C
 
 def fitting(text: str, room: int) -> str:
     """Return the longest beginning of a text whose JSON takes at most `room` characters."""
-    if len(text) <= room and size(text) <= room:
-        return text
-    low, high = 0, min(len(text), room)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(text[:middle]) <= room else (low, middle - 1)
-    return text[:low]
+    return text[: largest(min(len(text), room), lambda chars: size(text[:chars]) <= room)]
 
 
 def _count(name: str, value: int) -> int:

@@ -170,9 +170,5 @@ class GraphTools:
         return Reply(body, truncated=body["has_more"])
 
 
-def _offered(session: ToolSession, tool: str) -> bool:
-    # An endpoint is too large for these lookups: some of them count every triple of a thing.
-    return session.source is not None and session.source.kind == "local"
-
-
-FAMILY = ToolFamily(GraphTools, _offered)
+# Local graphs only: some of these lookups count every triple of a thing.
+FAMILY = ToolFamily(GraphTools, lambda session, tool: session.source is not None and session.source.kind == "local")

@@ -1,4 +1,5 @@
 """The memory family: items found by their titles, read within bounds, and proposed.
+
 No tool makes an item active. A proposal is an event; the judge and the policies decide about it after the run.
 """
 
@@ -225,18 +226,17 @@ class MemoryTools:
         with items_view(self._session) as (view, _):
             for id in ids:
                 row = view.item(id)
-                reason = self._unknown(id) if row is None else self._refusal(row)
+                reason = self._refusal(id, row)
                 if row is None or reason:
                     refused[id] = reason
                 else:
                     given.append(_item_of(row))
         return given, refused
 
-    def _unknown(self, id: str) -> str:
-        return PROPOSED if id in {item for item, _ in self._session.proposed} else UNKNOWN
-
-    def _refusal(self, row: dict[str, Any]) -> str:
+    def _refusal(self, id: str, row: dict[str, Any] | None) -> str:
         """Return why an item is withheld from agents; an empty text if it is not."""
+        if row is None:
+            return PROPOSED if id in {item for item, _ in self._session.proposed} else UNKNOWN
         if row["src"] in JUDGE_SOURCES:
             return "it serves the judge and is not given to agents"
         if row["erased"]:
@@ -263,11 +263,11 @@ class MemoryTools:
         return "; ".join(f"{name} {text}" for name, text in parts.items() if text)
 
 
-def _offered(session: ToolSession, tool: str) -> bool:
-    return session.policy.mode != "auto" or tool not in READS_MEMORY
-
-
-FAMILY = ToolFamily(MemoryTools, _offered, {"mem_get": limits.ITEMS_RETURN_CHARS})
+FAMILY = ToolFamily(
+    MemoryTools,
+    lambda session, tool: session.policy.mode != "auto" or tool not in READS_MEMORY,
+    {"mem_get": limits.ITEMS_RETURN_CHARS},
+)
 
 
 def _unavailable(refused: dict[str, str]) -> ToolError:

@@ -273,11 +273,9 @@ DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
 """Codes of warnings that mean a mistake: a query with one of them is no pattern to follow."""
 
 
-def _offered(session: ToolSession, tool: str) -> bool:
-    return session.source is not None
-
-
-FAMILY = ToolFamily(SparqlTools, _offered, {"sparql_slice": limits.SLICE_RETURN_CHARS})
+FAMILY = ToolFamily(
+    SparqlTools, lambda session, tool: session.source is not None, {"sparql_slice": limits.SLICE_RETURN_CHARS}
+)
 
 
 class QueryRequest(NamedTuple):
@@ -312,6 +310,7 @@ class QueryRunner:
 
     def run(self, asked: QueryRequest, *, by: str, propose: bool) -> Reply:
         """Run a query; reply with a handle to its result, its counts, and the next step.
+
         Raises `QueryRefused`, `QueryFailed`.
         """
         checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)

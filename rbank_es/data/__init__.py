@@ -18,6 +18,7 @@ _SUFFIXES = frozenset({".ttl", ".md", ".toml", ".json"})
 
 class Companions(NamedTuple):
     """The shipped ontology and the files about it.
+
     `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`.
     `tasks` are questions, each with the query that answers it and one that seems to. `script` stands in for a model in
     the tasks of `SCRIPTED_TASKS`.

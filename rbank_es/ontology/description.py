@@ -29,10 +29,12 @@ def describe(
     triples: Iterable[Triple], declared: Iterable[tuple[str, str]] = (), graphs: Collection[str] = ()
 ) -> Schema:
     """Return the schema of an ontology, with counts of its data. `schema_level` separates schema and data.
+
     Args:
         triples: of all graphs; a triple that comes twice counts once.
         declared: pairs of prefix and namespace, as the files declare them; of several files, all pairs.
         graphs: IRIs of the named graphs.
+
     Returns:
         The schema: equal for equal sets of triples and declarations, up to the names of blank nodes.
     """
@@ -143,6 +145,7 @@ class _Description:
 
     def _is_class(self, iri: str) -> bool:
         """Return whether a candidate is neither a datatype nor a term of the schema languages.
+
         Terms of a schema language count if the ontology is that language.
         """
         datatype = iri in self._datatypes or rdf_names.is_datatype(iri)

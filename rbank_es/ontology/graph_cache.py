@@ -1,4 +1,5 @@
 """The cache of parsed graphs on disk.
+
 An entry is a directory named after the digest of the files and the form of the entry. It holds `graph.nq` (the whole
 dataset) and `schema` (its description, with a checksum of both). It is written beside its place and renamed into it,
 so that two processes may make the same one. A torn or damaged entry counts as absent and is made again.
@@ -47,6 +48,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 
 def cache_directory() -> Path:
     """Return the directory of cached graphs: RBANK_CACHE, else rbank-es under XDG_CACHE_HOME or ~/.cache.
+
     If it can't be written, return a directory that is removed when the process ends.
     """
     home = os.environ.get("XDG_CACHE_HOME")
@@ -94,9 +96,11 @@ class GraphCache:
 
     def make(self, digest: str, build: Callable[[Path], Schema]) -> tuple[Schema, Path]:
         """Make an entry and return its schema and graph; an equal one of another process stays as it is.
+
         Args:
             digest: of the files.
             build: writes the graph to the path it is given, and returns the schema.
+
         Raises:
             CannotWrite: the directory can't be written, or the disk is full.
         """

@@ -35,11 +35,13 @@ class Ontology(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None = None) -> Ontology:
     """Load files and directories of RDF as one dataset.
+
     Args:
         paths: files in Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD or TriG, or directories of these.
         id: its id in events and items; by default, the first path's name without its suffix.
         cache: where to keep parsed graphs, by default `cache_directory()`. If it can't be written, a directory of this
             process serves, and the next process parses again.
+
     Raises:
         BadOntology: a file is missing, empty, cut, broken, too large, or no RDF; nothing is fetched from the network.
         BadInput: `id` has other characters than lower-case letters, digits, `-`, `_` and `.`.

@@ -112,6 +112,7 @@ class Prefixes(Mapping[str, str]):
 
     def expand(self, name: str) -> str | None:
         """Return the IRI of a prefixed name, of `<iri>` or of a bare IRI; None for an unknown prefix.
+
         Well-known prefixes count too, unless the ontology gives them another meaning.
         """
         name = name.strip()
@@ -168,10 +169,12 @@ def choose_prefixes(
     vocabulary: Collection[str] = (),
 ) -> dict[str, str]:
     """Return one prefix for each namespace that occurs and has a name, sorted by prefix.
+
     A namespace takes the prefix that its ontology prefers (vann), else one that a file declares (of several the
     well-known one, else the shortest, else the first by name), else the well-known one. A namespace of the `vocabulary`
     without any of these gets one from its last path segment. Where two namespaces want the same prefix, a better claim
     wins, then the namespace that occurs more often, then the first by name. Empty and invalid prefixes are no claim.
+
     Args:
         declared: pairs of prefix and namespace, of all files, in any order.
         counts: how often each namespace occurs (`count_namespaces`).

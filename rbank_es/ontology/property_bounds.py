@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import filterfalse
 
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.schema_model import Bound, Cardinality, ConstraintSource
-from rbank_es.ontology.statements import Literal, Statements, integer_of, is_iri
+from rbank_es.ontology.statements import Literal, Statements, closure, integer_of, is_iri
 
 
 class Constraints:
@@ -80,18 +81,14 @@ def add_declared(statements: Statements, found: Constraints) -> None:
 
 def named_classes(statements: Statements, expression: str) -> set[str]:
     """Return the named classes of a class expression: its unions and intersections, or itself."""
-    parts, waiting, seen = set(), [expression], set()
-    while waiting:
-        part = waiting.pop()
+
+    def steps(part: str) -> set[str]:
         if is_iri(part):
-            parts.add(part)
-        elif part not in seen:
-            seen.add(part)
-            waiting += statements.listed(part, rdf_names.UNION) | statements.listed(part, rdf_names.INTERSECTION)
-            waiting += [
-                datatype for datatype in statements.nodes(part, rdf_names.OWL + "onDatatype") if is_iri(datatype)
-            ]
-    return parts
+            return set()
+        members = statements.listed(part, rdf_names.UNION) | statements.listed(part, rdf_names.INTERSECTION)
+        return members.union(filter(is_iri, statements.nodes(part, rdf_names.OWL + "onDatatype")))
+
+    return set(filter(is_iri, closure([expression], steps)))
 
 
 def add_restrictions(statements: Statements, found: Constraints) -> None:
@@ -106,14 +103,8 @@ def add_restrictions(statements: Statements, found: Constraints) -> None:
 
 def _conjuncts(statements: Statements, start: Iterable[str]) -> set[str]:
     """Return the blank nodes of expressions that all hold at once."""
-    parts: set[str] = set()
-    waiting = [node for node in start if not is_iri(node)]
-    while waiting:
-        part = waiting.pop()
-        if part not in parts:
-            parts.add(part)
-            waiting += [node for node in statements.listed(part, rdf_names.INTERSECTION) if not is_iri(node)]
-    return parts
+    blank = filterfalse(is_iri, start)
+    return closure(blank, lambda part: filterfalse(is_iri, statements.listed(part, rdf_names.INTERSECTION)))
 
 
 def _add_restriction(statements: Statements, cls: str, node: str, found: Constraints) -> None:
@@ -130,6 +121,7 @@ def _add_restriction(statements: Statements, cls: str, node: str, found: Constra
 
 def _counts(statements: Statements, node: str) -> tuple[int | None, int | None]:
     """Return the least and most values that a restriction allows.
+
     A qualified one counts values of one class only: its least is a least of all values, its most is none.
     """
 
@@ -185,14 +177,12 @@ class Shapes:
 
     def _conjuncts(self, shape: str) -> set[str]:
         """Return a shape and those that hold with it, by sh:node and sh:and."""
-        parts, waiting = set(), [shape]
-        while waiting:
-            part = waiting.pop()
-            if part not in parts and not self._is_off(part):
-                parts.add(part)
-                waiting += self._statements.nodes(part, _SH + "node")
-                waiting += self._statements.listed(part, _SH + "and")
-        return parts
+
+        def steps(part: str) -> Iterable[str]:
+            joined = (*self._statements.nodes(part, _SH + "node"), *self._statements.listed(part, _SH + "and"))
+            return filterfalse(self._is_off, joined)
+
+        return closure(filterfalse(self._is_off, [shape]), steps)
 
     def _is_off(self, shape: str) -> bool:
         values = self._statements.values(shape, _SH + "deactivated")
@@ -227,17 +217,14 @@ class Shapes:
                 found |= self._targets(node)
         return found
 
-    def _alternatives(self, shape: str) -> Iterator[str]:
-        """Yield a shape, those that it joins by and, or, xone, and those that some values must have."""
-        seen, waiting = set(), [shape]
-        while waiting:
-            part = waiting.pop()
-            if part not in seen:
-                seen.add(part)
-                yield part
-                for name in ("and", "or", "xone"):
-                    waiting += self._statements.listed(part, _SH + name)
-                waiting += self._statements.nodes(part, _SH + "qualifiedValueShape")
+    def _alternatives(self, shape: str) -> set[str]:
+        """Return a shape, those that it joins by and, or, xone, and those that some values must have."""
+
+        def steps(part: str) -> set[str]:
+            joined = (self._statements.listed(part, _SH + name) for name in ("and", "or", "xone"))
+            return set().union(*joined, self._statements.nodes(part, _SH + "qualifiedValueShape"))
+
+        return closure([shape], steps)
 
     def _add_ends(self, found: Constraints) -> None:
         """Add shapes of a property's subjects or objects: the class that they demand is its domain or range."""

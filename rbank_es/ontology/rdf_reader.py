@@ -1,4 +1,5 @@
 """The reader of RDF files: plain triples, and the same statements as one N-Quads file.
+
 pyoxigraph reads, in a tenth of rdflib's time. rdflib reads the files that pyoxigraph refuses and rdflib accepts, such
 as XML entities in single quotes. Nothing is fetched: a context or an entity that lies elsewhere is refused.
 """
@@ -26,18 +27,16 @@ if TYPE_CHECKING:
 _TRIPLE_TERM = BLANK + "triple"
 """The description of a triple that is the object of another: it doesn't affect a schema."""
 
-_TOLERANT: dict[Format, str] = {"turtle": "turtle", "xml": "xml", "nt": "nt", "nquads": "nquads", "trig": "trig"}
-"""Formats that rdflib may read, by its names for them. JSON-LD is left out: it would fetch the contexts."""
-
-
-_SPOKEN: dict[Format, str] = {
-    "turtle": "Turtle",
-    "trig": "TriG",
-    "xml": "RDF/XML",
-    "nt": "N-Triples",
-    "nquads": "N-Quads",
-    "json-ld": "JSON-LD",
+_FORMATS: dict[Format, tuple[str, str]] = {
+    "turtle": ("Turtle", "TRIG"),
+    "trig": ("TriG", "TRIG"),
+    "xml": ("RDF/XML", "RDF_XML"),
+    "nt": ("N-Triples", "N_TRIPLES"),
+    "nquads": ("N-Quads", "N_QUADS"),
+    "json-ld": ("JSON-LD", "JSON_LD"),
 }
+"""Names of formats in messages, and in pyoxigraph. rdflib calls them as we do."""
+
 
 _PLAIN = rdf_names.XSD + "string"
 _TOO_LONG = "term too long"
@@ -71,9 +70,11 @@ class _Refused(Exception):
 
 def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> ParsedFiles:
     """Return the statements of files, and write them to `quads` as N-Quads if a path is given.
+
     Blank nodes are renamed by file and by first appearance: those of different files never meet, and the same files
     give the same bytes. Relative IRIs are resolved against `file:///` and the first digits of the file's digest, so
     that neither its name nor its place enters. Literals are truncated to `ONTOLOGY_LITERAL_CHARS` in the triples only.
+
     Raises:
         BadOntology: a file is broken, cut, holds an invalid IRI or a term over `ONTOLOGY_TERM_CHARS`, would need the
             network, or changed meanwhile; or no file holds a triple.
@@ -106,7 +107,7 @@ def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[st
         # Written while it is parsed: one pass, and no second copy in memory.
         pyoxigraph.serialize(stream(), quads, pyoxigraph.RdfFormat.N_QUADS)
     if not keeper.triples:
-        place, forms = ", ".join(str(file.path) for file in files), {_SPOKEN[file.format] for file in files}
+        place, forms = ", ".join(str(file.path) for file in files), {_FORMATS[file.format][0] for file in files}
         raise BadOntology(place, "holds no triple", f"is it {' or '.join(sorted(forms))}, and complete?")
     return ParsedFiles(keeper.triples, declared, frozenset(keeper.graphs))
 
@@ -129,15 +130,8 @@ def _read_one(
 def _parse(file: SourceFile) -> _Parsing:
     import pyoxigraph
 
-    form = {
-        # TriG is a superset: a Turtle file with named graphs is only misnamed.
-        "turtle": pyoxigraph.RdfFormat.TRIG,
-        "trig": pyoxigraph.RdfFormat.TRIG,
-        "xml": pyoxigraph.RdfFormat.RDF_XML,
-        "nt": pyoxigraph.RdfFormat.N_TRIPLES,
-        "nquads": pyoxigraph.RdfFormat.N_QUADS,
-        "json-ld": pyoxigraph.RdfFormat.JSON_LD,
-    }[file.format]
+    # Turtle is read as TriG, its superset: a Turtle file with named graphs is only misnamed.
+    form = getattr(pyoxigraph.RdfFormat, _FORMATS[file.format][1])
     base = None if file.format in ("nt", "nquads") else f"file:///{file.sha256[:12]}"
     check_sound(file.path, file.format, limits.ONTOLOGY_BYTES)
     opened = file.path.open("rb")
@@ -224,7 +218,8 @@ def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
     """Raise the error of pyoxigraph, unless rdflib can read the file and all of its IRIs are valid."""
     file = refused.file
     told = _explain(file, refused.cause)
-    fitting = file.format in _TOLERANT and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
+    # Not JSON-LD, because rdflib would fetch its contexts from the network.
+    fitting = file.format != "json-ld" and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
     if file.sha256 in tolerated or not fitting or isinstance(refused.cause, Unsound | MemoryError | OSError):
         raise told from refused.cause
     try:
@@ -247,7 +242,7 @@ def _parse_tolerantly(file: SourceFile) -> _Parsing:
     check_sound(file.path, file.format, limits.ONTOLOGY_TOLERANT_BYTES, joined=True)
     with _silenced():
         base = f"file:///{file.sha256[:12]}"
-        graph.parse(data=file.path.read_bytes(), format=_TOLERANT[file.format], publicID=base)
+        graph.parse(data=file.path.read_bytes(), format=file.format, publicID=base)
         text = graph.serialize(format="nquads" if isinstance(graph, rdflib.Dataset) else "nt", encoding="utf-8")
     prefixes = {prefix: str(namespace) for prefix, namespace in graph.namespaces()}
     return _Parsing(pyoxigraph.parse(input=text, format=pyoxigraph.RdfFormat.N_QUADS), prefixes)
@@ -288,7 +283,7 @@ def _explain(file: SourceFile, cause: Exception) -> BadOntology:
         hint = "percent-encode what an IRI can't hold, such as a blank or a '|'"
     elif "UTF-8" in said:
         hint = "save the file in UTF-8"
-    return BadOntology(path, f"is no valid {_SPOKEN[file.format]} ({said[:300]})", hint, line=line)
+    return BadOntology(path, f"is no valid {_FORMATS[file.format][0]} ({said[:300]})", hint, line=line)
 
 
 def _line_of(error: Exception) -> int | None:

@@ -1,4 +1,5 @@
 """The model of an ontology's schema: classes, properties, constraints, and counts of its data.
+
 A `Schema` holds nothing that depends on the order of triples, on blank node labels or on file names: the same
 statements give the same schema, byte for byte. Everything in it is sorted by IRI unless it says otherwise.
 """

@@ -1,4 +1,5 @@
 """The files of an ontology: found, recognised by name and content, and checked for what would break a reader.
+
 pyoxigraph accepts XML that ends before its last element does, expands entities within entities until memory is gone,
 and dies of JSON objects and triple terms that are nested too deep. rdflib joins a text of many pieces in quadratic
 time. All of this was seen with files of a few kilobytes.
@@ -81,6 +82,7 @@ class SourceFile(NamedTuple):
 
 def find_files(paths: Sequence[Path]) -> tuple[SourceFile, ...]:
     """Return the RDF files that paths name, in the order given; those of a directory by name, recursively.
+
     Hidden files and directories are skipped, and files of a directory that are not RDF. Of files with the same content
     only the first counts. A file that is named itself must be RDF of one of `FORMATS`; its suffix may be wrong or
     missing. Raises:
@@ -199,9 +201,11 @@ def _is_rdf(head: bytes, form: Format) -> bool:
 
 def recognise(head: bytes, named: Format | None = None) -> Format:
     """Return the format of RDF that begins with these bytes.
+
     Args:
         head: the file's first bytes, at most `ONTOLOGY_HEAD_BYTES`.
         named: the format of the file's suffix; it holds unless the content is of another family.
+
     Raises:
         ValueError: it is no RDF; the message names the format that it is instead.
     """
@@ -255,11 +259,13 @@ class Unsound(ValueError):
 
 def check_sound(path: Path, form: Format, expanded_bytes: int, *, joined: bool = False) -> None:
     """Check a file before a reader opens it; nothing is fetched.
+
     Args:
         path: the file.
         form: its format.
         expanded_bytes: bound on the expansion of XML entities together.
         joined: also bound the time to join the pieces (lines, entities) of a text of XML.
+
     Raises:
         Unsound: it is nested deeper than `ONTOLOGY_DEPTH`; or it is XML that is not well-formed, or exceeds a bound.
         OSError: it can't be read.

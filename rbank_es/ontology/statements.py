@@ -1,11 +1,12 @@
 """Statements: terms and triples in their simplest form, whichever library parsed them, found by predicate and subject.
+
 An IRI is a `str`, a blank node a `str` that begins with `_:`, and a literal a `Literal`.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rbank_es.ontology import rdf_names
@@ -25,6 +26,17 @@ Pair = tuple[str, Term]
 
 BLANK = "_:"
 """The beginning of a blank node."""
+
+
+def closure(start: Iterable[str], steps: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return the nodes that steps lead to from a start, which is included. Circles are walked once."""
+    found = set(start)
+    waiting = list(found)
+    while waiting:
+        new = set(steps(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def is_iri(term: Term) -> bool:
@@ -82,15 +94,8 @@ class Statements:
 
     def members(self, node: str) -> set[str]:
         """Return the IRIs and blank nodes of an RDF list, also of one that is circular or branches."""
-        found: set[str] = set()
-        cells, waiting = {rdf_names.NIL}, [node]
-        while waiting:
-            cell = waiting.pop()
-            if cell not in cells:
-                cells.add(cell)
-                found.update(self.nodes(cell, rdf_names.FIRST))
-                waiting += self.nodes(cell, rdf_names.REST)
-        return found
+        cells = closure([node], lambda cell: [] if cell == rdf_names.NIL else self.nodes(cell, rdf_names.REST))
+        return {member for cell in cells - {rdf_names.NIL} for member in self.nodes(cell, rdf_names.FIRST)}
 
     def listed(self, subject: str, predicate: str) -> set[str]:
         """Return the members of all lists that a subject has under a predicate."""

@@ -46,6 +46,7 @@ class Vocabulary:
 
     def nearest(self, iri: str, kind: TermKind, n: int = 3) -> tuple[str, ...]:
         """Return the known terms that come nearest to an IRI, the nearest first; at most `n`, perhaps none.
+
         First come terms with the same local name but for case, `_`, `-` and blanks; then those with that label; then
         those with a similar local name (difflib), or one that contains it or is contained in it. Among equals, those of
         the same namespace come first, then by IRI. Terms of the closed vocabularies are offered for an IRI of one of
@@ -132,6 +133,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 
 def best_text(terms: Iterable[Term], chars: int) -> str:
     """Return one text of several: English first, then no language, then the first language by name.
+
     White space is collapsed, controls are removed; a text longer than `chars` ends with `…`.
     """
     literals = [term for term in terms if isinstance(term, Literal) and clip(term.value, chars)]
@@ -161,6 +163,7 @@ def clip(text: str, chars: int) -> str:
 
 def without_controls(text: str) -> str:
     """Return a text without characters that control a terminal or reverse the text that is shown.
+
     These are the C0 and C1 controls but line feed and tab, and the embeddings, overrides and isolates of bidirectional
     text. A carriage return becomes a line feed.
     """

@@ -22,6 +22,7 @@ _VOID, _EXT, _SD = rdf_names.VOID, rdf_names.VOID_EXT, rdf_names.SD
 
 def load_void(path: str | Path) -> Schema:
     """Return the schema of an endpoint from a file or a directory that describes it in VoID, without a request.
+
     Class partitions give classes with their entities; property partitions give properties with their triples, and
     within a class partition their domains; class and datatype partitions within those, and link sets, give ranges.
     Where several graphs hold the same class or property, their counts are added. Raises:

@@ -147,6 +147,7 @@ class ResourceQueries:
 
     def resolve(self, resource: str) -> str:
         """Return the IRI of a prefixed name, an IRI, or the local name or label of one class or property.
+
         Raises `ToolError` for a name that is unknown or ambiguous.
         """
         iri = self.names.expand(resource)
@@ -199,6 +200,7 @@ class ResourceQueries:
 
     def instances(self, cls: str, n: int, *, subclasses: bool = False) -> list[dict[str, Any]]:
         """Return instances with one value per property: rows of `uri` and `properties`.
+
         `more` of a row counts further values by property.
         """
         path = f"a/<{SUBCLASS}>*" if subclasses else "a"

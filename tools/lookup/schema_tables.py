@@ -1,4 +1,5 @@
 """The schema as tools show it: ranked rows of classes and properties, and searches among them by words.
+
 Tables are made once per ontology and kept in memory by the digest of its files, so that all runs of a process share
 them.
 """
@@ -64,10 +65,6 @@ class SchemaTables:
         # Made once, because every page of every run shows them.
         self._class_rows = {iri: self._made_of_class(each) for iri, each in self.classes.items()}
         self._property_rows = {iri: self._made_of_property(each) for iri, each in self.properties.items()}
-
-    def children(self, cls: str) -> list[str]:
-        """Return the direct subclasses, the most telling first."""
-        return self._children.get(cls, [])
 
     def descendants(self, cls: str) -> list[str]:
         """Return all subclasses, near ones first, without the class itself."""

@@ -44,6 +44,7 @@ class TermNames:
 
     def expand(self, name: str) -> str | None:
         """Return the IRI of `up:Protein`, `<http://…>` or a bare IRI; None for a name without a colon.
+
         Raises `ToolError` for an unknown prefix, a blank node, and a text that can't be an IRI.
         """
         text = name.strip()

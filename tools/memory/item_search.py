@@ -1,4 +1,5 @@
 """Searches of the bank: the hits, the position that was read, the event to record, and hits truncated to a budget.
+
 A recorded retrieval is verified on the bank as it was just before its event. So whoever returns `Retrieval.event` in
 a reply returns `Retrieval.position` too: the event is appended right behind the position that was read, or not at all.
 """
@@ -26,7 +27,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Polarity
-from rbank_es.tools.runtime.encoder import size, text_of
+from rbank_es.tools.runtime.encoder import largest, size, text_of
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def search_items(
     role: str | None = None,
 ) -> Retrieval:
     """Search the bank by the retrieval policy in force, for the current call.
+
     `k` is lowered to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are
     never found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this release lacks the policy.
     """
@@ -176,6 +178,7 @@ def _cut_hits(hits: Sequence[dict[str, Any]], *, desc: int = 0, title: int | Non
 
 def fit_items(items: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
     """Return items in at most `room` characters of JSON: whole, or with long contents truncated, or with all words.
+
     Truncated items are marked `truncated`. An item whose id alone is too long keeps nothing else.
     """
     if size(items) <= room:
@@ -219,10 +222,4 @@ def _cut(text: str, chars: int) -> str:
 
 def _most(longest: int, fits: Callable[[int], bool]) -> int | None:
     """Return the largest number up to `longest` that fits, None if not even 0 does."""
-    if not fits(0):
-        return None
-    low, high = 0, longest
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+    return largest(longest, fits) if fits(0) else None

@@ -9,7 +9,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events.items import Item, make_id
 from rbank_es.ontology.vocabulary import without_controls
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import from_json
 from rbank_es.tools.memory.item_search import items_view
 from rbank_es.tools.memory.query_extractor import Evidence, proposal
 from rbank_es.tools.runtime.answer_budget import AnswerBudget
@@ -30,6 +30,7 @@ class Proposer:
 
     def propose(self, item: Item, by: str, why: str) -> Reply:
         """Reply that an item is proposed, with the event; or that this run or the bank has it already.
+
         Raises `ToolError` for an item that breaks its limits.
         """
         # Before the check, because tidying changes lengths and the id.
@@ -59,18 +60,13 @@ class Proposer:
                 "that handle is not the result of a query",
                 "give the handle that sparql_query or g_query returned",
             )
-        answer = self._answer(result)
+        answer = from_json(self._session.store.get(result))
         rows = None if answer.form == "ask" else len(answer.rows)
         return Evidence.on(self._session, query, task=task, variables=answer.variables, rows=rows)
 
     def evidence_of_text(self, query: str, task: str) -> Evidence:
         """Return the evidence of a query of which only the text is known."""
         return Evidence.on(self._session, query, task=task, rows=None)
-
-    def _answer(self, result: Handle) -> Answer:
-        from rbank_es.sparql.results import from_json
-
-        return from_json(self._session.store.get(result))
 
     def _state_of(self, item: str) -> str | None:
         with items_view(self._session) as (view, _):

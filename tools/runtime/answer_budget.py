@@ -1,4 +1,5 @@
 """The budget of an answer, in characters: pages of rows, texts and names that fit into it.
+
 A page holds at least one row where there is one, so that following `next_offset` reaches the end, whatever the rows
 hold. A text that is too long is truncated, marked with `CUT`, and counted. An IRI in a result stays whole where a page
 can hold it, because nothing can be asked about a part of one.
@@ -62,6 +63,7 @@ def page(
     beside: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the body of an answer that pages through rows: the rows that fit, and where the next page begins.
+
     `rows` are those wanted, of `total`; the first of them is number `offset`. `beside` is merged into the body, which
     is at most `cap_chars` characters of JSON with it.
     """
@@ -134,6 +136,7 @@ def slice_answer(
     hint: str = "",
 ) -> dict[str, Any]:
     """Return the body of `sparql_slice`: rows from `offset`, as many of `limit` as fit, each column's kind.
+
     A row maps variables to plain JSON; an unbound variable is absent. `truncated` means that the query itself was cut,
     so that there are more rows than `total`. `clipped` counts the values that are truncated here, `lost` those that
     were when the query ran. `shorten` abbreviates datatypes; `hint` names the way to read truncated values.
@@ -356,6 +359,7 @@ class AnswerBudget:
 
     def texts(self, body: dict[str, Any], name: str, texts: Sequence[str], most: int, total: int) -> None:
         """Add the first of `total` texts to half of the rest, each truncated to `most`; `total` if some stay out.
+
         The first is truncated further if it has to be. Nothing is added if there are none, or no room even for their
         number.
         """

@@ -1,7 +1,9 @@
 """The one encoder of tool results: every answer becomes a small JSON object that survives the sandbox's boundary.
+
 At the boundary (dspy 3.4 with Pyodide, measured) None becomes '' or JsNull, integers beyond 2^53 become floats, 1.0
 becomes 1, keys of digits change their order, and a NaN, a Struct, any other object or a key named `constructor` turns
 the whole answer into text. None of these leaves this module.
+
 An encoded result is a dict. Its keys are texts, none of them of digits only. Its values are texts, booleans, integers
 within 2^53, finite floats that are no integers within 2^53, and lists and dicts of these. It goes through JSON and the
 sandbox unchanged.
@@ -10,7 +12,7 @@ sandbox unchanged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from enum import Enum
 from typing import Any
@@ -36,6 +38,7 @@ _RESERVED = frozenset({"__dspy_tool_bridge_error__", "__proto__", "constructor"}
 
 def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
     """Return the value as a result of at most `cap_chars` characters of JSON, which are at least `LEAST_CAP_CHARS`.
+
     A larger result is truncated (lists and texts at their ends), and its `truncated` and `next` say so.
     """
     plain = _dict(value, 0)
@@ -51,6 +54,16 @@ def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
 def size(value: Any) -> int:
     """Return the characters of the value as compact JSON."""
     return len(msgspec.json.encode(value).decode())
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` that fits, or 0. Every number below one that fits must fit, too."""
+    # By bisection, because escapes make the JSON of a text up to six times as long, which only measuring tells.
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def handle_of(ref: Ref) -> dict[str, Any]:
@@ -143,12 +156,7 @@ def _shrunk(value: Any, room: int) -> Any:
 def _shrunk_text(text: str, room: int) -> str | None:
     if room < 3:
         return None
-    # Escapes make JSON longer than the text, by up to six times: halve the distance until it fits.
-    low, high = 0, min(len(text), room)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(text[:middle] + CUT) <= room else (low, middle - 1)
-    return text[:low] + CUT
+    return text[: largest(min(len(text), room), lambda chars: size(text[:chars] + CUT) <= room)] + CUT
 
 
 def _shrunk_list(values: list[Any], room: int) -> list[Any] | None:

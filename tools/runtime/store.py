@@ -1,4 +1,5 @@
 """The store: payloads by key, so that prompts hold handles instead.
+
 A store over a bank keeps payloads in the bank: a payload's key is the id of the `tool_called` event that will hold it,
 and it is durable once that event is appended. Such a key is valid in every later process, and in `rbank-es show`.
 Without a bank, payloads are held in memory, and a key is valid as long as the store.
@@ -24,6 +25,7 @@ Handle = str | Mapping[str, Any] | Ref
 
 class Store:
     """Payloads by key and by alias (`results_0`), for one run.
+
     `new_id` makes the keys of a store over a bank; without it, the log does. A rerun passes the recorded keys, because
     they are part of the recorded prompts.
     """
@@ -39,6 +41,7 @@ class Store:
 
     def put(self, content: str, dtype: str) -> Ref:
         """Keep a payload and return its handle; `dtype` is its kind: results, graph, mem, text.
+
         Raises `LimitExceeded` if the payload, or all that is held in memory, exceeds the limits.
         """
         content = text_of(content)

@@ -25,6 +25,7 @@ QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
 
 class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour of a run's tools.
+
     `payloads`: `handles` is the design; `naive` returns full payloads without caps, as the control condition of
     experiments on prompt leakage. `mode`: with `auto`, memory reaches the agent by its context alone, so that tools
     that read the bank are not offered. `propose`: whether queries that worked are proposed as items.
@@ -86,6 +87,7 @@ class ToolSession:
 
 class Reply(NamedTuple):
     """The answer of a tool, before it is encoded and recorded.
+
     `body` is shown to the agent. `payload` stays behind a handle of kind `dtype`, whose key, alias, size and preview
     precede the body. `beside` are events that are appended in the same group, before the call itself. `position` is the
     bank's position that the answer depends on: the call is recorded only if nothing was appended since, else the tool
@@ -102,6 +104,7 @@ class Reply(NamedTuple):
 
 class ToolError(Exception):
     """A call that can't be answered: the agent gets code, message and hint as data, never an exception.
+
     `code` is stable, for programs; `hint` names the next step.
     """
 

@@ -140,19 +140,9 @@ def build_tools(
 ) -> Toolbox:
     """Build the tools of one run over a local ontology, an endpoint, a source that is already open, or memory alone.
 
-    Every call appends its events to `bank` under `run`.
-
-    Args:
-        bank: the bank that is read and written.
-        run: id of the run.
-        ontology: a loaded ontology, or the path of one.
-        endpoint: URL or profile of a SPARQL endpoint.
-        void: a file that describes the endpoint.
-        source: a source instead of an ontology or an endpoint.
-        policy: how the tools behave.
-        extractor: proposes items from queries; without one, `QueryPattern`.
-        clock: measures the duration of calls, in seconds.
-        new_id: makes the keys of handles; without it, the log does.
+    Every call appends its events to `bank` under `run`. `void` is a file that describes the endpoint; without
+    `extractor`, queries are proposed by `QueryPattern`; `clock` measures the duration of calls, in seconds; `new_id`
+    makes the keys of handles, by default the log does.
 
     Raises:
         BadInput: `run` is too long, or more than one of `ontology`, `endpoint` and `source` is given.
