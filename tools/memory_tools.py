@@ -272,9 +272,9 @@ FAMILY = ToolFamily(
 
 def _unavailable(refused: dict[str, str]) -> ToolError:
     unknown = all(reason == UNKNOWN for reason in refused.values())
-    told = "; ".join(f"{clipped(id)!r}: {reason}" for id, reason in refused.items())
+    failure = "; ".join(f"{clipped(id)!r}: {reason}" for id, reason in refused.items())
     code = "unknown_memory" if unknown else "not_available"
-    return ToolError(code, told, "mem_search finds those that can be read")
+    return ToolError(code, failure, "mem_search finds those that can be read")
 
 
 def _id_of(given: Any) -> str:
@@ -327,8 +327,8 @@ def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
     if isinstance(error, str):
         return "", text_of(error)
     inner = error.get("error")
-    told = inner if isinstance(inner, dict) else error
-    code, message = told.get("code", ""), told.get("message", "")
+    failure = inner if isinstance(inner, dict) else error
+    code, message = failure.get("code", ""), failure.get("message", "")
     return text_of(code) if isinstance(code, str) else "", text_of(message) if isinstance(message, str) else ""
 
 

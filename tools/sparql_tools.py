@@ -324,7 +324,7 @@ class QueryRunner:
             body["clipped"] = answer.clipped
         if events:
             body["proposed"] = events[0].head.id
-        self._tell(body, checked, answer, asked)
+        self._describe(body, checked, answer, asked)
         from rbank_es.sparql.results import to_json
 
         dtype = "graph" if answer.form in ("construct", "describe") else "results"
@@ -334,16 +334,16 @@ class QueryRunner:
         """Reply with the checks of a query and the limit it would run with. Nothing runs."""
         from rbank_es.sparql.guard.explanation import explain
 
-        told = explain(asked.query, self._source.surroundings, asked.rows)
-        body: dict[str, Any] = {"form": told.form, "refused": bool(told.refused_by)}
-        if told.limit is not None:
-            body["limit"] = min(told.limit, asked.rows)  # one more is asked for, to know whether there are more
-        self._variables(body, told.variables, handle=False)
-        self._findings(body, "refused_by", told.refused_by, handle=False)
-        self._findings(body, "warnings", told.warnings, handle=False)
+        explanation = explain(asked.query, self._source.surroundings, asked.rows)
+        body: dict[str, Any] = {"form": explanation.form, "refused": bool(explanation.refused_by)}
+        if explanation.limit is not None:
+            body["limit"] = min(explanation.limit, asked.rows)  # one more is asked for, to know whether there are more
+        self._variables(body, explanation.variables, handle=False)
+        self._findings(body, "refused_by", explanation.refused_by, handle=False)
+        self._findings(body, "warnings", explanation.warnings, handle=False)
         return Reply(body)
 
-    def _tell(self, body: dict[str, Any], checked: Checked, answer: Answer, asked: QueryRequest) -> None:
+    def _describe(self, body: dict[str, Any], checked: Checked, answer: Answer, asked: QueryRequest) -> None:
         """Add, as far as there is room: the next step, the hint, variables, notes, warnings."""
         if answer.form != "ask":
             body["next"] = "sparql_slice(handle, 0, 50)" if answer.rows else "change the query"

@@ -111,8 +111,8 @@ class _Description:
         """Return the prefixes that ontologies ask for, with their namespaces."""
         wanted = set()
         for header, prefix in self._statements.pairs(rdf_names.VANN + "preferredNamespacePrefix"):
-            told = self._statements.values(header, rdf_names.VANN + "preferredNamespaceUri")
-            spaces = [term.value if isinstance(term, Literal) else term for term in told]
+            terms = self._statements.values(header, rdf_names.VANN + "preferredNamespaceUri")
+            spaces = [term.value if isinstance(term, Literal) else term for term in terms]
             spaces = spaces or [space for space in (header, header + "#", header + "/") if counts.get(space)]
             wanted |= {(prefix.value, space) for space in spaces if isinstance(prefix, Literal)}
         return wanted
@@ -127,8 +127,10 @@ class _Description:
 
     def _all_deprecated(self) -> set[str]:
         marked = self._statements.pairs(_OWL + "deprecated")
-        told = {subject for subject, value in marked if isinstance(value, Literal) and value.value in ("true", "1")}
-        return told | self._levels.of_type([_OWL + "DeprecatedClass", _OWL + "DeprecatedProperty"])
+        deprecated = {
+            subject for subject, value in marked if isinstance(value, Literal) and value.value in ("true", "1")
+        }
+        return deprecated | self._levels.of_type([_OWL + "DeprecatedClass", _OWL + "DeprecatedProperty"])
 
     def _classes(self, properties: Iterable[PropertyInfo]) -> tuple[ClassInfo, ...]:
         degrees = Counter(cls for found in properties for cls in _ends(found.domains, found.ranges))
@@ -216,7 +218,7 @@ class _Description:
         uses: Counter[tuple[str, str]] = Counter()
         links: Counter[tuple[str, str, str]] = Counter()
         for name, pairs in self._statements.by_predicate.items():
-            # rdf:type would link every instance to every class, and says nothing about paths.
+            # rdf:type would link every instance to every class, and is no step of a path in the data.
             for subject, value in pairs if name != rdf_names.TYPE else ():
                 for cls in classes.get(subject, ()):
                     uses[cls, name] += 1

@@ -157,7 +157,7 @@ class _Keeper:
 
         self._blanks, self._file = {}, f"n{number}x"
         iris, take = self._iris, self.triples.append
-        # Three calls less for each of a hundred thousand quads: what is an IRI, as most is, is dealt with here.
+        # IRIs inline, because most terms are IRIs: that saves three calls for each of a hundred thousand quads.
         for quad in quads:
             subject, predicate, value, graph = quad
             name = predicate.value
@@ -217,18 +217,18 @@ class _Keeper:
 def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
     """Raise the error of pyoxigraph, unless rdflib can read the file and all of its IRIs are valid."""
     file = refused.file
-    told = _explain(file, refused.cause)
+    refusal = _explain(file, refused.cause)
     # Not JSON-LD, because rdflib would fetch its contexts from the network.
     fitting = file.format != "json-ld" and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
     if file.sha256 in tolerated or not fitting or isinstance(refused.cause, Unsound | MemoryError | OSError):
-        raise told from refused.cause
+        raise refusal from refused.cause
     try:
         # To the end: the error of an IRI shows only when it is reached.
         for _ in _parse_tolerantly(file).quads:
             pass
     except Exception as error:  # rdflib raises whatever its parsers raise
-        told = _explain(file, error) if isinstance(error, Unsound) else told
-        raise BadOntology(told.path, told.reason, told.hint, line=told.line or _line_of(error)) from error
+        refusal = _explain(file, error) if isinstance(error, Unsound) else refusal
+        raise BadOntology(refusal.path, refusal.reason, refusal.hint, line=refusal.line or _line_of(error)) from error
 
 
 def _parse_tolerantly(file: SourceFile) -> _Parsing:
@@ -264,30 +264,32 @@ def _silenced() -> Iterator[None]:
 
 def _explain(file: SourceFile, cause: Exception) -> BadOntology:
     """Return the error for a file: the cause, the line, and the next step."""
-    path, said = str(file.path), re.sub(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$", "", str(cause)).strip()
+    path, message = str(file.path), re.sub(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$", "", str(cause)).strip()
     if isinstance(cause, OSError):
-        return BadOntology(path, f"can't be read ({cause.strerror or said})", "check the path and its permissions")
+        return BadOntology(path, f"can't be read ({cause.strerror or message})", "check the path and its permissions")
     if isinstance(cause, MemoryError):
         hint = "shorten it; long texts belong beside an ontology, not in it"
-        # pyoxigraph says so of its own buffer, which holds 16 MiB.
+        # The buffer of pyoxigraph holds 16 MiB.
         reason = (
-            "one of its literals or IRIs is too long" if "maximal size" in said or said == _TOO_LONG else "is too large"
+            "one of its literals or IRIs is too long"
+            if "maximal size" in message or message == _TOO_LONG
+            else "is too large"
         )
         return BadOntology(path, reason, hint)
-    if "LoadDocumentCallback" in said:
+    if "LoadDocumentCallback" in message:
         hint = "put the context into the file; nothing is fetched from the network"
         return BadOntology(path, "its @context lies elsewhere", hint)
     line = cause.lineno if isinstance(cause, SyntaxError | Unsound) else None
     hint = "mend the file there, or get it again if it was cut"
-    if "IRI" in said:
+    if "IRI" in message:
         hint = "percent-encode what an IRI can't hold, such as a blank or a '|'"
-    elif "UTF-8" in said:
+    elif "UTF-8" in message:
         hint = "save the file in UTF-8"
-    return BadOntology(path, f"is no valid {_FORMATS[file.format][0]} ({said[:300]})", hint, line=line)
+    return BadOntology(path, f"is no valid {_FORMATS[file.format][0]} ({message[:300]})", hint, line=line)
 
 
 def _line_of(error: Exception) -> int | None:
     """Return the line that an error of rdflib names, if it names one."""
-    told = getattr(error, "getLineNumber", None)
-    line = told() if callable(told) else getattr(error, "lines", None)
+    line_number = getattr(error, "getLineNumber", None)
+    line = line_number() if callable(line_number) else getattr(error, "lines", None)
     return line if isinstance(line, int) and line > 0 else None

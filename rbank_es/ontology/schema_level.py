@@ -1,17 +1,17 @@
-"""What of an ontology is schema and what is data.
+"""The level of each thing in an ontology: schema, value of the vocabulary, or instance.
 
-- A thing is *of the schema* when one of its types says so: a class, a property, a datatype, a shape, an ontology
-  header, a restriction, and whatever else has a type of RDF, RDFS, OWL or SHACL, but for the few types that data carry
-  too (`DATA_TYPES`). A class that is a shape as well, as in Brick, is of the schema like any other. So is what is used
-  as a type, a predicate or an ontology; and what stands in a hierarchy, a domain or a range, is equal, inverse or
-  disjoint to something, deprecated or versioned, unless its own type is a class of data: UniProt's taxa are instances
-  of up:Taxon, though they are subclasses of one another.
-- A blank node that only things of the schema lead to is of the schema, whatever its type.
-- A *value* belongs to the vocabulary as well: an individual whose classes are all classes of values. A class is one
-  when the ontology itself names at least half of its individuals, because things of the schema refer to them, or
-  because they say what they are defined by: Brick's tags, quantities and substances, UniProt's ranks and organelles,
-  the author whom an ontology's header names.
-- Everything else that is a subject is an *instance*, typed or not.
+- *Schema* by type: a class, a property, a datatype, a shape, an ontology header, a restriction, and anything else with
+  a type of RDF, RDFS, OWL or SHACL, but for the few types that data carry too (`DATA_TYPES`). A class that is a shape
+  as well, as in Brick, is schema like any other.
+- *Schema* by use: a type, a predicate, an ontology that is imported; and anything in a hierarchy, a domain or a range,
+  or that is equal, inverse or disjoint to something, deprecated or versioned, unless its own type is a class of data.
+  UniProt's taxa are instances of up:Taxon, though they are subclasses of one another.
+- A blank node that only things of the schema lead to is schema, whatever its type.
+- A *value* belongs to the vocabulary as well: an individual all of whose classes are classes of values. In such a
+  class the ontology itself names at least half of the individuals: the schema refers to them, or they have an
+  rdfs:isDefinedBy. Examples are Brick's tags, quantities and substances, UniProt's ranks and organelles, and the author
+  in an ontology's header.
+- Every other subject is an *instance*, typed or not.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ NOTE_CHARS = 90
 """Characters that a note may take beside the instances."""
 
 LABEL_CHARS, COMMENT_CHARS, NOTES_CHARS = 80, 200, 240
-"""What is shown of a label, of a comment, and of each note of an ontology."""
+"""Characters that are shown of a label, of a comment, and of each note of an ontology."""
 
 TRAITS = ("functional", "inverse_functional", "transitive", "symmetric", "deprecated")
 
@@ -67,7 +67,7 @@ def _narrow(row: dict[str, Any], width: int) -> dict[str, Any]:
 def describe_class(
     body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, brief: bool = False
 ) -> None:
-    """Add what the schema states of a class; if `brief`, its label and count only."""
+    """Add the description of a class by the schema; if `brief`, its label and count only."""
     tables = look.tables
     if tables is None or iri not in tables.classes:
         if not brief:
@@ -89,7 +89,7 @@ def describe_class(
 def describe_property(
     body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, brief: bool = False
 ) -> None:
-    """Add what the schema states of a property; if `brief`, no comment and no notes."""
+    """Add the description of a property by the schema; if `brief`, no comment and no notes."""
     tables = look.tables
     if tables is None or iri not in tables.properties:
         return

@@ -185,7 +185,7 @@ def _class_rank(each: ClassInfo) -> tuple[bool, int, int, str]:
 
 
 def _property_rank(each: PropertyInfo) -> tuple[bool, bool, int, int, str]:
-    # rdf:type is used most, and says least of an ontology.
+    # rdf:type last: every ontology uses it most.
     common = each.kind == "annotation" or each.iri == TYPE
     return each.deprecated, common, -each.uses, -len(each.domains) - len(each.ranges), each.iri
 
@@ -253,7 +253,7 @@ def _score(wanted: list[str], name: list[str], label: list[str], comment: str, n
     if not wanted:
         return 0.0
     best = max(_fit(wanted, name), _fit(wanted, label)) or _fit(wanted, words_of(comment)) / 10
-    # What only a note says comes after all else.
+    # A match in a note alone ranks behind all others.
     return best or max((_fit(wanted, words_of(note)) for note in notes), default=0.0) / 1_000
 
 
@@ -261,7 +261,7 @@ def _fit(wanted: list[str], words: list[str]) -> float:
     if words == wanted:
         return 4.0
     hits = sum(1.0 if word in words else 0.5 * any(word in each for each in words) for word in wanted)
-    # Of two that have the words, the one that says less besides is meant.
+    # Among terms with all the words, the shorter name is more likely the one that was meant.
     return hits / len(wanted) * (2.0 + 1.0 / max(1, len(words))) if hits else 0.0
 
 
@@ -275,12 +275,12 @@ def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> 
     # The query can't rank, so more rows are read than hits are wanted.
     rows = most * LOOKED_THROUGH
     best: dict[str, tuple[float, str]] = {}
-    for subject, said in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=limits.LOOK_TIME_S)[
+    for subject, text_cell in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=limits.LOOK_TIME_S)[
         1
     ].rows:
         if subject is None or subject.value in tables.classes or subject.value in tables.properties:
             continue
-        label = said.value if said is not None else ""
+        label = text_cell.value if text_cell is not None else ""
         fit = max(_fit(wanted, words_of(label)), _fit(wanted, words_of(local_name(subject.value))))
         best[subject.value] = max(best.get(subject.value, (0.0, "")), (fit, label))
     return [

@@ -38,18 +38,18 @@ class Proposer:
         check(item)
         event = proposal(self._session, item, by, why)
         if event is None:
-            return Reply(self._said(item, BEFORE, proposed=False))
+            return Reply(self._body(item, BEFORE, proposed=False))
         # Checked last, because it may bring projections up to date.
         state = self._state_of(item.id)
         if state is not None:
-            return Reply(self._said(item, f"{KNOWN} {state}", proposed=False))
-        return Reply(self._said(item, LATER, proposed=True), beside=(event,))
+            return Reply(self._body(item, f"{KNOWN} {state}", proposed=False))
+        return Reply(self._body(item, LATER, proposed=True), beside=(event,))
 
     def show(self, item: Item) -> Reply:
         """Reply with the item as it would be proposed, its content behind a handle. Raises as `propose` does."""
         check(item)
-        said = self._said(item, "auto_store is False, so nothing was proposed", proposed=False, handle=True)
-        return Reply(said, item.content, "text")
+        body = self._body(item, "auto_store is False, so nothing was proposed", proposed=False, handle=True)
+        return Reply(body, item.content, "text")
 
     def evidence(self, result: Handle, task: str) -> Evidence:
         """Return the evidence of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
@@ -73,7 +73,7 @@ class Proposer:
             row = view.item(item)
         return None if row is None else str(row["state"])
 
-    def _said(self, item: Item, why: str, *, proposed: bool, handle: bool = False) -> dict[str, Any]:
+    def _body(self, item: Item, why: str, *, proposed: bool, handle: bool = False) -> dict[str, Any]:
         body: dict[str, Any] = {"id": item.id, "proposed": proposed, "stored": False}
         body |= {"src": item.src, "polarity": item.polarity, "why": why}
         self._room.say(body, "title", item.title, limits.ITEM_TITLE_CHARS, handle=handle)

@@ -163,16 +163,16 @@ def _slice(
     for row in answer.rows[offset : offset + limit]:
         merged = _merged(kinds, names, row, shorten)
         # At most a third for kinds: those of many columns would leave no room for rows.
-        told = some(merged, room // 3)
+        shown_so_far = some(merged, room // 3)
         shown, cut, cut_iri = _shown(names, row, limits.CELL_CHARS)
         needed = size(shown) + 1
-        if needed + size(told) > left:
+        if needed + size(shown_so_far) > left:
             if kept:
                 break
-            first = _narrowed(names, row, room - size(told) - 1)
-            return _body("rows", first, {"kinds": told}, offset, len(answer.rows))
+            first = _narrowed(names, row, room - size(shown_so_far) - 1)
+            return _body("rows", first, {"kinds": shown_so_far}, offset, len(answer.rows))
         kept.append(shown)
-        kinds, shown_kinds, left = merged, told, left - needed
+        kinds, shown_kinds, left = merged, shown_so_far, left - needed
         clipped, cut_iris = clipped + cut, cut_iris or cut_iri
     return _body("rows", Fit(kept, clipped, 0, cut_iris), {"kinds": shown_kinds}, offset, len(answer.rows))
 

@@ -173,8 +173,8 @@ class Tool:
         return {NAIVE_KEY: reply.payload} if self._session.naive and reply.payload is not None else {}
 
     def _failed(self, error: ToolError, shown: str, began: float) -> dict[str, Any]:
-        told = {"code": error.code, "message": error.message, "hint": error.hint}
-        result = encode({"ok": False, "error": told}, self.cap_chars)
+        fields = {"code": error.code, "message": error.message, "hint": error.hint}
+        result = encode({"ok": False, "error": fields}, self.cap_chars)
         cause = error.__cause__
         words = f"{error.message}. {error.hint}" if cause is None else f"{type(cause).__name__}: {cause}"
         event = self._event(shown, began, size(result), truncated=False)
@@ -203,8 +203,8 @@ class Tool:
         self._session.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
         why = "other writers were faster each time" if error is None else _words_of(error)
         hint = "the answer is withheld; call again, and if that fails too, submit what you have"
-        told = {"code": "not_recorded", "message": f"the call could not be recorded: {why}", "hint": hint}
-        return encode({"ok": False, "error": told}, self.cap_chars)
+        fields = {"code": "not_recorded", "message": f"the call could not be recorded: {why}", "hint": hint}
+        return encode({"ok": False, "error": fields}, self.cap_chars)
 
 
 def _slim(value: Any) -> Any:
