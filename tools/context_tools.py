@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rbank_es import limits
+from rbank_es.tools.runtime.answer_budget import leading
 from rbank_es.tools.runtime.encoder import largest, size
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
@@ -110,19 +111,17 @@ def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, 
 
 
 def _hits(text: str, found: list[tuple[int, int]], *, more: bool) -> Reply:
-    hits: list[dict[str, Any]] = []
-    left = limits.TOOL_RETURN_CHARS - _FRAME_CHARS
-    for start, end in found:
-        around = text[max(0, start - limits.FIND_SNIPPET_CHARS) : start + limits.FIND_SNIPPET_CHARS]
-        hit = {"start": start, "end": end, "snippet": " ".join(around.split())}
-        left -= size(hit) + 1
-        if left < 0:
-            more = True
-            break
-        hits.append(hit)
+    rows = ({"start": start, "end": end, "snippet": _snippet(text, start)} for start, end in found)
+    hits: list[dict[str, Any]] = leading(rows, limits.TOOL_RETURN_CHARS - _FRAME_CHARS, lambda hit: size(hit) + 1)
+    more = more or len(hits) < len(found)
     body: dict[str, Any] = {"hits": hits, "returned": len(hits), "has_more": more, "length": len(text)}
     if more and hits:
         last = hits[-1]
         # At least one further: an empty match would be found again and again.
         body["next_start"] = max(last["end"], last["start"] + 1)
     return Reply(body, truncated=more)
+
+
+def _snippet(text: str, start: int) -> str:
+    around = limits.FIND_SNIPPET_CHARS
+    return " ".join(text[max(0, start - around) : start + around].split())

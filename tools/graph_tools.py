@@ -6,17 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.tools.lookup.resource_summary import (
-    VALUE_CHARS,
-    ResourceQueries,
-    add_instances,
-    describe_class,
-    describe_property,
-    peek_individual,
-    peek_property,
-)
+from rbank_es.tools.lookup.resource_summary import ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import SchemaTables, search, tables_of
-from rbank_es.tools.runtime.answer_budget import UNBOUNDED, AnswerBudget, Thing, from_zero, within
+from rbank_es.tools.runtime.answer_budget import AnswerBudget, Thing, from_zero, within
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
@@ -42,7 +34,7 @@ class GraphTools:
 
     @property
     def _look(self) -> ResourceQueries:
-        return ResourceQueries(self._source, UNBOUNDED if self._room.naive else VALUE_CHARS)
+        return ResourceQueries(self._source, self._room.value_chars)
 
     @property
     def _tables(self) -> SchemaTables:
@@ -119,13 +111,14 @@ class GraphTools:
         iri = look.resolve(resource)
         kind = look.kind(iri)
         body: dict[str, Any] = {"kind": kind or "unknown", "uri": look.name(iri)}
+        summary = ResourceSummary(body, look, room)
         if kind == "class":
-            describe_class(body, look, room, iri)
+            summary.describe_class(iri)
         elif kind == "property":
-            describe_property(body, look, room, iri)
-            peek_property(body, look, room, iri, 3)
+            summary.describe_property(iri)
+            summary.peek_property(iri, 3)
         else:
-            peek_individual(body, look, room, iri, both=True)
+            summary.peek_individual(iri, both=True)
             # An individual is known by its triples alone, so only now it is known to be missing.
             if not body["properties"] and not body["incoming"]:
                 raise look.unknown(resource, iri)
@@ -141,7 +134,9 @@ class GraphTools:
         look = self._look
         iri = self._class(cls)
         body: dict[str, Any] = {"uri": look.name(iri), "count": self._tables.instances(iri)}
-        add_instances(body, look, self._room, iri, self._room.most(n, limits.SAMPLE_ROWS), subclasses=subclasses)
+        ResourceSummary(body, look, self._room).add_instances(
+            iri, self._room.most(n, limits.SAMPLE_ROWS), subclasses=subclasses
+        )
         return Reply(body, truncated=self._room.cut(body))
 
     def g_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:

@@ -13,6 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import MemoriesConsolidated, MemoriesRead, NoteLogged, Ref
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
+from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
 from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
@@ -296,8 +297,6 @@ def _item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def _shown(words: dict[str, str]) -> dict[str, str]:
     """Return the words that name an item without control characters. Contents keep them."""
-    from rbank_es.ontology.vocabulary import without_controls
-
     return {name: without_controls(text) for name, text in words.items()}
 
 

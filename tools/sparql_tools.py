@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rbank_es import limits
 from rbank_es.events import Event, MemoryProposed
-from rbank_es.ontology.prefixes import words_of
+from rbank_es.ontology.prefixes import local_name, words_of
+from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import from_json, to_json
 from rbank_es.tools.lookup.empty_results import hint_for
-from rbank_es.tools.lookup.resource_summary import (
-    Kind,
-    ResourceQueries,
-    describe_class,
-    describe_property,
-    peek_class,
-    peek_individual,
-    peek_property,
-)
+from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import TermNames
 from rbank_es.tools.memory.item_search import search_items
@@ -29,6 +23,7 @@ from rbank_es.tools.runtime.answer_budget import (
     AnswerBudget,
     clip,
     from_zero,
+    leading,
     shown_names,
     slice_answer,
     value_of,
@@ -106,7 +101,7 @@ class SparqlTools:
         n values, one value); related_procedures (id, title), to be read with mem_get or mem_quote.
         Example: sparql_peek('up:Protein', limit=2)['instances'][0]['properties']
         """
-        look = ResourceQueries(self._source, **self._width)
+        look = ResourceQueries(self._source, self._room.value_chars)
         iri = look.resolve(resource)
         kind = look.kind(iri)
         if kind is None:
@@ -171,8 +166,6 @@ class SparqlTools:
         # Paging decodes a result (up to 4 MiB) once, not once a page.
         if self._last is not None and self._last[0] == key:
             return self._last[1]
-        from rbank_es.sparql.results import from_json
-
         wrong = ToolError(
             "not_results",
             f"this handle holds {dtype}, not rows of a query",
@@ -209,13 +202,7 @@ class SparqlTools:
         known = tables.names.prefixes
         order = sorted(known, key=lambda prefix: (prefix not in used, prefix))
         left = self._room.left({**body, "prefixes": {}})
-        shown: dict[str, str] = {}
-        for prefix in order:
-            left -= len(prefix) + len(known[prefix]) + 6
-            if left < 0:
-                break
-            shown[prefix] = known[prefix]
-        return shown
+        return {name: known[name] for name in leading(order, left, lambda name: len(name) + len(known[name]) + 6)}
 
     def _detail_of(self, tables: SchemaTables) -> Callable[[str], dict[str, Any]]:
         most = None if self._room.naive else limits.DETAIL_PROPERTIES
@@ -229,36 +216,24 @@ class SparqlTools:
 
         return detail
 
-    @property
-    def _width(self) -> dict[str, int]:
-        return {"width": UNBOUNDED} if self._room.naive else {}
-
     def _peek(self, body: dict[str, Any], look: ResourceQueries, iri: str, kind: Kind, mode: str, n: int) -> None:
-        if kind == "class":
-            describe_class(body, look, self._room, iri) if mode == "schema" else peek_class(
-                body, look, self._room, iri, n
-            )
-        elif kind == "property" and mode == "schema":
-            describe_property(body, look, self._room, iri)
-        elif kind == "property":
-            peek_property(body, look, self._room, iri, n)
+        summary = ResourceSummary(body, look, self._room)
+        if kind == "individual":
+            summary.peek_individual(iri)
+        elif mode == "schema":
+            (summary.describe_class if kind == "class" else summary.describe_property)(iri)
         else:
-            peek_individual(body, look, self._room, iri)
+            (summary.peek_class if kind == "class" else summary.peek_property)(iri, n)
 
     def _relate(self, body: dict[str, Any], look: ResourceQueries, iri: str) -> tuple[tuple[Event, ...], int | None]:
         """Add procedures of the bank about this thing. Return the event of the search, and its position."""
-        # In this mode memory reaches the agent by its context alone.
         if self._session.policy.mode == "auto":  # memory reaches the agent by its context alone
             return (), None
-        from rbank_es.ontology.prefixes import local_name
-        from rbank_es.ontology.vocabulary import without_controls
-
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
         seen = search_items(self._session, " ".join(words), limits.RELATED_PROCEDURES)
-        body["related_procedures"] = [
-            {"id": hit.id, "title": clip(without_controls(hit.title), 80)} for hit in seen.hits
-        ]
+        titles = ((hit.id, clip(without_controls(hit.title), 80)) for hit in seen.hits)
+        body["related_procedures"] = [{"id": id, "title": title} for id, title in titles]
         return (seen.event,), seen.position
 
 
@@ -325,8 +300,6 @@ class QueryRunner:
         if events:
             body["proposed"] = events[0].head.id
         self._describe(body, checked, answer, asked)
-        from rbank_es.sparql.results import to_json
-
         dtype = "graph" if answer.form in ("construct", "describe") else "results"
         return Reply(body, to_json(answer), dtype, truncated=bool(answer.truncated or answer.clipped), beside=events)
 
@@ -362,13 +335,8 @@ class QueryRunner:
     def _variables(self, body: dict[str, Any], names: tuple[str, ...], *, handle: bool) -> None:
         left = self._room.left({**body, "variables": [], "variables_total": len(names)}, handle=handle)
         left = left if self._room.naive else min(left, VARIABLES_CHARS)
-        kept: list[str] = []
-        for name in names:
-            left -= len(name) + 3
-            if left < 0:
-                body["variables_total"] = len(names)
-                break
-            kept.append(name)
+        kept = leading(names, left, lambda name: len(name) + 3)
+        body |= {"variables_total": len(names)} if len(kept) < len(names) else {}
         body["variables"] = kept
 
     def _findings(self, body: dict[str, Any], name: str, findings: tuple[Finding, ...], *, handle: bool) -> None:

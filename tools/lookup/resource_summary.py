@@ -8,10 +8,12 @@ from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.answers import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
-from rbank_es.tools.runtime.answer_budget import AnswerBudget, clip, value_of
+from rbank_es.tools.runtime.answer_budget import VALUE_CHARS, AnswerBudget, clip, value_of
 from rbank_es.tools.runtime.tool_session import ToolError
 
 if TYPE_CHECKING:
@@ -30,110 +32,104 @@ SHOWN_PROPERTIES = 8
 """Properties that one instance shows at most; fewer where several instances share the budget."""
 
 
-def peek_class(body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, n: int) -> None:
-    """Add instances of a class with a few of their properties; of its subclasses if it has none of its own."""
-    describe_class(body, look, room, iri, brief=True)
-    deep = look.tables is not None and not look.tables.instances(iri)
-    add_instances(body, look, room, iri, n, subclasses=deep)
-    if deep and body["instances"]:
-        note = "instances of subclasses only: query ?x a/rdfs:subClassOf* "
-        body["note"] = note + (body["uri"] if len(note + body["uri"]) <= NOTE_CHARS else "this class")
-    elif not body["instances"]:
-        body["note"] = "no instances here; output_mode='schema' tells what is declared"
-
-
-def add_instances(
-    body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, n: int, *, subclasses: bool
-) -> None:
-    """Add instances, each with as many properties as leave room for all of them."""
-    rows = look.instances(iri, n, subclasses=subclasses)
-    # Reserve room for the note that the caller adds afterwards.
-    body["note"] = "x" * NOTE_CHARS  # that there is room for it
-    width = SHOWN_PROPERTIES if not room.naive else 10**6
-    narrow = [_narrow(row, width) for row in rows]
-    while width > 1 and not room.holds(body, "instances", narrow):
-        width -= 1
-        narrow = [_narrow(row, width) for row in rows]
-    room.put(body, "instances", narrow)
-    del body["note"]
-
-
-def _narrow(row: dict[str, Any], width: int) -> dict[str, Any]:
-    kept = dict([*row["properties"].items()][:width])
-    more = {name: count for name, count in row.get("more", {}).items() if name in kept}
-    return {"uri": row["uri"], "properties": kept, **({"more": more} if more else {})}
-
-
-def describe_class(
-    body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, brief: bool = False
-) -> None:
-    """Add the description of a class by the schema; if `brief`, its label and count only."""
-    tables = look.tables
-    if tables is None or iri not in tables.classes:
-        if not brief:
-            room.put(body, "properties", look.used_by(iri))
-        return
-    known = tables.classes[iri]
-    below = tables.descendants(iri)
-    body["count"] = known.instances
-    if not brief:
-        body |= {"subclasses": len(below), "subclass_instances": sum(map(tables.instances, below))}
-    room.say(body, "label", known.label, LABEL_CHARS)
-    if not brief:
-        room.list(body, "parents", tables.shorten(known.parents))
-        room.say(body, "comment", known.comment, COMMENT_CHARS)
-        room.texts(body, "notes", known.notes, NOTES_CHARS, len(known.notes) + known.notes_left_out)
-        room.put(body, "properties", [tables.has_row(has) for has in tables.properties_of(iri)])
-
-
-def describe_property(
-    body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, brief: bool = False
-) -> None:
-    """Add the description of a property by the schema; if `brief`, no comment and no notes."""
-    tables = look.tables
-    if tables is None or iri not in tables.properties:
-        return
-    known = tables.properties[iri]
-    body["uses"] = known.uses
-    if not brief:
-        body |= {"property_kind": known.kind, "traits": [trait for trait in TRAITS if getattr(known, trait)]}
-    room.say(body, "label", known.label, LABEL_CHARS)
-    room.list(body, "domains", tables.shorten(bound.iri for bound in known.domains))
-    room.list(body, "ranges", tables.shorten(bound.iri for bound in known.ranges))
-    if known.inverses:
-        inverses = [{"uri": tables.names.shorten(each), "uses": tables.uses(each)} for each in known.inverses]
-        room.put(body, "inverses", inverses, share=50)
-    if not brief:
-        room.list(body, "parents", tables.shorten(known.parents))
-        room.say(body, "comment", known.comment, COMMENT_CHARS)
-        room.texts(body, "notes", known.notes, NOTES_CHARS, len(known.notes) + known.notes_left_out)
-
-
-def peek_property(body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, n: int) -> None:
-    """Add triples with a property."""
-    describe_property(body, look, room, iri, brief=True)
-    room.put(body, "examples", look.examples(iri, n))
-
-
-def peek_individual(
-    body: dict[str, Any], look: ResourceQueries, room: AnswerBudget, iri: str, *, both: bool = False
-) -> None:
-    """Add the properties of an individual; with `both`, also those that lead to it."""
-    room.put(body, "properties", look.outgoing(iri), share=60 if both else 100)
-    if both:
-        room.put(body, "incoming", look.incoming(iri))
-
-
 Kind = Literal["class", "property", "individual"]
-
-VALUE_CHARS = 80
-"""Characters that are shown of a value."""
 
 NAME_CHARS = 300
 """Characters that are shown of the name that was asked for: the caller knows it."""
 
 NEAREST = 3
 """Names that are suggested for an unknown one."""
+
+
+class ResourceSummary:
+    """The body of an answer about one resource, filled within its budget."""
+
+    def __init__(self, body: dict[str, Any], look: ResourceQueries, room: AnswerBudget) -> None:
+        self._body = body
+        self._look = look
+        self._room = room
+
+    def peek_class(self, iri: str, n: int) -> None:
+        """Add instances of a class with a few of their properties; of its subclasses if it has none of its own."""
+        self.describe_class(iri, brief=True)
+        deep = self._look.tables is not None and not self._look.tables.instances(iri)
+        self.add_instances(iri, n, subclasses=deep)
+        if deep and self._body["instances"]:
+            note = "instances of subclasses only: query ?x a/rdfs:subClassOf* "
+            name = self._body["uri"]
+            self._body["note"] = note + (name if len(note + name) <= NOTE_CHARS else "this class")
+        elif not self._body["instances"]:
+            self._body["note"] = "no instances here; output_mode='schema' tells what is declared"
+
+    def add_instances(self, iri: str, n: int, *, subclasses: bool) -> None:
+        """Add instances, each with as many properties as leave room for all of them."""
+        rows = self._look.instances(iri, n, subclasses=subclasses)
+        # Reserve room for the note that the caller adds afterwards.
+        self._body["note"] = "x" * NOTE_CHARS
+        width = SHOWN_PROPERTIES if not self._room.naive else 10**6
+        narrow = [_narrow(row, width) for row in rows]
+        while width > 1 and not self._room.holds(self._body, "instances", narrow):
+            width -= 1
+            narrow = [_narrow(row, width) for row in rows]
+        self._room.put(self._body, "instances", narrow)
+        del self._body["note"]
+
+    def describe_class(self, iri: str, *, brief: bool = False) -> None:
+        """Add the description of a class by the schema; if `brief`, its label and count only."""
+        tables = self._look.tables
+        if tables is None or iri not in tables.classes:
+            if not brief:
+                self._room.put(self._body, "properties", self._look.used_by(iri))
+            return
+        known = tables.classes[iri]
+        below = tables.descendants(iri)
+        self._body["count"] = known.instances
+        if not brief:
+            self._body |= {"subclasses": len(below), "subclass_instances": sum(map(tables.instances, below))}
+        self._room.say(self._body, "label", known.label, LABEL_CHARS)
+        if not brief:
+            self._explain(tables, known)
+            self._room.put(self._body, "properties", [tables.has_row(has) for has in tables.properties_of(iri)])
+
+    def describe_property(self, iri: str, *, brief: bool = False) -> None:
+        """Add the description of a property by the schema; if `brief`, no comment and no notes."""
+        tables = self._look.tables
+        if tables is None or iri not in tables.properties:
+            return
+        known = tables.properties[iri]
+        self._body["uses"] = known.uses
+        if not brief:
+            self._body |= {"property_kind": known.kind, "traits": [trait for trait in TRAITS if getattr(known, trait)]}
+        self._room.say(self._body, "label", known.label, LABEL_CHARS)
+        self._room.list(self._body, "domains", tables.shorten(bound.iri for bound in known.domains))
+        self._room.list(self._body, "ranges", tables.shorten(bound.iri for bound in known.ranges))
+        if known.inverses:
+            inverses = [{"uri": tables.names.shorten(each), "uses": tables.uses(each)} for each in known.inverses]
+            self._room.put(self._body, "inverses", inverses, share=50)
+        if not brief:
+            self._explain(tables, known)
+
+    def _explain(self, tables: SchemaTables, known: ClassInfo | PropertyInfo) -> None:
+        self._room.list(self._body, "parents", tables.shorten(known.parents))
+        self._room.say(self._body, "comment", known.comment, COMMENT_CHARS)
+        self._room.texts(self._body, "notes", known.notes, NOTES_CHARS, len(known.notes) + known.notes_left_out)
+
+    def peek_property(self, iri: str, n: int) -> None:
+        """Add triples with a property."""
+        self.describe_property(iri, brief=True)
+        self._room.put(self._body, "examples", self._look.examples(iri, n))
+
+    def peek_individual(self, iri: str, *, both: bool = False) -> None:
+        """Add the properties of an individual; with `both`, also those that lead to it."""
+        self._room.put(self._body, "properties", self._look.outgoing(iri), share=60 if both else 100)
+        if both:
+            self._room.put(self._body, "incoming", self._look.incoming(iri))
+
+
+def _narrow(row: dict[str, Any], width: int) -> dict[str, Any]:
+    kept = dict([*row["properties"].items()][:width])
+    more = {name: count for name, count in row.get("more", {}).items() if name in kept}
+    return {"uri": row["uri"], "properties": kept, **({"more": more} if more else {})}
 
 
 class ResourceQueries:
@@ -188,8 +184,6 @@ class ResourceQueries:
         """Return classes and properties of the schema with a similar name, the most similar first."""
         if self.tables is None:
             return []
-        from rbank_es.ontology.vocabulary import Vocabulary
-
         known = self._source.surroundings.vocabulary or Vocabulary.from_schema(self.tables.schema)
         kinds: tuple[Literal["class", "property"], ...] = ("class", "property")
         near = [each for kind in kinds for each in known.nearest(iri or name, kind, NEAREST)]

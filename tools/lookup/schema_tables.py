@@ -16,7 +16,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.prefixes import words_of
+from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.tools.lookup.term_names import TermNames, literal
@@ -135,8 +135,6 @@ class SchemaTables:
 
     def named(self, name: str) -> list[str]:
         """Return classes and properties whose local name or label equals the name, ignoring case."""
-        from rbank_es.ontology.prefixes import local_name
-
         wanted = name.strip().casefold()
         if not wanted:
             return []
@@ -232,8 +230,6 @@ def search(source: Source, tables: SchemaTables, text: str, most: int) -> list[T
 
 def _terms(tables: SchemaTables, text: str) -> list[TermHit]:
     """Return classes and properties with some of the words in name, label, comment or notes, the most telling first."""
-    from rbank_es.ontology.prefixes import local_name
-
     wanted = words_of(text)
     kinds: tuple[tuple[str, Collection[ClassInfo | PropertyInfo]], ...] = (
         ("class", tables.classes.values()),
@@ -267,8 +263,6 @@ def _fit(wanted: list[str], words: list[str]) -> float:
 
 def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
     """Return things of the data with all the words in one short text, which is their `label`, or in the local name."""
-    from rbank_es.ontology.prefixes import local_name
-
     wanted = words_of(text)[: limits.SEARCHED_WORDS]
     if not wanted or not tables.schema.individuals:
         return []

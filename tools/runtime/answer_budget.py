@@ -8,7 +8,7 @@ can hold it, because nothing can be asked about a part of one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,6 +16,8 @@ from rbank_es import limits
 from rbank_es.sparql.answers import Answer, Cell, Row
 from rbank_es.tools.runtime.encoder import CUT, EXACT, size
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
+
+Thing = TypeVar("Thing")
 
 Json = str | int | float | bool
 """The value of a cell in an answer."""
@@ -75,13 +77,7 @@ def page(
 
 def fit(rows: Sequence[dict[str, Any]], room_chars: int) -> Fit:
     """Return the first rows in `room_chars` characters of JSON at most; a first row that is too large is truncated."""
-    kept: list[dict[str, Any]] = []
-    left = room_chars
-    for row in rows:
-        left -= size(row) + 1
-        if left < 0:
-            break
-        kept.append(row)
+    kept = leading(rows, room_chars, lambda row: size(row) + 1)
     return Fit(kept) if kept or not rows else narrowed(rows[0], room_chars - 1)
 
 
@@ -98,13 +94,17 @@ def narrowed(row: dict[str, Any], room_chars: int) -> Fit:
 
 def some(parts: Mapping[str, Any], room_chars: int) -> dict[str, Any]:
     """Return the first parts of an object that fit into `room_chars` characters of JSON."""
-    kept: dict[str, Any] = {}
-    left = room_chars - 2
-    for name, part in parts.items():
-        left -= size(name) + size(part) + 2
-        if left < 0:
+    return dict(leading(parts.items(), room_chars - 2, lambda pair: size(pair[0]) + size(pair[1]) + 2))
+
+
+def leading(values: Iterable[Thing], room: int, chars_of: Callable[[Thing], int]) -> list[Thing]:
+    """Return the first values that fit into `room` characters together."""
+    kept: list[Thing] = []
+    for value in values:
+        room -= chars_of(value)
+        if room < 0:
             break
-        kept[name] = part
+        kept.append(value)
     return kept
 
 
@@ -301,13 +301,14 @@ def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: 
     return body
 
 
-Thing = TypeVar("Thing")
-
 HANDLE_CHARS = 300
 """Characters of a handle: alias, key of 36, kind, size, and a preview of 80 with its escapes."""
 
 UNBOUNDED = limits.PAYLOAD_BYTES
 """The budget of the naive mode in characters: what one payload can hold."""
+
+VALUE_CHARS = 80
+"""Characters that a lookup shows of a value."""
 
 _WORDS_CHARS = {"label": 80, "comment": 200}
 _ROW_CHARS = 40
@@ -321,6 +322,7 @@ class AnswerBudget:
         self.naive = session.naive
         self.cap_chars = UNBOUNDED if session.naive else limits.TOOL_RETURN_CHARS
         self.slice_chars = UNBOUNDED if session.naive else limits.SLICE_RETURN_CHARS
+        self.value_chars = UNBOUNDED if session.naive else VALUE_CHARS
 
     def left(self, body: dict[str, Any], *, handle: bool = False) -> int:
         """Return the characters that a body leaves."""
@@ -339,13 +341,7 @@ class AnswerBudget:
     def list(self, body: dict[str, Any], name: str, values: Sequence[str], most: int = 3) -> None:
         """Add the first names that fit into half of the rest, whole ones only."""
         left = self.left({**body, name: []}) // 2
-        kept: list[str] = []
-        for value in values if self.naive else values[:most]:
-            left -= size(value) + 1
-            if left < 0:
-                break
-            kept.append(value)
-        body[name] = kept
+        body[name] = leading(values if self.naive else values[:most], left, lambda value: size(value) + 1)
 
     def holds(self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]]) -> bool:
         """Return whether all rows fit into the rest."""
