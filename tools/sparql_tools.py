@@ -276,7 +276,7 @@ class QueryRequest(NamedTuple):
 
 
 class QueryRunner:
-    """Runs the queries of a run's tools."""
+    """Runner of the queries of a run's tools."""
 
     def __init__(self, session: ToolSession, source: Source) -> None:
         self._session = session

@@ -29,10 +29,11 @@ _CHECKSUM_BYTES = 4
 
 
 @cache
-def _form() -> str:
-    """Return the release and a checksum of this package's modules: entries of other code are never used."""
+def entry_form() -> str:
+    """Return the release and a checksum of the code that makes entries: those of other code are never used."""
     checksum = 0
-    for module in sorted(Path(__file__).parent.glob("*.py")):
+    # The limits count as code, because they truncate what a schema keeps.
+    for module in (*sorted(Path(__file__).parent.glob("*.py")), Path(limits.__file__)):
         checksum = zlib.crc32(module.read_bytes(), checksum)
     return f"{__version__}-{checksum:08x}"
 
@@ -122,7 +123,7 @@ class GraphCache:
         return schema, place / _GRAPH
 
     def _place(self, digest: str) -> Path:
-        return self._entries / f"{digest}-{_form()}"
+        return self._entries / f"{digest}-{entry_form()}"
 
     def _put(self, made: Path, place: Path) -> None:
         """Rename into place; a whole entry that is there stays."""
@@ -165,7 +166,7 @@ class GraphCache:
 def _write(place: Path, schema: Schema) -> None:
     """Write the schema with the checksums."""
     size, checksum = _checksum(place / _GRAPH)
-    content = msgspec.msgpack.encode(_Entry(_form(), size, checksum, schema))
+    content = msgspec.msgpack.encode(_Entry(entry_form(), size, checksum, schema))
     (place / _SCHEMA).write_bytes(zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big") + content)
 
 
@@ -177,7 +178,7 @@ def _read(place: Path) -> _Entry | None:
             return None
         entry = msgspec.msgpack.decode(content[_CHECKSUM_BYTES:], type=_Entry)
         # The graph is checked as well: a damaged one would give wrong answers in silence.
-        whole = entry.form == _form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
+        whole = entry.form == entry_form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
     except (OSError, msgspec.MsgspecError):
         return None
     return entry if whole else None

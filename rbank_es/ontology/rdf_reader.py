@@ -142,7 +142,7 @@ def _parse(file: SourceFile) -> _Parsing:
 
 
 class _Keeper:
-    """Keeps quads as triples, and passes them on with their blank nodes renamed."""
+    """Keeper of quads as triples, which passes them on with their blank nodes renamed."""
 
     def __init__(self) -> None:
         self.triples: list[Triple] = []

@@ -22,7 +22,7 @@ KNOWN = "the bank knows this item already, so nothing was written; it is"
 
 
 class Proposer:
-    """Proposes items for the tools of a run."""
+    """Proposer of items for the tools of a run."""
 
     def __init__(self, session: ToolSession) -> None:
         self._session = session

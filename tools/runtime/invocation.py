@@ -73,13 +73,12 @@ class Tool:
             shown = self._shown(given, named)
         except Exception as error:
             return self._recorded(error_of(error), "{}", began)
-        # Again while other writers are faster, because a retrieval must describe the bank right before it.
         for _ in range(limits.TOOL_TRIES):
             reply = self._reply(given, named, shown)
             try:
                 return self._recorded(reply, shown, began)
             except PositionConflict:
-                # Somebody wrote to the bank after this answer was read from it: read again.
+                # Somebody appended after this answer was read. A retrieval must be of the position right before it.
                 continue
             except Exception as error:
                 return self._withheld(error)
