@@ -30,9 +30,8 @@ from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.tools.memory.query_extractor import QueryPattern
-from rbank_es.tools.runtime.reply import Reply
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_session import Reply, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 GOAL_PERCENT = 5
@@ -100,7 +99,8 @@ def _ours(bank: Bank, engine: Scripted, interpreter: Any, question: str) -> None
     run = bank.log.new_id()
     context = Context(mode="auto", layers=(base(),))
     bank.append([RunStarted(run=run, task=question, executor="rlm"), context.event(run)])
-    tools = Toolbox(Desk(bank, run, Store(bank, run), QueryPattern()), {"count_words": _counted}, {}, clock=_clock)
+    session = ToolSession(bank, run, Store(bank, run), QueryPattern())
+    tools = Toolbox(session, {"count_words": _counted}, clock=_clock)
     recorder = Recorder(bank, run, tools)
     with Lms(bank, run, {"agent": LmChoice(model="test/scripted")}, model_for=lambda *_: engine) as lms:
         result = Rlm(interpreter).execute(question, CONTEXT, tools, recorder, lms, RunLimits(iterations=20))

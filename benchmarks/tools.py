@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,9 +11,8 @@ from benchmarks.measure import Goal, Row, duration, interleave, timed_each
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.tools.memory.query_extractor import QueryPattern
-from rbank_es.tools.runtime.reply import Reply
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_session import Reply, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 CALLS = 200
@@ -34,8 +32,8 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
 
 
 def _row(name: str, bank: Bank, sizes: Sizes, *, goal: bool) -> Row:
-    desk = Desk(bank, "run-1", Store(bank, "run-1"), QueryPattern())
-    tool = Toolbox(desk, {"counted": counted}, {}, clock=time.perf_counter).functions["counted"]
+    session = ToolSession(bank, "run-1", Store(bank, "run-1"), QueryPattern())
+    tool = Toolbox(session, {"counted": counted}).functions["counted"]
     texts = [f"text {n}" for n in range(CALLS)]
     contestants: dict[str, Callable[[str], Any]] = {"ours": tool, "bare": counted}
     samples = interleave(

@@ -1,9 +1,9 @@
-"""Put the manual of the tools into docs/tools.md: their own words, and what a call of each really returns.
+"""Put the manual of the tools into docs/tools.md: their docstrings, and the real result of a call of each.
 
     python docs/make_tools.py
 
-The calls are made over the shipped ontology, in a bank that holds the shipped items; a test compares what comes out.
-Keys are random, so they are shown as `key-1`, `key-2` and so on.
+The calls run over the shipped ontology, in a bank with the shipped items; a test compares the output. Keys are random,
+so they are shown as `key-1`, `key-2` and so on.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 def section() -> str:
-    """The manual as Markdown, family by family."""
+    """Return the manual as Markdown, family by family."""
     with tempfile.TemporaryDirectory() as place, Bank.create(Path(place) / "bank") as bank:
         import_paths(bank, [lights().seed])
         bank.append(RunStarted(run="run-1", task="How high is each light?"))
@@ -105,7 +105,7 @@ def _tool(tool: Manual, box: Toolbox, keys: dict[str, str]) -> Iterator[str]:
 
 
 def replaced(document: str) -> str:
-    """The document with the manual as it is now."""
+    """Return the document with the current manual."""
     before, rest = document.split(BEGIN)
     return f"{before}{BEGIN}\n{section()}{END}{rest.split(END)[1]}"
 

@@ -126,36 +126,51 @@ ONTOLOGY_BYTES = 256 * MIB
 """Bytes of all files of one ontology: what is larger belongs behind an endpoint."""
 
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
-"""Characters of one literal in an ontology that are looked at when it is described."""
+"""Characters of one literal that a description of the ontology reads."""
 
 ONTOLOGY_TERM_CHARS = 2 * MIB
 """Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser
 reads at once. A file with a longer one is refused."""
 
 ONTOLOGY_DEPTH = 200
-"""How deep elements, objects and triple terms of an ontology's file may be nested: readers die of a few thousand."""
+"""Levels of nested elements, objects and triple terms in an ontology's file: readers die of a few thousand."""
 
 ONTOLOGY_TOLERANT_BYTES = 16 * MIB
-"""The largest file that is read again by rdflib where pyoxigraph refuses it: rdflib takes a second for 2 MiB."""
+"""The largest file that rdflib may read where pyoxigraph refuses it: rdflib takes a second for 2 MiB."""
 
 ONTOLOGY_IRI_CHARS = 2_000
 """Characters of an IRI; classes and properties with longer ones are not described."""
 
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-"""What is kept of a label, and of a definition or a note, when an ontology is described."""
+"""Characters of a label, and of a definition or a note, that a description keeps."""
 
 ONTOLOGY_NOTES = 8
-"""Notes of one class or property that are kept: a term of PROV or SKOS has two at most."""
+"""Notes of one class or property that a description keeps: a term of PROV or SKOS has two at most."""
 
 TYPED_USES = 2_000
-"""Pairs of class and property, and steps from class to class, that are kept of an ontology's data, most used first."""
+"""Pairs of class and property, and steps from class to class, that a description keeps, most used first."""
 
 DISJOINT_PAIRS = 10_000
-"""Pairs of disjoint classes that are kept: a hundred classes that exclude each other make half of them."""
+"""Pairs of disjoint classes that a description keeps: a hundred classes that exclude each other make half of them."""
+
+ONTOLOGY_HEAD_BYTES = 64 * KIB
+"""First bytes of a file by which its format is recognised."""
+
+ONTOLOGY_ENTITY_DEPTH = 10
+"""How deep XML entities may be made of other entities: a few levels multiply a file of kilobytes into gigabytes."""
+
+ONTOLOGY_JOINED_CHARS = 10_000_000_000
+"""Characters that rdflib may copy while it joins the pieces of one text (quadratic in their number): some seconds."""
+
+ONTOLOGY_NAME_CHARS = 200
+"""Characters of a name that are compared with known names: difflib's time grows with their square."""
 
 GRAPH_CACHE_ENTRIES = 32
-"""Parsed graphs that are kept on disk; the one used least recently goes first."""
+"""Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first."""
+
+GRAPH_CACHE_ABANDONED_S = 3_600
+"""Age of a temporary directory in the cache at which its process is taken for dead, and the directory is removed."""
 
 # -------------------- sparql
 
@@ -202,34 +217,34 @@ ENDPOINT_MESSAGE_CHARS = 300
 # -------------------- tools
 
 TOOL_RETURN_CHARS = 1_000
-"""What a tool returns at most, as JSON. More than that in one return is a red flag of leakage."""
+"""Characters of JSON that a tool returns at most. More in one return is a red flag of leakage."""
 
 SLICE_RETURN_CHARS = 4_000
-"""What `sparql_slice` and `ctx_slice` return at most: rows and excerpts that the agent asked for."""
+"""Characters that `sparql_slice` and `ctx_slice` return at most: rows and excerpts that the agent asked for."""
 
 ITEMS_RETURN_CHARS = 4_500
-"""What `mem_get` returns at most: three items in full, as an extractor may make them, and little more."""
+"""Characters that `mem_get` returns at most: three items in full, as an extractor may make them, and little more."""
 
 TOOL_ARGUMENT_CHARS = 20_000
-"""Characters of one call's arguments, as JSON, that are taken; a query or a note that is longer is refused."""
+"""Characters of one call's arguments as JSON; a longer query or note is refused."""
 
 PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
-"""Bytes of one payload as JSON: with what stands around it, it fits into a text line."""
+"""Bytes of one payload as JSON: with its envelope it fits into a text line."""
 
 PAYLOADS_KEPT_CHARS = 32 * MIB
-"""Payloads of a run that are kept in memory beside the bank; those recorded later are read from there."""
+"""Characters of payloads that a run keeps in memory; later ones are read from the bank."""
 
 STORE_CHARS = 256 * MIB
-"""All payloads of a store that has no bank."""
+"""Characters of all payloads of a store without a bank."""
 
 TOOL_TRIES = 20
-"""How often a tool that reads the bank reads again because other writers were faster."""
+"""Retries of a tool that reads the bank because other writers were faster."""
 
 READ_ITEMS = 3
 """Items that `mem_get` gives in full at once."""
 
 FOUND_ITEMS = 20
-"""The largest `k` of `mem_search`: what still fits into its return with titles."""
+"""The largest `k` of `mem_search`: so many titles fit into its return."""
 
 PEEK_CHARS = 200
 """Default size of `ctx_peek` (source: the handle pattern)."""
@@ -238,19 +253,49 @@ FIND_HITS = 100
 """The largest `k` of `ctx_find`."""
 
 FIND_TIME_S = 1.0
-"""How long `ctx_find` may look: a pattern can backtrack for ever."""
+"""Time limit of `ctx_find`: a pattern can backtrack for ever."""
 
 FIND_SNIPPET_CHARS = 40
-"""What `ctx_find` shows around a hit, on either side."""
+"""Characters that `ctx_find` shows on either side of a hit."""
 
 CELL_CHARS = 300
-"""What a slice shows of one value; the whole stays behind the handle."""
+"""Characters that a slice shows of one value; the whole stays behind the handle."""
 
 CELL_IRI_CHARS = 2_000
-"""What a slice shows of an IRI: a part of one is of no use, and half a page holds it (longer ones aren't described)."""
+"""Characters that a slice shows of an IRI: half a page. A part of an IRI is of no use; longer ones aren't described."""
 
 SLICE_ROWS = 100
 """Rows of one slice."""
+
+TOOL_RESULT_DEPTH = 16
+"""Levels of nesting of a tool's result; deeper values are replaced by `…`."""
+
+OVERVIEW_CLASSES = 10
+DETAIL_PROPERTIES = 8
+"""Classes that an overview of the schema names, and properties that a class shows in its detail."""
+
+PEEK_ROWS = 20
+SAMPLE_ROWS = 20
+"""Examples that `sparql_peek` gives, and instances that `g_sample` gives."""
+
+RELATED_PROCEDURES = 2
+"""Procedures that `sparql_peek` names (source: the unified tool design)."""
+
+FOUND_TERMS = 50
+"""The largest `k` of `g_search`."""
+
+SEARCHED_TEXT_CHARS = 200
+SEARCHED_WORDS = 8
+"""Texts of individuals that `g_search` reads (longer ones name nothing), and words of a search that it uses there."""
+
+LOOK_TIME_S = 10.0
+"""How long one query that a tool makes by itself may take: an agent waits for several of them."""
+
+LOOK_TRIPLES = 1_000
+"""Triples of one thing that are counted on an endpoint: popular things have millions of them there."""
+
+LOOK_BACK_EVENTS = 64
+"""Events that are checked for changes to items; after more of them, projections are brought up to date instead."""
 
 # -------------------- context
 

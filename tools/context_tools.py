@@ -1,23 +1,24 @@
-"""Looking into what stands behind a handle: its size, its beginning, a part of it, the places of a pattern."""
+"""The context family: the size, the beginning, a part of a payload, and the places where it matches a pattern."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.tools.runtime.encoder import size
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.answer_budget import leading
+from rbank_es.tools.runtime.encoder import largest, size
+from rbank_es.tools.runtime.tool_family import ToolFamily
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 _FRAME_CHARS = 240
-"""What the keys, numbers and hints around a text need of a result."""
+"""Characters of a result that the keys, numbers and hints around a text take."""
 
 
 class ContextTools:
-    """The `ctx_*` tools."""
+    """Tools over the text behind a handle."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
 
     def ctx_stats(self, ref: str | dict[str, Any]) -> Reply:
         """Size of what stands behind a handle, without reading it.
@@ -26,7 +27,7 @@ class ContextTools:
         Returns: key, dtype, length (characters), lines, sha256.
         Example: ctx_stats(result)['length']
         """
-        return Reply(self._desk.store.stats(ref))
+        return Reply(self._session.store.stats(ref))
 
     def ctx_peek(self, ref: str | dict[str, Any], n: int = limits.PEEK_CHARS) -> Reply:
         """The first characters behind a handle.
@@ -55,14 +56,16 @@ class ContextTools:
         Example: [hit['start'] for hit in ctx_find(result, 'P0[0-9]+')['hits']]
         """
         wanted = min(max(1, k), limits.FIND_HITS)
-        text = self._desk.store.get(ref)
+        text = self._session.store.get(ref)
+        # One hit more than wanted, to know whether there are more.
         found = _matches(pattern, text, wanted + 1, min(_count("start", start), len(text)))
         return _hits(text, found[:wanted], more=len(found) > wanted)
 
     def _part(self, ref: str | dict[str, Any], start: int, end: int, cap_chars: int) -> Reply:
-        text = self._desk.store.get(ref)
+        text = self._session.store.get(ref)
         asked = text[start:end]
-        shown = asked if self._desk.naive else fitting(asked, cap_chars - _FRAME_CHARS)
+        # Truncated by the size of the JSON: a quote or a line feed takes two characters there.
+        shown = asked if self._session.naive else fitting(asked, cap_chars - _FRAME_CHARS)
         stop = start + len(shown)
         body: dict[str, Any] = {"text": shown, "start": min(start, len(text)), "end": min(stop, len(text))}
         body["length"] = len(text)
@@ -72,15 +75,12 @@ class ContextTools:
         return Reply(body, truncated=len(shown) < len(asked))
 
 
+FAMILY = ToolFamily(ContextTools, caps_chars={"ctx_slice": limits.SLICE_RETURN_CHARS})
+
+
 def fitting(text: str, room: int) -> str:
-    """The longest beginning of a text whose JSON takes at most `room` characters."""
-    if len(text) <= room and size(text) <= room:
-        return text
-    low, high = 0, min(len(text), room)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(text[:middle]) <= room else (low, middle - 1)
-    return text[:low]
+    """Return the longest beginning of a text whose JSON takes at most `room` characters."""
+    return text[: largest(min(len(text), room), lambda chars: size(text[:chars]) <= room)]
 
 
 def _count(name: str, value: int) -> int:
@@ -90,6 +90,7 @@ def _count(name: str, value: int) -> int:
 
 
 def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, int]]:
+    # Not `re`, because only `regex` has a timeout, and an agent's pattern may backtrack for ever.
     import regex
 
     found: list[tuple[int, int]] = []
@@ -110,18 +111,17 @@ def _matches(pattern: str, text: str, most: int, start: int) -> list[tuple[int, 
 
 
 def _hits(text: str, found: list[tuple[int, int]], *, more: bool) -> Reply:
-    hits: list[dict[str, Any]] = []
-    left = limits.TOOL_RETURN_CHARS - _FRAME_CHARS
-    for start, end in found:
-        around = text[max(0, start - limits.FIND_SNIPPET_CHARS) : start + limits.FIND_SNIPPET_CHARS]
-        hit = {"start": start, "end": end, "snippet": " ".join(around.split())}
-        left -= size(hit) + 1
-        if left < 0:
-            more = True
-            break
-        hits.append(hit)
+    rows = ({"start": start, "end": end, "snippet": _snippet(text, start)} for start, end in found)
+    hits: list[dict[str, Any]] = leading(rows, limits.TOOL_RETURN_CHARS - _FRAME_CHARS, lambda hit: size(hit) + 1)
+    more = more or len(hits) < len(found)
     body: dict[str, Any] = {"hits": hits, "returned": len(hits), "has_more": more, "length": len(text)}
     if more and hits:
         last = hits[-1]
+        # At least one further: an empty match would be found again and again.
         body["next_start"] = max(last["end"], last["start"] + 1)
     return Reply(body, truncated=more)
+
+
+def _snippet(text: str, start: int) -> str:
+    around = limits.FIND_SNIPPET_CHARS
+    return " ".join(text[max(0, start - around) : start + around].split())

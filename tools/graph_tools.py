@@ -1,4 +1,4 @@
-"""The local graph as an agent reaches it: what is in it, looked up in one call each. Endpoints have `sparql_*` only."""
+"""The graph family: lookups in a local graph, one call each. Endpoints have the `sparql` family only."""
 
 from __future__ import annotations
 
@@ -6,51 +6,38 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.tools.lookup.query_run import Asked, Querying
-from rbank_es.tools.lookup.resource_queries import VALUE_CHARS, Looking
-from rbank_es.tools.lookup.resource_summary import (
-    add_instances,
-    describe_class,
-    describe_property,
-    peek_individual,
-    peek_property,
-)
-from rbank_es.tools.lookup.schema_tables import Tables, tables_of
-from rbank_es.tools.lookup.term_search import search
-from rbank_es.tools.runtime.answer_budget import UNBOUNDED, Room, Thing, from_zero, within
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.lookup.resource_summary import ResourceQueries, ResourceSummary
+from rbank_es.tools.lookup.schema_tables import SchemaTables, search, tables_of
+from rbank_es.tools.runtime.answer_budget import AnswerBudget, Thing, from_zero, within
+from rbank_es.tools.runtime.tool_family import ToolFamily
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
+from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
-SAMPLED = 20
-"""Instances that a sample shows at most."""
-
-FOUND = 50
-"""The largest `k` of `g_search`."""
-
 
 class GraphTools:
-    """The `g_*` tools."""
+    """Tools over the classes, properties and individuals of a local graph."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._room = Room(desk)
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+        self._room = AnswerBudget(session)
 
     @property
     def _source(self) -> Source:
-        source = self._desk.source
+        source = self._session.source
+        # Checked again, because a Python program can build the family for any source.
         if source is None or source.kind != "local":
             raise ToolError("not_local", "there is no local graph", "use sparql_schema, sparql_peek and sparql_query")
         return source
 
     @property
-    def _look(self) -> Looking:
-        return Looking(self._source, UNBOUNDED if self._room.naive else VALUE_CHARS)
+    def _look(self) -> ResourceQueries:
+        return ResourceQueries(self._source, self._room.value_chars)
 
     @property
-    def _tables(self) -> Tables:
+    def _tables(self) -> SchemaTables:
         return tables_of(self._source)[0]
 
     def g_stats(self) -> Reply:
@@ -101,7 +88,7 @@ class GraphTools:
         Returns: hits (uri, kind: class, property or individual, label), best first; hits_total where there are more.
         Example: g_search('zone temperature sensor', 5)['hits'][0]['uri']
         """
-        wanted = within("k", k, FOUND)
+        wanted = within("k", k, limits.FOUND_TERMS)
         hits = [hit.row for hit in search(self._source, self._tables, text, wanted)]
         body: dict[str, Any] = {}
         if not hits:
@@ -124,13 +111,15 @@ class GraphTools:
         iri = look.resolve(resource)
         kind = look.kind(iri)
         body: dict[str, Any] = {"kind": kind or "unknown", "uri": look.name(iri)}
+        summary = ResourceSummary(body, look, room)
         if kind == "class":
-            describe_class(body, look, room, iri)
+            summary.describe_class(iri)
         elif kind == "property":
-            describe_property(body, look, room, iri)
-            peek_property(body, look, room, iri, 3)
+            summary.describe_property(iri)
+            summary.peek_property(iri, 3)
         else:
-            peek_individual(body, look, room, iri, both=True)
+            summary.peek_individual(iri, both=True)
+            # An individual is known by its triples alone, so only now it is known to be missing.
             if not body["properties"] and not body["incoming"]:
                 raise look.unknown(resource, iri)
         return Reply(body, truncated=self._room.cut(body))
@@ -145,7 +134,9 @@ class GraphTools:
         look = self._look
         iri = self._class(cls)
         body: dict[str, Any] = {"uri": look.name(iri), "count": self._tables.instances(iri)}
-        add_instances(body, look, self._room, iri, self._room.most(n, SAMPLED), subclasses=subclasses)
+        ResourceSummary(body, look, self._room).add_instances(
+            iri, self._room.most(n, limits.SAMPLE_ROWS), subclasses=subclasses
+        )
         return Reply(body, truncated=self._room.cut(body))
 
     def g_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
@@ -157,7 +148,7 @@ class GraphTools:
         Returns: a handle (key, alias, size, preview), rows, variables, truncated, limit, warnings, next, hint.
         Example: r = g_query('SELECT ?c (COUNT(?s) AS ?n) WHERE { ?s a ?c } GROUP BY ?c'); sparql_slice(r)['rows']
         """
-        return Querying(self._desk, self._source).run(Asked.of(query, limit), by="g_query", propose=False)
+        return QueryRunner(self._session, self._source).run(QueryRequest.of(query, limit), by="g_query", propose=False)
 
     def _class(self, name: str) -> str:
         look = self._look
@@ -172,3 +163,7 @@ class GraphTools:
         wanted = within("limit", limit, limits.QUERY_ROWS)
         body = self._room.page(things, from_zero(offset), wanted, name, {}, row_of)
         return Reply(body, truncated=body["has_more"])
+
+
+# Local graphs only: some of these lookups count every triple of a thing.
+FAMILY = ToolFamily(GraphTools, lambda session, tool: session.source is not None and session.source.kind == "local")

@@ -1,7 +1,6 @@
-"""The bank as the agent reaches it: found by its titles, read within bounds, and added to by proposals alone.
+"""The memory family: items found by their titles, read within bounds, and proposed.
 
-Nothing here makes an item active. What a tool proposes is an event; whether it becomes a memory is decided after the
-run was judged.
+No tool makes an item active. A proposal is an event; the judge and the policies decide about it after the run.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import MemoriesConsolidated, MemoriesRead, NoteLogged, Ref
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
-from rbank_es.tools.memory.item_fit import fit_hits, fit_items, quoted
-from rbank_es.tools.memory.item_search import found, looking
-from rbank_es.tools.memory.proposal import Proposing
-from rbank_es.tools.runtime.answer_budget import UNBOUNDED, within
+from rbank_es.ontology.vocabulary import without_controls
+from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
+from rbank_es.tools.memory.proposal import Proposer
+from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
 from rbank_es.tools.runtime.encoder import CUT, encode, size, text_of
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.row_pages import OK_CHARS
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_family import ToolFamily
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.tools.memory.query_extractor import Evidence
@@ -33,23 +31,21 @@ NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stan
 UNKNOWN = "no memory has this id"
 PROPOSED = "it was proposed in this run, and nothing is stored before the run is judged"
 
+READS_MEMORY = frozenset({"mem_search", "mem_get", "mem_quote"})
+"""The tools that a run is not offered where memory reaches the agent by its context alone (mode `auto`)."""
+
 SHOWN_ID_CHARS = 80
-"""An id that needs more is shown by its beginning, where it is named beside other things."""
+"""Characters of JSON that an id may take where it is named beside other things; imports can have longer ones."""
 
 
 class MemoryTools:
-    """The `mem_*` tools, and `event_log`."""
+    """Tools over the items of the bank, and `event_log`."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
 
     def mem_search(
-        self,
-        q: str,
-        k: int = 6,
-        polarity: str | None = None,
-        domain: str | None = None,
-        role: str | None = None,
+        self, q: str, k: int = 6, polarity: str | None = None, domain: str | None = None, role: str | None = None
     ) -> Reply:
         """Find memories of earlier runs by words; titles only, read the best with mem_quote or mem_get.
 
@@ -58,16 +54,20 @@ class MemoryTools:
         Returns: hits, best first: id, title, desc, src, score (below 0, the lower the better); more: hits left out.
         Example: for hit in mem_search('count proteins by organism', 3)['hits']: print(hit['id'], hit['title'])
         """
-        seen = found(self._desk, q, within("k", k, limits.FOUND_ITEMS), polarity=polarity, domain=domain, role=role)
+        seen = search_items(
+            self._session, q, within("k", k, limits.FOUND_ITEMS), polarity=polarity, domain=domain, role=role
+        )
         hits = [
             {
                 "id": hit.id,
                 **_shown({"title": hit.title, "desc": hit.desc}),
                 "src": hit.src,
+                # Four digits order the hits; all sixteen would take the room of a description.
                 "score": float(f"{hit.score:.4g}"),
             }
             for hit in seen.hits
         ]
+        # Reserve the longest form of the other fields, so that adding them never exceeds the cap.
         room = self._room(limits.TOOL_RETURN_CHARS, {"hits": [], "more": len(hits), "next": NEXT_HITS})
         body: dict[str, Any] = {"hits": fit_hits(hits, room)}
         more = len(hits) - len(body["hits"])
@@ -97,6 +97,7 @@ class MemoryTools:
         shown = fit_items(given, room)
         rest = given[0]["content"] if shown != given and len(given) == 1 else None
         if rest is not None:
+            # Fit again: the handle to the rest needs room, too.
             shown = fit_items(given, room - _handle_chars(rest))
         if shown != given:
             body["next"] = NEXT_ITEMS if rest is None else NEXT_REST
@@ -118,18 +119,14 @@ class MemoryTools:
             raise _unavailable(refused)
         content = given[0]["content"]
         body: dict[str, Any] = {"id": clipped(given[0]["id"]), "quote": "", "length": len(content), "truncated": False}
+        # Plus 2, because the body already counts the quotation marks of the empty quote.
         body["quote"] = quoted(content, max_chars, self._room(limits.TOOL_RETURN_CHARS, body) + 2)
         body["truncated"] = body["quote"] != content
         event = self._read([given[0]["id"]], "quote", len(body["quote"]))
         return Reply(body, truncated=body["truncated"], beside=(event,))
 
     def mem_add(
-        self,
-        title: str,
-        content: str,
-        desc: str = "",
-        polarity: str = "success",
-        tags: list[str] | None = None,
+        self, title: str, content: str, desc: str = "", polarity: str = "success", tags: list[str] | None = None
     ) -> Reply:
         """Propose a memory in your own words; it is judged after the run.
 
@@ -146,9 +143,9 @@ class MemoryTools:
             "failure" if polarity == "failure" else "success",
             desc=text_of(desc.strip()),
             tags=tuple(text_of(tag) for tag in tags or ()),
-            domain=self._desk.domain,
+            domain=self._session.domain,
         )
-        return Proposing(self._desk).propose(item, "mem_add", "")
+        return Proposer(self._session).propose(item, "mem_add", "")
 
     def mem_extract(
         self, result: str | dict[str, Any], task: str, judgment: dict[str, Any], auto_store: bool = True
@@ -168,9 +165,9 @@ class MemoryTools:
                 "a query that was judged a failure is no procedure",
                 "call mem_learn_from_failure(result, task, error)",
             )
-        making = Proposing(self._desk)
+        making = Proposer(self._session)
         evidence = msgspec.structs.replace(making.evidence(result, text_of(task)), reason=reason)
-        item = self._desk.extractor.from_success(evidence)
+        item = self._session.extractor.from_success(evidence)
         if item is None:
             raise _nothing(evidence, "call mem_learn_from_failure if that is not what you wanted")
         return making.propose(item, "mem_extract", self._why(evidence)) if auto_store else making.show(item)
@@ -183,14 +180,15 @@ class MemoryTools:
         Returns: id, proposed, stored (always false here), why, title, desc, src, polarity.
         Example: mem_learn_from_failure(query, question, answer['error'])
         """
-        making = Proposing(self._desk)
+        making = Proposer(self._session)
         code, reason = _went_wrong(error)
+        # Neither a key nor an alias has a brace or a blank: this is the text of a query.
         if isinstance(result, str) and ("{" in result or " " in result.strip()):
             evidence = making.evidence_of_text(result, text_of(task))
         else:
             evidence = making.evidence(result, text_of(task))
         evidence = msgspec.structs.replace(evidence, reason=reason, error_code=code)
-        item = self._desk.extractor.from_failure(evidence)
+        item = self._session.extractor.from_failure(evidence)
         if item is None:
             raise _nothing(evidence, "give the handle of a query's result, or the text of the query; or use mem_add")
         return making.propose(item, "mem_learn_from_failure", self._why(evidence))
@@ -202,15 +200,13 @@ class MemoryTools:
         Returns: ok.
         Example: event_log({'step': 'schema', 'found': 12})
         """
-        return Reply({}, beside=(NoteLogged(run=self._desk.run, by="agent", note=_json(obj)),))
-
-    # ---------------------------------------------------------------- reading
+        return Reply({}, beside=(NoteLogged(run=self._session.run, by="agent", note=_json(obj)),))
 
     def _room(self, cap_chars: int, body: dict[str, Any]) -> int:
-        return (UNBOUNDED if self._desk.naive else cap_chars) - OK_CHARS - size(body)
+        return (UNBOUNDED if self._session.naive else cap_chars) - OK_CHARS - size(body)
 
     def _wanted(self, ids: str | dict[str, Any] | list[str | dict[str, Any]], max_n: int) -> list[str]:
-        """The distinct ids that are asked for."""
+        """Return the distinct ids that a call asks for. Raises `ToolError` for none or too many."""
         most = limits.READ_ITEMS
         if not 1 <= max_n <= most:
             raise ToolError("bad_limit", f"max_n is {max_n}", f"give a number from 1 to {most}; call again for others")
@@ -226,23 +222,22 @@ class MemoryTools:
         return wanted
 
     def _looked_up(self, ids: list[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-        """The items that may be read, and why the others may not, by id."""
+        """Return the items that may be read, and by id the reason why each other item may not."""
         given, refused = [], {}
-        with looking(self._desk) as (view, _):
+        with items_view(self._session) as (view, _):
             for id in ids:
                 row = view.item(id)
-                reason = self._unknown(id) if row is None else self._refusal(row)
+                reason = self._refusal(id, row)
                 if row is None or reason:
                     refused[id] = reason
                 else:
                     given.append(_item_of(row))
         return given, refused
 
-    def _unknown(self, id: str) -> str:
-        return PROPOSED if id in {item for item, _ in self._desk.proposed} else UNKNOWN
-
-    def _refusal(self, row: dict[str, Any]) -> str:
-        """Why an item is not given to an agent; empty if it is."""
+    def _refusal(self, id: str, row: dict[str, Any] | None) -> str:
+        """Return why an item is withheld from agents; an empty text if it is not."""
+        if row is None:
+            return PROPOSED if id in {item for item, _ in self._session.proposed} else UNKNOWN
         if row["src"] in JUDGE_SOURCES:
             return "it serves the judge and is not given to agents"
         if row["erased"]:
@@ -250,9 +245,10 @@ class MemoryTools:
         return "" if row["state"] == "active" else self._end(row)
 
     def _end(self, row: dict[str, Any]) -> str:
-        """What became of an item, and which one took its place."""
+        """Return how an item ended, with the item that replaced it."""
+        # The event at this position is the decision that ended the item.
         seq = row["ended_seq"]
-        for event in self._desk.bank.events(after=seq - 1, point=seq):
+        for event in self._session.bank.events(after=seq - 1, point=seq):
             if isinstance(event, MemoriesConsolidated):
                 heirs = [decision.item for decision in event.decisions if row["id"] in decision.targets]
                 how = "merged into" if row["state"] == "merged" else "superseded by"
@@ -261,24 +257,29 @@ class MemoryTools:
         return f"it was {row['state']}"
 
     def _read(self, ids: list[str], how: Literal["get", "quote"], chars: int) -> MemoriesRead:
-        return MemoriesRead(run=self._desk.run, ids=tuple(ids), how=how, chars=chars, call=self._desk.call)
-
-    # ---------------------------------------------------------------- proposing
+        return MemoriesRead(run=self._session.run, ids=tuple(ids), how=how, chars=chars, call=self._session.call)
 
     def _why(self, evidence: Evidence) -> str:
-        parts = {"by": self._desk.extractor.label, "task": evidence.task, "because": evidence.reason}
+        parts = {"by": self._session.extractor.label, "task": evidence.task, "because": evidence.reason}
         return "; ".join(f"{name} {text}" for name, text in parts.items() if text)
+
+
+FAMILY = ToolFamily(
+    MemoryTools,
+    lambda session, tool: session.policy.mode != "auto" or tool not in READS_MEMORY,
+    {"mem_get": limits.ITEMS_RETURN_CHARS},
+)
 
 
 def _unavailable(refused: dict[str, str]) -> ToolError:
     unknown = all(reason == UNKNOWN for reason in refused.values())
-    told = "; ".join(f"{clipped(id)!r}: {reason}" for id, reason in refused.items())
+    failure = "; ".join(f"{clipped(id)!r}: {reason}" for id, reason in refused.items())
     code = "unknown_memory" if unknown else "not_available"
-    return ToolError(code, told, "mem_search finds those that can be read")
+    return ToolError(code, failure, "mem_search finds those that can be read")
 
 
 def _id_of(given: Any) -> str:
-    """The id that an id, a hit or a handle names."""
+    """Return the id that an id, a hit or a handle names."""
     if isinstance(given, Ref):
         return given.key
     id = given.get("id", given.get("key")) if isinstance(given, dict) else given
@@ -295,42 +296,38 @@ def _item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(words: dict[str, str]) -> dict[str, str]:
-    """What names an item, as it is shown: no sign in it that a terminal would obey. Contents stay as they are."""
-    from rbank_es.ontology.labels import without_controls
-
+    """Return the words that name an item without control characters. Contents keep them."""
     return {name: without_controls(text) for name, text in words.items()}
 
 
 def clipped(id: str) -> str:
-    """An id as it is shown beside other things: those of imports can be long."""
+    """Return an id, truncated if it is longer than `SHOWN_ID_CHARS`."""
     return id if size(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS // 2] + CUT
 
 
 def _handle_chars(content: str) -> int:
-    """What a handle to a text needs of an answer."""
+    """Return an upper bound of the characters that a handle to a text takes in an answer."""
     preview = content[: limits.REF_PREVIEW_CHARS]
     return size({"alias": "x" * 12, "key": "x" * 36, "dtype": "text", "size": len(content), "preview": preview})
 
 
 def _judged(judgment: dict[str, Any]) -> tuple[bool, str]:
-    """Whether it says success, and why."""
+    """Return whether a judgment says success, and its reason."""
     success, reason = judgment.get("success"), judgment.get("reason", "")
     if not isinstance(success, bool) or not isinstance(reason, str):
         raise ToolError(
-            "bad_arguments",
-            "judgment says neither success nor failure",
-            "give {'success': True, 'reason': 'why'}",
+            "bad_arguments", "judgment says neither success nor failure", "give {'success': True, 'reason': 'why'}"
         )
     return success, text_of(reason)
 
 
 def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
-    """Code and words of what went wrong, from words or from the error that a tool returned."""
+    """Return the code and the message of a failure, given in words or as the error that a tool returned."""
     if isinstance(error, str):
         return "", text_of(error)
     inner = error.get("error")
-    told = inner if isinstance(inner, dict) else error
-    code, message = told.get("code", ""), told.get("message", "")
+    failure = inner if isinstance(inner, dict) else error
+    code, message = failure.get("code", ""), failure.get("message", "")
     return text_of(code) if isinstance(code, str) else "", text_of(message) if isinstance(message, str) else ""
 
 
@@ -340,8 +337,9 @@ def _nothing(evidence: Evidence, hint: str) -> ToolError:
 
 
 def _json(obj: dict[str, Any]) -> str:
-    """The object as JSON; what JSON can't hold as tool results show it."""
+    """Return the object as JSON; values that JSON can't hold are encoded as in tool results."""
     try:
+        # Encoded to UTF-8 and back, because a lone surrogate must fail here and not in the log.
         return json.dumps(obj, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode().decode()
     except (TypeError, ValueError, RecursionError):
         return msgspec.json.encode(encode(obj, 10 * limits.TOOL_ARGUMENT_CHARS)).decode()

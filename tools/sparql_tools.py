@@ -1,63 +1,59 @@
-"""SPARQL as an agent reaches it, over a local ontology or an endpoint: the schema, a look, a query, its rows."""
+"""The SPARQL family, over a local ontology or an endpoint: the schema, one resource, a query, rows of its result."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rbank_es import limits
-from rbank_es.events import Event
+from rbank_es.events import Event, MemoryProposed
+from rbank_es.ontology.prefixes import local_name, words_of
+from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.sparql.answers import Answer
-from rbank_es.tools.lookup.query_run import Asked, Querying
-from rbank_es.tools.lookup.resource_queries import Kind, Looking
-from rbank_es.tools.lookup.resource_summary import (
-    describe_class,
-    describe_property,
-    peek_class,
-    peek_individual,
-    peek_property,
+from rbank_es.sparql.results import from_json, to_json
+from rbank_es.tools.lookup.empty_results import hint_for
+from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
+from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, tables_of
+from rbank_es.tools.lookup.term_names import TermNames
+from rbank_es.tools.memory.item_search import search_items
+from rbank_es.tools.memory.query_extractor import Evidence, proposal
+from rbank_es.tools.runtime.answer_budget import (
+    UNBOUNDED,
+    AnswerBudget,
+    clip,
+    from_zero,
+    leading,
+    shown_names,
+    slice_answer,
+    value_of,
+    within,
 )
-from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, Tables, tables_of
-from rbank_es.tools.lookup.term_names import Names, words_of
-from rbank_es.tools.memory.item_search import found
-from rbank_es.tools.runtime.answer_budget import UNBOUNDED, Room, from_zero, within
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.row_pages import clip, slice_answer
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_family import ToolFamily
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
+    from rbank_es.sparql.guard.guard import Checked
+    from rbank_es.sparql.guard.lint import Finding
     from rbank_es.sparql.source import Source
 
-TOP_CLASSES = 10
-"""Classes that an overview names at most."""
-
-DETAIL_PROPERTIES = 8
-"""Properties that a class shows in detail, where it has more."""
-
-PEEKED = 20
-"""Instances or triples that a look shows at most."""
-
-RELATED = 2
-"""Procedures that a look names (source: the unified tool design)."""
 
 Mode = Literal["overview", "classes", "properties", "detail"]
 
 
 class SparqlTools:
-    """The `sparql_*` tools."""
+    """Tools over the schema and the data of the run's source."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._room = Room(desk)
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+        self._room = AnswerBudget(session)
         self._last: tuple[str, Answer] | None = None
 
     @property
     def _source(self) -> Source:
-        if self._desk.source is None:
+        if self._session.source is None:
             raise ToolError("no_source", "this run has no ontology and no endpoint", "work with what the context says")
-        return self._desk.source
-
-    # ---------------------------------------------------------------- phase 1: metadata
+        return self._session.source
 
     def sparql_schema(
         self,
@@ -105,17 +101,16 @@ class SparqlTools:
         n values, one value); related_procedures (id, title), to be read with mem_get or mem_quote.
         Example: sparql_peek('up:Protein', limit=2)['instances'][0]['properties']
         """
-        look = Looking(self._source, **self._width)
+        look = ResourceQueries(self._source, self._room.value_chars)
         iri = look.resolve(resource)
         kind = look.kind(iri)
         if kind is None:
             raise look.unknown(resource, iri)
         body: dict[str, Any] = {"kind": kind, "uri": look.name(iri)}
+        # First the procedures, which are few; examples then fill what is left.
         events, position = self._relate(body, look, iri) if related_memories else ((), None)
-        self._peek(body, look, iri, kind, output_mode, self._room.most(limit, PEEKED))
+        self._peek(body, look, iri, kind, output_mode, self._room.most(limit, limits.PEEK_ROWS))
         return Reply(body, truncated=self._room.cut(body), beside=events, position=position)
-
-    # ---------------------------------------------------------------- phase 2: rows
 
     def sparql_query(
         self,
@@ -135,11 +130,11 @@ class SparqlTools:
         found.
         Example: r = sparql_query('SELECT ?p WHERE { ?p a up:Protein }', limit=20); sparql_slice(r, 0, 5)['rows']
         """
-        asked = Asked.of(query, limit, timeout_s)
-        querying = Querying(self._desk, self._source)
+        asked = QueryRequest.of(query, limit, timeout_s)
+        querying = QueryRunner(self._session, self._source)
         if explain:
             return querying.explain(asked)
-        return querying.run(asked, by="sparql_query", propose=store_pattern and self._desk.policy.propose)
+        return querying.run(asked, by="sparql_query", propose=store_pattern and self._session.policy.propose)
 
     def sparql_slice(self, result: str | dict[str, Any], offset: int = 0, limit: int = 50) -> Reply:
         """Rows of a result that sparql_query or g_query returned, a page at a time.
@@ -152,14 +147,14 @@ class SparqlTools:
         of the result cut when the query ran), truncated (the query itself was cut).
         Example: page = sparql_slice(r, 0, 50); more = sparql_slice(r, page['next_offset']) if page['has_more'] else {}
         """
-        ref = self._desk.store.resolve(result)
+        ref = self._session.store.resolve(result)
         offset, rows = from_zero(offset), within("limit", limit, limits.SLICE_ROWS)
         answer = self._answer(ref.key, ref.dtype)
         if answer.form == "ask":
             return Reply({"boolean": bool(answer.boolean), "rows": [], "returned": 0, "total": 0, "has_more": False})
-        if self._desk.naive:
+        if self._session.naive:
             rows = max(1, len(answer.rows))
-        shorten = Names.of(self._source).shorten
+        shorten = TermNames.of(self._source).shorten
         hint = f"values ending in … are shown short: ctx_find('{ref.key}', regex) says where, ctx_slice reads there"
         body = slice_answer(answer, offset, rows, self._room.slice_chars, shorten=shorten, hint=hint)
         if limit > rows:
@@ -167,11 +162,10 @@ class SparqlTools:
         return Reply(body, truncated=body["has_more"] and body["returned"] < rows)
 
     def _answer(self, key: str, dtype: str) -> Answer:
-        """The answer behind a key; the last one is kept, for it is paged through. Raises `ToolError`."""
+        """Return the answer behind a key, decoded once while it is paged through. Raises `ToolError`."""
+        # Paging decodes a result (up to 4 MiB) once, not once a page.
         if self._last is not None and self._last[0] == key:
             return self._last[1]
-        from rbank_es.sparql.results import from_json
-
         wrong = ToolError(
             "not_results",
             f"this handle holds {dtype}, not rows of a query",
@@ -180,42 +174,38 @@ class SparqlTools:
         if dtype not in ("results", "graph"):
             raise wrong
         try:
-            self._last = key, from_json(self._desk.store.get(key))
+            self._last = key, from_json(self._session.store.get(key))
         except ValueError:
             raise wrong from None
         return self._last[1]
 
-    # ---------------------------------------------------------------- the schema
-
-    def _overview(self, tables: Tables, namespace: str | None, limit: int, beside: dict[str, Any]) -> dict[str, Any]:
+    def _overview(
+        self, tables: SchemaTables, namespace: str | None, limit: int, beside: dict[str, Any]
+    ) -> dict[str, Any]:
         classes = tables.within(tables.classes, namespace)
         properties = tables.within(tables.properties, namespace)
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body["triples"] = tables.schema.triples
         body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
-        wanted = len(classes) if self._room.naive else min(limit, TOP_CLASSES)
+        wanted = len(classes) if self._room.naive else min(limit, limits.OVERVIEW_CLASSES)
         top = [{"uri": tables.names.shorten(iri), "count": tables.instances(iri)} for iri in classes[:wanted]]
+        # The rest is for prefixes: without them the names can't be used in a query.
         self._room.put(body, "top_classes", top, share=60)
+        # `class_count` states it already.
         body.pop("top_classes_total", None)
         body["prefixes"] = self._prefixes(tables, body)
         return body
 
-    def _prefixes(self, tables: Tables, body: dict[str, Any]) -> dict[str, str]:
-        """Prefixes of the classes that are shown, then others, as far as there is room."""
+    def _prefixes(self, tables: SchemaTables, body: dict[str, Any]) -> dict[str, str]:
+        """Return prefixes as far as they fit: those of the classes in the body first."""
         used = {row["uri"].partition(":")[0] for row in body["top_classes"]}
         known = tables.names.prefixes
         order = sorted(known, key=lambda prefix: (prefix not in used, prefix))
         left = self._room.left({**body, "prefixes": {}})
-        shown: dict[str, str] = {}
-        for prefix in order:
-            left -= len(prefix) + len(known[prefix]) + 6
-            if left < 0:
-                break
-            shown[prefix] = known[prefix]
-        return shown
+        return {name: known[name] for name in leading(order, left, lambda name: len(name) + len(known[name]) + 6)}
 
-    def _detail_of(self, tables: Tables) -> Callable[[str], dict[str, Any]]:
-        most = None if self._room.naive else DETAIL_PROPERTIES
+    def _detail_of(self, tables: SchemaTables) -> Callable[[str], dict[str, Any]]:
+        most = None if self._room.naive else limits.DETAIL_PROPERTIES
 
         def detail(iri: str) -> dict[str, Any]:
             known, row, has = tables.classes[iri], tables.class_row(iri), tables.properties_of(iri)
@@ -226,35 +216,159 @@ class SparqlTools:
 
         return detail
 
-    # ---------------------------------------------------------------- a look
-
-    @property
-    def _width(self) -> dict[str, int]:
-        return {"width": UNBOUNDED} if self._room.naive else {}
-
-    def _peek(self, body: dict[str, Any], look: Looking, iri: str, kind: Kind, mode: str, n: int) -> None:
-        if kind == "class":
-            describe_class(body, look, self._room, iri) if mode == "schema" else peek_class(
-                body, look, self._room, iri, n
-            )
-        elif kind == "property" and mode == "schema":
-            describe_property(body, look, self._room, iri)
-        elif kind == "property":
-            peek_property(body, look, self._room, iri, n)
+    def _peek(self, body: dict[str, Any], look: ResourceQueries, iri: str, kind: Kind, mode: str, n: int) -> None:
+        summary = ResourceSummary(body, look, self._room)
+        if kind == "individual":
+            summary.peek_individual(iri)
+        elif mode == "schema":
+            (summary.describe_class if kind == "class" else summary.describe_property)(iri)
         else:
-            peek_individual(body, look, self._room, iri)
+            (summary.peek_class if kind == "class" else summary.peek_property)(iri, n)
 
-    def _relate(self, body: dict[str, Any], look: Looking, iri: str) -> tuple[tuple[Event, ...], int | None]:
-        """Name the procedures of the bank that are about this thing; with the event that tells of the search."""
-        if self._desk.policy.mode == "auto":  # memory reaches the agent by its context alone
+    def _relate(self, body: dict[str, Any], look: ResourceQueries, iri: str) -> tuple[tuple[Event, ...], int | None]:
+        """Add procedures of the bank about this thing. Return the event of the search, and its position."""
+        if self._session.policy.mode == "auto":  # memory reaches the agent by its context alone
             return (), None
-        from rbank_es.ontology.labels import without_controls
-        from rbank_es.ontology.prefixes import local_name
-
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
-        seen = found(self._desk, " ".join(words), RELATED)
-        body["related_procedures"] = [
-            {"id": hit.id, "title": clip(without_controls(hit.title), 80)} for hit in seen.hits
-        ]
+        seen = search_items(self._session, " ".join(words), limits.RELATED_PROCEDURES)
+        titles = ((hit.id, clip(without_controls(hit.title), 80)) for hit in seen.hits)
+        body["related_procedures"] = [{"id": id, "title": title} for id, title in titles]
         return (seen.event,), seen.position
+
+
+VARIABLES_CHARS = 160
+"""Characters that a result's variable names may take; `sparql_slice` names all that it shows."""
+
+FINDING_CHARS = 160
+"""Characters that are shown of a warning, and of its alternative."""
+
+
+DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
+"""Codes of warnings that mean a mistake: a query with one of them is no pattern to follow."""
+
+
+FAMILY = ToolFamily(
+    SparqlTools, lambda session, tool: session.source is not None, {"sparql_slice": limits.SLICE_RETURN_CHARS}
+)
+
+
+class QueryRequest(NamedTuple):
+    """A query with its bounds, which are within the limits; `notes` name the bounds that were lowered."""
+
+    query: str
+    rows: int
+    timeout_s: float
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, query: str, limit: int, timeout_s: float = limits.QUERY_TIME_S) -> QueryRequest:
+        """Return the request of a call. Raises `ToolError` for a limit or a timeout that is not positive."""
+        # Lowered in silence it would look like a complete result: the notes report it.
+        rows = within("limit", limit, limits.QUERY_ROWS)
+        if math.isnan(timeout_s) or timeout_s <= 0:
+            most = f"{limits.QUERY_TIME_MOST_S:g}"
+            raise ToolError("bad_timeout", f"timeout_s is {timeout_s:g}", f"give seconds, above 0 and up to {most}")
+        seconds = min(timeout_s, limits.QUERY_TIME_MOST_S)
+        notes = [f"limit is at most {rows:,}"] if rows < limit else []
+        notes += [f"timeout_s is at most {seconds:g}"] if seconds < timeout_s else []
+        return cls(query, rows, seconds, tuple(notes))
+
+
+class QueryRunner:
+    """Runner of the queries of a run's tools."""
+
+    def __init__(self, session: ToolSession, source: Source) -> None:
+        self._session = session
+        self._source = source
+        self._room = AnswerBudget(session)
+
+    def run(self, asked: QueryRequest, *, by: str, propose: bool) -> Reply:
+        """Run a query; reply with a handle to its result, its counts, and the next step.
+
+        Raises `QueryRefused`, `QueryFailed`.
+        """
+        checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)
+        doubtful = any(each.code in DOUBTFUL for each in checked.warnings)
+        # A query with a suspected mistake is no pattern to follow, even if it found rows.
+        events = self._proposed(asked, answer, by) if propose and not doubtful else ()
+        body: dict[str, Any] = {"rows": len(answer.rows), "truncated": bool(answer.truncated), "limit": checked.rows}
+        if answer.form == "ask":
+            body = {"boolean": bool(answer.boolean)}
+        if answer.clipped:
+            body["clipped"] = answer.clipped
+        if events:
+            body["proposed"] = events[0].head.id
+        self._describe(body, checked, answer, asked)
+        dtype = "graph" if answer.form in ("construct", "describe") else "results"
+        return Reply(body, to_json(answer), dtype, truncated=bool(answer.truncated or answer.clipped), beside=events)
+
+    def explain(self, asked: QueryRequest) -> Reply:
+        """Reply with the checks of a query and the limit it would run with. Nothing runs."""
+        from rbank_es.sparql.guard.explanation import explain
+
+        explanation = explain(asked.query, self._source.surroundings, asked.rows)
+        body: dict[str, Any] = {"form": explanation.form, "refused": bool(explanation.refused_by)}
+        if explanation.limit is not None:
+            body["limit"] = min(explanation.limit, asked.rows)  # one more is asked for, to know whether there are more
+        self._variables(body, explanation.variables, handle=False)
+        self._findings(body, "refused_by", explanation.refused_by, handle=False)
+        self._findings(body, "warnings", explanation.warnings, handle=False)
+        return Reply(body)
+
+    def _describe(self, body: dict[str, Any], checked: Checked, answer: Answer, asked: QueryRequest) -> None:
+        """Add, as far as there is room: the next step, the hint, variables, notes, warnings."""
+        if answer.form != "ask":
+            body["next"] = "sparql_slice(handle, 0, 50)" if answer.rows else "change the query"
+        if answer.truncated:
+            body["next"] += _MORE[answer.truncated]
+        if not found_something(answer):
+            hint = hint_for(checked.query, self._source)
+            self._room.say(body, "hint", hint, handle=True)
+        if answer.form == "select":
+            self._variables(body, shown_names(answer.variables), handle=True)
+        notes = [*([_CUT_VALUES] if answer.clipped else []), *asked.notes]
+        if notes:
+            self._room.say(body, "note", "; ".join(notes), handle=True)
+        self._findings(body, "warnings", checked.warnings, handle=True)
+
+    def _variables(self, body: dict[str, Any], names: tuple[str, ...], *, handle: bool) -> None:
+        left = self._room.left({**body, "variables": [], "variables_total": len(names)}, handle=handle)
+        left = left if self._room.naive else min(left, VARIABLES_CHARS)
+        kept = leading(names, left, lambda name: len(name) + 3)
+        body |= {"variables_total": len(names)} if len(kept) < len(names) else {}
+        body["variables"] = kept
+
+    def _findings(self, body: dict[str, Any], name: str, findings: tuple[Finding, ...], *, handle: bool) -> None:
+        if not findings:
+            return
+        width = UNBOUNDED if self._room.naive else FINDING_CHARS
+        rows = [
+            {"code": each.code, "message": clip(each.message, width), "alternative": clip(each.alternative, width)}
+            for each in findings
+        ]
+        self._room.put(body, name, rows, handle=handle)
+
+    def _proposed(self, asked: QueryRequest, answer: Answer, by: str) -> tuple[MemoryProposed, ...]:
+        if not found_something(answer):
+            return ()
+        rows = None if answer.form == "ask" else len(answer.rows)
+        evidence = Evidence.on(self._session, asked.query, variables=answer.variables, rows=rows)
+        item = self._session.extractor.from_success(evidence)
+        event = proposal(self._session, item, by, "the query found something") if item is not None else None
+        return (event,) if event is not None else ()
+
+
+_CUT_VALUES = f"values over {limits.RESULT_CELL_CHARS:,} characters were cut"
+
+_MORE = {"rows": "; there are more rows than limit", "bytes": "; the result was too large: select less"}
+
+
+def found_something(answer: Answer) -> bool:
+    """Return whether an answer holds a row that isn't a lone count of 0, or a yes."""
+    if answer.form == "ask":
+        return bool(answer.boolean)
+    if len(answer.rows) != 1:
+        return bool(answer.rows)
+    # A lone row of zeros is how COUNT reports nothing.
+    return any(cell is not None and value_of(cell) != 0 for cell in answer.rows[0])

@@ -164,7 +164,7 @@ def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str |
 
 def _try(box: Toolbox, calls: Sequence[Call]) -> Iterator[Tried]:
     caps = {tool.name: tool.cap_chars for tool in box.manual()}
-    bank = box.desk.bank
+    bank = box.session.bank
     for call in calls:
         before = bank.position
         result = box.call(call.tool, call.arguments)
@@ -186,14 +186,14 @@ def _facts(tried: Tried) -> dict[str, Any]:
 
 
 def _source(box: Toolbox) -> dict[str, Any]:
-    source = box.desk.source
+    source = box.session.source
     assert source is not None  # `_toolbox` always gives one
     triples = source.schema.triples if source.schema is not None else None
     return {"source": {"id": source.id, "kind": source.kind, "url": source.url, "triples": triples}}
 
 
 def _words(box: Toolbox) -> str:
-    source = box.desk.source
+    source = box.session.source
     assert source is not None
     if source.url is not None:
         return f"the endpoint {line(source.url)}"

@@ -1,4 +1,4 @@
-"""What comes with the package: an ontology of an invented coast with all that goes with it, and endpoint profiles."""
+"""Shipped data: an ontology of an invented coast with its companions, and profiles of endpoints."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 from rbank_es.errors import BadInput
 
 LIGHTS = "lights"
-"""Name of the shipped ontology, as commands take it and as its items' `domain` says."""
+"""Name of the shipped ontology, on the command line and as the `domain` of its items."""
 
 SCRIPTED_TASKS = ("lights-L1-1", "lights-L2-2", "lights-L4-1", "lights-L2-1", "lights-L5-1", "lights-L5-2")
-"""The shipped tasks that the script answers, in the order in which it answers them."""
+"""The shipped tasks that the script answers, in the order of its answers."""
 
 _SUFFIXES = frozenset({".ttl", ".md", ".toml", ".json"})
 
 
 class Companions(NamedTuple):
-    """The shipped ontology and what was written about it.
+    """The shipped ontology and the files about it.
 
-    `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`,
-    `tasks` questions with the query that answers each, and one that seems to; `script` stands in for a model in
-    those of them that `SCRIPTED_TASKS` names.
+    `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`.
+    `tasks` are questions, each with the query that answers it and one that seems to. `script` stands in for a model in
+    the tasks of `SCRIPTED_TASKS`.
     """
 
     ontology: Path
@@ -33,7 +33,7 @@ class Companions(NamedTuple):
 
 
 def shipped(name: str) -> Path:
-    """The path of a shipped file, such as `lights.ttl`. Raises `BadInput` where none is called so."""
+    """Return the path of a shipped file, such as `lights.ttl`. Raises `BadInput` for an unknown name."""
     files = {path.name: path for path in Path(__file__).parent.iterdir() if path.suffix in _SUFFIXES}
     if name not in files:
         raise BadInput(f"no file called {name!r} comes with rbank-es; there are: {', '.join(sorted(files))}")
@@ -41,7 +41,7 @@ def shipped(name: str) -> Path:
 
 
 def lights() -> Companions:
-    """The paths of the shipped ontology and of its companions."""
+    """Return the paths of the shipped ontology and of its companions."""
     return Companions(
         ontology=shipped("lights.ttl"),
         guide=shipped("lights_guide.md"),

@@ -17,7 +17,7 @@ from rbank_es.events.memory import ExtractionKind
 from rbank_es.extraction.candidates import clean_tags, says_something
 from rbank_es.extraction.extractors import Extraction
 from rbank_es.extraction.judged_run import Judgment
-from rbank_es.ontology.labels import without_controls
+from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:

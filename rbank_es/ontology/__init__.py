@@ -1,1 +1,1 @@
-"""Ontologies: reading their files, describing what is in them, keeping that by digest."""
+"""Ontologies: their files, parsed and checked; their schema, described and cached; the names of their terms."""

@@ -1,4 +1,4 @@
-"""From triples to a `Schema`: pure, and the same whatever the order of triples and the names of blank nodes."""
+"""The description of an ontology: from triples to a `Schema`, in whatever order and with whatever blank node names."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from itertools import combinations, islice
 
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.labels import Wording, best_text
 from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
-from rbank_es.ontology.property_bounds import Constraints, add_declared, add_restrictions
-from rbank_es.ontology.rdf_terms import Literal, Triple, is_iri
+from rbank_es.ontology.property_bounds import Constraints, Shapes, add_declared, add_restrictions
 from rbank_es.ontology.schema_level import Levels
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, Link, PropertyInfo, Schema, TypedUse
-from rbank_es.ontology.shacl import Shapes
-from rbank_es.ontology.statements import Statements
+from rbank_es.ontology.statements import Literal, Statements, Triple, is_iri
+from rbank_es.ontology.vocabulary import Wording, best_text
 
 _OWL = rdf_names.OWL
 _TITLES = (rdf_names.DCTERMS + "title", rdf_names.DC + "title", rdf_names.LABEL, rdf_names.SKOS + "prefLabel")
@@ -28,11 +26,9 @@ _SHACL_DATA = rdf_names.within(rdf_names.SH, "property path targetClass") | rdf_
 
 
 def describe(
-    triples: Iterable[Triple],
-    declared: Iterable[tuple[str, str]] = (),
-    graphs: Collection[str] = (),
+    triples: Iterable[Triple], declared: Iterable[tuple[str, str]] = (), graphs: Collection[str] = ()
 ) -> Schema:
-    """What an ontology says and what its data make of it. What is schema and what is data: see `levels`.
+    """Return the schema of an ontology, with counts of its data. `schema_level` separates schema and data.
 
     Args:
         triples: of all graphs; a triple that comes twice counts once.
@@ -40,13 +36,13 @@ def describe(
         graphs: IRIs of the named graphs.
 
     Returns:
-        The schema. Equal for equal sets of triples and declarations, up to the names of blank nodes.
+        The schema: equal for equal sets of triples and declarations, up to the names of blank nodes.
     """
     return _Description(Statements(triples), list(declared)).schema(graphs)
 
 
 class _Description:
-    """The parts of a description, each made once."""
+    """The parts of a description, each computed once."""
 
     def __init__(self, statements: Statements, declared: list[tuple[str, str]]) -> None:
         self._statements = statements
@@ -70,7 +66,7 @@ class _Description:
         self._values = self._levels.count(self._levels.values)
 
     def schema(self, graphs: Collection[str]) -> Schema:
-        """Everything together."""
+        """Return the whole schema."""
         properties = self._properties()
         classes = self._classes(properties)
         iri, title = self._header()
@@ -96,7 +92,7 @@ class _Description:
         )
 
     def _header(self) -> tuple[str, str]:
-        """The IRI of the ontology, and its title, or the title of another header if it has none."""
+        """Return the IRI of the ontology and its title, or another header's title if it has none."""
         titles = (
             best_text(self._statements.values(header, name), limits.ONTOLOGY_LABEL_CHARS)
             for header in self._headers
@@ -112,33 +108,29 @@ class _Description:
         return choose_prefixes(self._declared, counts, self._preferred(counts), vocabulary)
 
     def _preferred(self, counts: Mapping[str, int]) -> set[tuple[str, str]]:
-        """Prefixes that ontologies ask for, with their namespaces."""
+        """Return the prefixes that ontologies ask for, with their namespaces."""
         wanted = set()
         for header, prefix in self._statements.pairs(rdf_names.VANN + "preferredNamespacePrefix"):
-            told = self._statements.values(header, rdf_names.VANN + "preferredNamespaceUri")
-            spaces = [term.value if isinstance(term, Literal) else term for term in told]
+            terms = self._statements.values(header, rdf_names.VANN + "preferredNamespaceUri")
+            spaces = [term.value if isinstance(term, Literal) else term for term in terms]
             spaces = spaces or [space for space in (header, header + "#", header + "/") if counts.get(space)]
             wanted |= {(prefix.value, space) for space in spaces if isinstance(prefix, Literal)}
         return wanted
 
     def _formalisms(self) -> tuple[str, ...]:
-        """The schema languages in use. Labels alone don't make it RDFS, nor definitions SKOS."""
+        """Return the schema languages in use. Labels alone are not RDFS, definitions alone not SKOS."""
         used = {*self._statements.by_predicate, *(type_ for types in self._levels.types.values() for type_ in types)}
-        rdfs = {
-            rdf_names.SUBCLASS,
-            rdf_names.SUBPROPERTY,
-            rdf_names.DOMAIN,
-            rdf_names.RANGE,
-            rdf_names.RDFS + "Class",
-        }
+        rdfs = {rdf_names.SUBCLASS, rdf_names.SUBPROPERTY, rdf_names.DOMAIN, rdf_names.RANGE, rdf_names.RDFS + "Class"}
         owl = {iri for iri in used if iri.startswith(_OWL)}
         found = {"RDFS": used & rdfs, "OWL": owl, "SKOS": used & _SKOS_DATA, "SHACL": used & _SHACL_DATA}
         return tuple(name for name, in_use in found.items() if in_use)
 
     def _all_deprecated(self) -> set[str]:
         marked = self._statements.pairs(_OWL + "deprecated")
-        told = {subject for subject, value in marked if isinstance(value, Literal) and value.value in ("true", "1")}
-        return told | self._levels.of_type([_OWL + "DeprecatedClass", _OWL + "DeprecatedProperty"])
+        deprecated = {
+            subject for subject, value in marked if isinstance(value, Literal) and value.value in ("true", "1")
+        }
+        return deprecated | self._levels.of_type([_OWL + "DeprecatedClass", _OWL + "DeprecatedProperty"])
 
     def _classes(self, properties: Iterable[PropertyInfo]) -> tuple[ClassInfo, ...]:
         degrees = Counter(cls for found in properties for cls in _ends(found.domains, found.ranges))
@@ -154,7 +146,10 @@ class _Description:
         return tuple(self._class(iri, degrees[iri]) for iri in sorted(known) if self._is_class(iri))
 
     def _is_class(self, iri: str) -> bool:
-        """Whether a candidate is no datatype, and no word of the schema languages, unless these are the ontology."""
+        """Return whether a candidate is neither a datatype nor a term of the schema languages.
+
+        Terms of a schema language count if the ontology is that language.
+        """
         datatype = iri in self._datatypes or rdf_names.is_datatype(iri)
         return not iri.startswith(self._foreign) and not datatype and len(iri) <= limits.ONTOLOGY_IRI_CHARS
 
@@ -218,11 +213,12 @@ class _Description:
         )
 
     def _uses_by_class(self) -> tuple[tuple[TypedUse, ...], tuple[Link, ...]]:
-        """What instances of classes have, and which classes properties link; rdf:type itself is left out."""
+        """Return the properties of each class's instances, and the links between classes, without rdf:type."""
         classes = {node: self._levels.classes_of(node) for node in self._levels.individuals}
         uses: Counter[tuple[str, str]] = Counter()
         links: Counter[tuple[str, str, str]] = Counter()
         for name, pairs in self._statements.by_predicate.items():
+            # rdf:type would link every instance to every class, and is no step of a path in the data.
             for subject, value in pairs if name != rdf_names.TYPE else ():
                 for cls in classes.get(subject, ()):
                     uses[cls, name] += 1
@@ -237,17 +233,17 @@ class _Description:
 
 
 def _most(counted: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:
-    """Sorts the largest counts first, then by IRI."""
+    """Return the sort key that puts the largest count first, then sorts by IRI."""
     return -counted[1], counted[0]
 
 
 def _ends(domains: Iterable[Bound], ranges: Iterable[Bound]) -> set[str]:
-    """The classes that a property names, each once, however many sources or roles name it."""
+    """Return the classes that bound a property, each once, however many sources or roles name it."""
     return {bound.iri for bound in (*domains, *ranges)}
 
 
 def _parents(statements: Statements, predicate: str) -> Mapping[str, set[str]]:
-    """Named parents by child; nothing is its own parent."""
+    """Return named parents by child; nothing is its own parent."""
     found: dict[str, set[str]] = defaultdict(set)
     for child, parent in statements.named_links(predicate):
         if child != parent and parent not in rdf_names.ANYTHING:
@@ -256,7 +252,7 @@ def _parents(statements: Statements, predicate: str) -> Mapping[str, set[str]]:
 
 
 def _inverses(statements: Statements) -> Mapping[str, set[str]]:
-    """Inverse properties, in both directions."""
+    """Return inverse properties, in both directions."""
     found: dict[str, set[str]] = defaultdict(set)
     for predicate in (_OWL + "inverseOf", *(namespace + "inverseOf" for namespace in rdf_names.SCHEMA)):
         for one, other in statements.named_links(predicate):
@@ -266,19 +262,20 @@ def _inverses(statements: Statements) -> Mapping[str, set[str]]:
 
 
 def _disjoint(statements: Statements) -> tuple[tuple[str, str], ...]:
-    """Pairs of disjoint classes, from pairs, groups and disjoint unions; the first `DISJOINT_PAIRS` by IRI."""
+    """Return pairs of disjoint classes from pairs, groups and disjoint unions: the first `DISJOINT_PAIRS` by IRI."""
     pairs = {(min(pair), max(pair)) for pair in statements.named_links(_OWL + "disjointWith")}
     groups = [statements.members(node) for _, node in statements.links(_OWL + "disjointUnionOf")]
     for node, type_ in statements.links(rdf_names.TYPE):
         if type_ == _OWL + "AllDisjointClasses":
             groups.append(statements.listed(node, _OWL + "members"))
     for group in groups:
+        # A group of n classes makes n²/2 pairs, so the largest ones are cut here already.
         pairs.update(islice(combinations(sorted(filter(is_iri, group)), 2), limits.DISJOINT_PAIRS))
     return tuple(sorted(pair for pair in pairs if pair[0] != pair[1])[: limits.DISJOINT_PAIRS])
 
 
 def _kind(iri: str, types: frozenset[str]) -> Kind:
-    """What a property is declared to be. Annotation only if it is nothing else; contradictions are no kind."""
+    """Return the declared kind of a property: annotation only if it is nothing else, none for contradictions."""
     if iri in rdf_names.ANNOTATIONS:
         return "annotation"
     to_things = _OWL + "ObjectProperty" in types

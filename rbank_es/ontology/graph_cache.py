@@ -1,8 +1,8 @@
-"""Parsed graphs on disk: what was read once is not parsed again.
+"""The cache of parsed graphs on disk.
 
 An entry is a directory named after the digest of the files and the form of the entry. It holds `graph.nq` (the whole
-dataset) and `schema` (what was made of it, with a checksum of both). It is made beside its place and renamed into it,
-so that two processes may make the same one; one that is torn or damaged counts as absent and is made again.
+dataset) and `schema` (its description, with a checksum of both). It is written beside its place and renamed into it,
+so that two processes may make the same one. A torn or damaged entry counts as absent and is made again.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from rbank_es.ontology.schema_model import Schema
 
 _GRAPH, _SCHEMA = "graph.nq", "schema"
 _CHECKSUM_BYTES = 4
-_ABANDONED_S = 3600
-"""Age from which a directory beside the entries is what an interrupted process left behind."""
 
 
 @cache
-def _form() -> str:
-    """The release, and a checksum of the modules beside this one: what other code has made is never taken for ours."""
+def entry_form() -> str:
+    """Return the release and a checksum of the code that makes entries: those of other code are never used."""
     checksum = 0
-    for module in sorted(Path(__file__).parent.glob("*.py")):
+    # The limits count as code, because they truncate what a schema keeps.
+    for module in (*sorted(Path(__file__).parent.glob("*.py")), Path(limits.__file__)):
         checksum = zlib.crc32(module.read_bytes(), checksum)
     return f"{__version__}-{checksum:08x}"
 
@@ -49,9 +48,9 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 def cache_directory() -> Path:
-    """Where parsed graphs are kept: RBANK_CACHE, else rbank-es under XDG_CACHE_HOME, else ~/.cache/rbank-es.
+    """Return the directory of cached graphs: RBANK_CACHE, else rbank-es under XDG_CACHE_HOME or ~/.cache.
 
-    If that can't be written, a directory of this process, which goes when it ends.
+    If it can't be written, return a directory that is removed when the process ends.
     """
     home = os.environ.get("XDG_CACHE_HOME")
     named = os.environ.get("RBANK_CACHE")
@@ -64,7 +63,7 @@ def cache_directory() -> Path:
 
 
 def directory_of_process() -> Path:
-    """A directory that is removed when the process ends; one for each process, also after a fork."""
+    """Return a directory that is removed when the process ends; a fork gets one of its own."""
     return _directory_of(os.getpid())
 
 
@@ -87,7 +86,7 @@ class GraphCache:
         self._entries = directory / "graphs"
 
     def find(self, digest: str) -> tuple[Schema, Path] | None:
-        """The schema and the graph of an entry, None where there is no whole one. It counts as used now."""
+        """Return the schema and the graph of an entry, None if there is no whole one. Mark it as used."""
         place = self._place(digest)
         entry = _read(place)
         if entry is None:
@@ -97,14 +96,14 @@ class GraphCache:
         return entry.schema, place / _GRAPH
 
     def make(self, digest: str, build: Callable[[Path], Schema]) -> tuple[Schema, Path]:
-        """Make an entry and return its schema and graph; whoever made the same one first is not disturbed.
+        """Make an entry and return its schema and graph; an equal one of another process stays as it is.
 
         Args:
             digest: of the files.
             build: writes the graph to the path it is given, and returns the schema.
 
         Raises:
-            CannotWrite: there is no place, or no room.
+            CannotWrite: the directory can't be written, or the disk is full.
         """
         place = self._place(digest)
         try:
@@ -124,10 +123,11 @@ class GraphCache:
         return schema, place / _GRAPH
 
     def _place(self, digest: str) -> Path:
-        return self._entries / f"{digest}-{_form()}"
+        return self._entries / f"{digest}-{entry_form()}"
 
     def _put(self, made: Path, place: Path) -> None:
-        """Rename into place; what is there and whole stays."""
+        """Rename into place; a whole entry that is there stays."""
+        # Another process may put a damaged entry into the same place meanwhile.
         for _ in range(3):
             try:
                 made.rename(place)
@@ -140,14 +140,15 @@ class GraphCache:
         made.rename(place)
 
     def _remove(self, place: Path) -> None:
-        """Take an entry away at once, and delete it then."""
+        """Move an entry aside at once, then delete it."""
         aside = Path(tempfile.mkdtemp(prefix=".old-", dir=self._entries))
         with contextlib.suppress(OSError):
+            # Renamed before it is deleted, so that no reader finds half an entry.
             place.rename(aside / "entry")
         shutil.rmtree(aside, ignore_errors=True)
 
     def _sweep(self, kept: Path) -> None:
-        """Remove the entries used least recently, and what interrupted processes left behind."""
+        """Evict the least recently used entries, and remove what interrupted processes left behind."""
         used: list[tuple[float, Path]] = []
         for place in self._entries.iterdir():
             with contextlib.suppress(OSError):  # another process was faster
@@ -158,32 +159,33 @@ class GraphCache:
             if place != kept:
                 self._remove(place)
         for when, place in hidden:
-            if when < time.time() - _ABANDONED_S:
+            if when < time.time() - limits.GRAPH_CACHE_ABANDONED_S:
                 shutil.rmtree(place, ignore_errors=True)
 
 
 def _write(place: Path, schema: Schema) -> None:
     """Write the schema with the checksums."""
     size, checksum = _checksum(place / _GRAPH)
-    content = msgspec.msgpack.encode(_Entry(_form(), size, checksum, schema))
+    content = msgspec.msgpack.encode(_Entry(entry_form(), size, checksum, schema))
     (place / _SCHEMA).write_bytes(zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big") + content)
 
 
 def _read(place: Path) -> _Entry | None:
-    """An entry, if all of it is there and as it was written."""
+    """Return an entry, None if it is incomplete or damaged."""
     try:
         content = (place / _SCHEMA).read_bytes()
         if zlib.crc32(content[_CHECKSUM_BYTES:]) != int.from_bytes(content[:_CHECKSUM_BYTES], "big"):
             return None
         entry = msgspec.msgpack.decode(content[_CHECKSUM_BYTES:], type=_Entry)
-        whole = entry.form == _form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
+        # The graph is checked as well: a damaged one would give wrong answers in silence.
+        whole = entry.form == entry_form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
     except (OSError, msgspec.MsgspecError):
         return None
     return entry if whole else None
 
 
 def _checksum(path: Path) -> tuple[int, int]:
-    """Size and CRC-32 of a file."""
+    """Return the size in bytes and the CRC-32 of a file."""
     size = checksum = 0
     with path.open("rb", buffering=0) as file:
         while piece := file.read(1 << 20):

@@ -1,4 +1,4 @@
-"""Loading an ontology: its files found, parsed, described, and kept in the cache."""
+"""The loader of ontologies: files found, parsed, described, and cached."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Ontology", "cache_directory", "load_ontology"]
 
 
 class Ontology(msgspec.Struct, frozen=True, kw_only=True):
-    """An ontology with its data: what is known about it, and where all of it can be queried."""
+    """An ontology with its data: its schema, and the file where all of it can be queried."""
 
     id: str
     digest: str
-    """SHA-256 of the content, whatever the files are called and in whatever order they were given."""
+    """SHA-256 of the content; names and order of the files don't matter."""
     files: tuple[SourceFile, ...]
     schema: Schema
     prefixes: Prefixes
@@ -38,9 +38,9 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
 
     Args:
         paths: files in Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD or TriG, or directories of these.
-        id: what to call it in events and memories; unless given, the first path's name without its suffix.
-        cache: where to keep what was parsed, unless it is `cache_directory()`. If it can't be written, a directory
-            of this process serves, and the next process parses again.
+        id: its id in events and items; by default, the first path's name without its suffix.
+        cache: where to keep parsed graphs, by default `cache_directory()`. If it can't be written, a directory of this
+            process serves, and the next process parses again.
 
     Raises:
         BadOntology: a file is missing, empty, cut, broken, too large, or no RDF; nothing is fetched from the network.
@@ -66,7 +66,7 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
 
 
 def _make(graphs: GraphCache, digest: str, files: Sequence[SourceFile]) -> tuple[Schema, Path]:
-    """A new entry of the cache; of one that lasts as long as this process where the cache can't be written."""
+    """Return a new entry of the cache; if that can't be written, one of a cache that ends with this process."""
     try:
         return graphs.make(digest, lambda quads: _describe(files, quads))
     except CannotWrite:
@@ -74,7 +74,8 @@ def _make(graphs: GraphCache, digest: str, files: Sequence[SourceFile]) -> tuple
 
 
 def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:
-    """Parse files, write their quads, and describe them."""
+    """Parse files, write their quads, and return their description."""
+    # Imported here, because a cached ontology needs neither module.
     from rbank_es.ontology.description import describe
     from rbank_es.ontology.rdf_reader import read_files
 
@@ -83,14 +84,14 @@ def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:
 
 
 def checked_id(id: str) -> str:
-    """The id, if an ontology or an endpoint can be called so. Raises `BadInput`."""
+    """Return the id of an ontology or an endpoint. Raises `BadInput` for an id with other characters."""
     if not re.fullmatch(r"[a-z0-9_.-]+", id) or len(id) > limits.NAME_CHARS:
         raise BadInput(f"{id[:80]!r} can't be an ontology's id: use lower-case letters, digits, '-', '_' and '.'")
     return id
 
 
 def _name(places: Sequence[Path], given: str | None) -> str:
-    """The id that was given, or one made from the first path's name."""
+    """Return the given id, or one made from the first path's name."""
     if given is not None:
         return checked_id(given)
     place = places[0].resolve()

@@ -1,4 +1,4 @@
-"""Prefixes: names instead of IRIs, both ways, and which prefix a namespace gets."""
+"""Prefixes: IRIs shortened and expanded, local names and their words, and the choice of a prefix for a namespace."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ WELL_KNOWN: dict[str, str] = {
     "dbr": "http://dbpedia.org/resource/",
     "dbp": "http://dbpedia.org/property/",
 }
-"""Prefixes that everybody reads the same way (source: prefix.cc, the Wikidata and UniProt query services)."""
+"""Prefixes with one common meaning (source: prefix.cc, the Wikidata and UniProt query services)."""
 
 # SPARQL 1.1, 19.8: PN_CHARS_BASE up to U+FFEF, PN_CHARS; PN_PREFIX and PN_LOCAL without escapes.
 _BASE = (
@@ -77,13 +77,16 @@ _CHARS = _BASE + "_0-9\u00b7\u0300-\u036f\u203f-\u2040-"
 _PREFIX = re.compile(f"[{_BASE}](?:[{_CHARS}.]{{0,62}}[{_CHARS}])?")
 _LOCAL = re.compile(f"[{_BASE}_:0-9](?:[{_CHARS}.:]*[{_CHARS}:])?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(?:urn|mailto|tag|doi|info|dtmi):")
+_JOINT = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"\w+")
 
 
 class Prefixes(Mapping[str, str]):
-    """Prefix to namespace IRI, immutable, of the namespaces that an ontology uses."""
+    """Namespaces by prefix, immutable, of the namespaces that an ontology uses."""
 
     def __init__(self, namespaces: Mapping[str, str]) -> None:
         self._namespaces = dict(sorted(namespaces.items()))
+        # Reversed, so that of several prefixes of one namespace the first by name wins.
         self._prefixes = {namespace: prefix for prefix, namespace in reversed(self._namespaces.items())}
         self._longest_first = sorted(self._prefixes, key=lambda namespace: (-len(namespace), namespace))
 
@@ -100,16 +103,17 @@ class Prefixes(Mapping[str, str]):
         return f"Prefixes({self._namespaces!r})"
 
     def shorten(self, iri: str) -> str:
-        """The prefixed name of an IRI, `<iri>` where no prefix fits or the rest would need an escape in SPARQL."""
+        """Return the prefixed name of an IRI; `<iri>` where no prefix fits or the name would need an escape."""
+        # The longest first, because namespaces may begin with one another.
         for namespace in self._longest_first:
             if iri.startswith(namespace) and _LOCAL.fullmatch(iri, len(namespace)):
                 return f"{self._prefixes[namespace]}:{iri[len(namespace) :]}"
         return f"<{iri}>"
 
     def expand(self, name: str) -> str | None:
-        """The IRI of a prefixed name, of an IRI in angle brackets or of a bare one; None where the prefix is unknown.
+        """Return the IRI of a prefixed name, of `<iri>` or of a bare IRI; None for an unknown prefix.
 
-        The well-known prefixes count too, where the ontology gives them no other meaning.
+        Well-known prefixes count too, unless the ontology gives them another meaning.
         """
         name = name.strip()
         if name.startswith("<") and name.endswith(">"):
@@ -118,13 +122,14 @@ class Prefixes(Mapping[str, str]):
         if not colon:
             return None
         namespace = self._namespaces.get(prefix) or WELL_KNOWN.get(prefix)
+        # `http://…` is an IRI, not the name `//…` with the prefix `http`.
         if namespace is not None and not local.startswith("//"):
             return namespace + local
         return name if _SCHEME.match(name) else None
 
 
 def namespace_of(iri: str) -> str:
-    """An IRI up to and with its last `#`, else its last `/`, else its last `:`; the rest is its local name."""
+    """Return an IRI up to and with its last `#`, else its last `/`, else its last `:`."""
     for separator in "#/:":
         end = iri.rfind(separator)
         if end >= 0:
@@ -133,18 +138,24 @@ def namespace_of(iri: str) -> str:
 
 
 def local_name(iri: str) -> str:
-    """What comes after the namespace of an IRI; where that is nothing, its last segment."""
+    """Return the part of an IRI after its namespace; if that is empty, its last segment."""
     return iri[len(namespace_of(iri)) :] or iri.rstrip("#/:").rpartition("/")[2]
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a name or a sentence in lower case: `hasPoint` and `Air_Flow_Sensor` have several."""
+    return _WORD.findall(_JOINT.sub(" ", text).casefold())
+
+
 def count_namespaces(iris: Collection[str], declared: Iterable[str]) -> Counter[str]:
-    """How many of the IRIs each namespace holds: those found by splitting, and the declared ones wherever they end."""
+    """Return how many of the IRIs each namespace holds: those found by splitting, and the declared ones."""
     counts = Counter(map(namespace_of, iris))
     odd = [namespace for namespace in set(declared) if namespace and namespace not in counts]
     if odd:
         ordered = sorted(iris)
         for namespace in odd:
             start = bisect_left(ordered, namespace)
+            # The largest code point: it sorts behind every IRI of the namespace.
             end = bisect_left(ordered, namespace + "\U0010ffff")
             fitting = sum(bool(_LOCAL.fullmatch(iri, len(namespace))) for iri in ordered[start:end])
             counts.update({namespace: fitting} if fitting else {})
@@ -157,11 +168,11 @@ def choose_prefixes(
     preferred: Iterable[tuple[str, str]] = (),
     vocabulary: Collection[str] = (),
 ) -> dict[str, str]:
-    """One prefix for each namespace that occurs and has a name, sorted by prefix.
+    """Return one prefix for each namespace that occurs and has a name, sorted by prefix.
 
-    A namespace takes what its ontology prefers (vann), else what a file declares (of several the well-known one,
-    else the shortest, else the first by name), else the well-known one; a namespace of the `vocabulary` that has
-    none of these gets one from its last path segment. Where two namespaces want the same prefix, a better claim
+    A namespace takes the prefix that its ontology prefers (vann), else one that a file declares (of several the
+    well-known one, else the shortest, else the first by name), else the well-known one. A namespace of the `vocabulary`
+    without any of these gets one from its last path segment. Where two namespaces want the same prefix, a better claim
     wins, then the namespace that occurs more often, then the first by name. Empty and invalid prefixes are no claim.
 
     Args:
@@ -170,6 +181,7 @@ def choose_prefixes(
         preferred: pairs of prefix and namespace that the ontology itself asks for.
         vocabulary: namespaces of classes and properties.
     """
+    # Some ontologies write well-known namespaces with https.
     secure = [(prefix, space.replace("http://", "https://")) for prefix, space in WELL_KNOWN.items()]
     tiers: tuple[Iterable[tuple[str, str]], ...] = (preferred, declared, WELL_KNOWN.items(), secure)
     chosen: dict[str, str] = {}
@@ -196,7 +208,7 @@ def _claim(chosen: dict[str, str], claims: list[tuple[str, str]], counts: Mappin
 
 
 def _made_up(namespace: str, chosen: Mapping[str, str]) -> str:
-    """A prefix from the last segment of a namespace that is neither a version nor a file ending; else from its host."""
+    """Return a prefix from the last segment that is neither a version nor a file ending; else from the host."""
     scheme, _, rest = namespace.partition("://")
     segments = [segment for segment in re.split(r"[/#:]", rest or scheme) if segment]
     words = [re.sub(r"\.\w{2,4}$", "", segment) for segment in segments[1:]]

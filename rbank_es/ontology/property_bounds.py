@@ -1,18 +1,18 @@
-"""Where properties start and lead to, and how many values they have: from all sources, gathered in one place."""
+"""Domains, ranges and cardinalities of properties, from RDFS, OWL, schema.org and SHACL."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import filterfalse
 
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.rdf_terms import is_iri
 from rbank_es.ontology.schema_model import Bound, Cardinality, ConstraintSource
-from rbank_es.ontology.statements import Statements, integer_of
+from rbank_es.ontology.statements import Literal, Statements, closure, integer_of, is_iri
 
 
 class Constraints:
-    """Domains, ranges and cardinalities. Sources add to it; a bound that says nothing (owl:Thing) is no bound."""
+    """Domains, ranges and cardinalities by property. A bound without meaning (owl:Thing) is dropped."""
 
     def __init__(self) -> None:
         self._domains: defaultdict[str, set[tuple[str, ConstraintSource]]] = defaultdict(set)
@@ -21,24 +21,25 @@ class Constraints:
         self._most: dict[tuple[str, str, ConstraintSource], int] = {}
 
     def add_domains(self, name: str, classes: Iterable[str], source: ConstraintSource) -> None:
-        """A property starts from classes."""
+        """Record the domain classes of a property."""
         self._domains[name].update((cls, source) for cls in classes if cls not in rdf_names.ANYTHING)
 
     def add_ranges(self, name: str, classes: Iterable[str], source: ConstraintSource) -> None:
-        """A property leads to classes or datatypes."""
+        """Record the classes or datatypes that a property leads to."""
         self._ranges[name].update((cls, source) for cls in classes if cls not in rdf_names.ANYTHING)
 
     def add_counts(self, cls: str, name: str, least: int | None, most: int | None, source: ConstraintSource) -> None:
-        """Instances of a class have so many values; of two statements by one source, the stricter holds."""
+        """Record how many values instances of a class have; of two statements by one source, the stricter."""
         key = (cls, name, source)
         if least:
+            # Both must hold, so the larger least and the smaller most are the stricter ones.
             self._least[key] = max(least, self._least.get(key, 0))
         if most is not None:
             self._most[key] = min(most, self._most.get(key, most))
 
     @property
     def properties(self) -> set[str]:
-        """Properties of which anything was said."""
+        """Properties with any constraint."""
         return {*self._domains, *self._ranges} | {name for _, name, _ in (*self._least, *self._most)}
 
     @property
@@ -48,15 +49,15 @@ class Constraints:
         return {cls for bound in bounds for cls, _ in bound} | {cls for cls, _, _ in (*self._least, *self._most)}
 
     def domains(self, name: str) -> tuple[Bound, ...]:
-        """Where a property starts, by IRI."""
+        """Return the domains of a property, sorted by IRI."""
         return tuple(Bound(iri=cls, source=source) for cls, source in sorted(self._domains.get(name, ())))
 
     def ranges(self, name: str) -> tuple[Bound, ...]:
-        """Where a property leads to, by IRI."""
+        """Return the ranges of a property, sorted by IRI."""
         return tuple(Bound(iri=cls, source=source) for cls, source in sorted(self._ranges.get(name, ())))
 
     def cardinalities(self) -> tuple[Cardinality, ...]:
-        """By class, then property, then source."""
+        """Return all cardinalities, sorted by class, property and source."""
         return tuple(
             Cardinality(
                 cls=key[0], property=key[1], source=key[2], least=self._least.get(key), most=self._most.get(key)
@@ -66,7 +67,7 @@ class Constraints:
 
 
 def add_declared(statements: Statements, found: Constraints) -> None:
-    """rdfs:domain and rdfs:range, unions in them (source `owl`), and domainIncludes and rangeIncludes."""
+    """Add rdfs:domain and rdfs:range, unions in them (source `owl`), and domainIncludes and rangeIncludes."""
     for predicate, add in ((rdf_names.DOMAIN, found.add_domains), (rdf_names.RANGE, found.add_ranges)):
         for name, bound in statements.links(predicate):
             if is_iri(name):
@@ -79,23 +80,19 @@ def add_declared(statements: Statements, found: Constraints) -> None:
 
 
 def named_classes(statements: Statements, expression: str) -> set[str]:
-    """The classes that a class expression is made of by union or intersection, itself where it is named."""
-    parts, waiting, seen = set(), [expression], set()
-    while waiting:
-        part = waiting.pop()
+    """Return the named classes of a class expression: its unions and intersections, or itself."""
+
+    def steps(part: str) -> set[str]:
         if is_iri(part):
-            parts.add(part)
-        elif part not in seen:
-            seen.add(part)
-            waiting += statements.listed(part, rdf_names.UNION) | statements.listed(part, rdf_names.INTERSECTION)
-            waiting += [
-                datatype for datatype in statements.nodes(part, rdf_names.OWL + "onDatatype") if is_iri(datatype)
-            ]
-    return parts
+            return set()
+        members = statements.listed(part, rdf_names.UNION) | statements.listed(part, rdf_names.INTERSECTION)
+        return members.union(filter(is_iri, statements.nodes(part, rdf_names.OWL + "onDatatype")))
+
+    return set(filter(is_iri, closure([expression], steps)))
 
 
 def add_restrictions(statements: Statements, found: Constraints) -> None:
-    """OWL restrictions that a class is a subclass of, equal to, or an intersection with."""
+    """Add OWL restrictions that a class is a subclass of, equal to, or an intersection with."""
     for predicate in (rdf_names.SUBCLASS, rdf_names.EQUIVALENT_CLASS, rdf_names.INTERSECTION):
         for cls, expression in statements.links(predicate):
             if is_iri(cls):
@@ -105,19 +102,13 @@ def add_restrictions(statements: Statements, found: Constraints) -> None:
 
 
 def _conjuncts(statements: Statements, start: Iterable[str]) -> set[str]:
-    """Blank nodes that expressions consist of, all of which hold at once."""
-    parts: set[str] = set()
-    waiting = [node for node in start if not is_iri(node)]
-    while waiting:
-        part = waiting.pop()
-        if part not in parts:
-            parts.add(part)
-            waiting += [node for node in statements.listed(part, rdf_names.INTERSECTION) if not is_iri(node)]
-    return parts
+    """Return the blank nodes of expressions that all hold at once."""
+    blank = filterfalse(is_iri, start)
+    return closure(blank, lambda part: filterfalse(is_iri, statements.listed(part, rdf_names.INTERSECTION)))
 
 
 def _add_restriction(statements: Statements, cls: str, node: str, found: Constraints) -> None:
-    """What one restriction says of the instances of a class; a property that they can't have doesn't start there."""
+    """Add one restriction on the instances of a class; with 0 values allowed, it is no domain."""
     for name in filter(is_iri, statements.nodes(node, rdf_names.OWL + "onProperty")):
         least, most = _counts(statements, node)
         found.add_counts(cls, name, least, most, "owl")
@@ -129,7 +120,7 @@ def _add_restriction(statements: Statements, cls: str, node: str, found: Constra
 
 
 def _counts(statements: Statements, node: str) -> tuple[int | None, int | None]:
-    """The least and most values that a restriction allows.
+    """Return the least and most values that a restriction allows.
 
     A qualified one counts values of one class only: its least is a least of all values, its most is none.
     """
@@ -140,3 +131,104 @@ def _counts(statements: Statements, node: str) -> tuple[int | None, int | None]:
 
     least = numbers("cardinality", "minCardinality", "qualifiedCardinality", "minQualifiedCardinality")
     return max(least, default=None), min(numbers("cardinality", "maxCardinality"), default=None)
+
+
+_SH = rdf_names.SH
+
+
+class Shapes:
+    """The SHACL shapes among statements, and the classes that each is about."""
+
+    def __init__(self, statements: Statements, classes: set[str]) -> None:
+        self._statements = statements
+        self._classes = classes
+        self.node_shapes = self._node_shapes()
+
+    def _node_shapes(self) -> set[str]:
+        """Return things typed as a node shape, with a property shape, or named as a shape by another one."""
+        typed = {node for node, type_ in self._statements.links(rdf_names.TYPE) if type_ == _SH + "NodeShape"}
+        having = {node for node, _ in self._statements.links(_SH + "property")}
+        named = {node for _, node in self._statements.links(_SH + "node")}
+        paths = self._statements.by_subject(_SH + "path")
+        return {node for node in typed | having | named if node not in paths}
+
+    def target_classes(self) -> set[str]:
+        """Return classes that shapes are about or that they demand of values."""
+        pairs = [pair for name in ("targetClass", "class") for pair in self._statements.links(_SH + name)]
+        return {cls for _, cls in pairs if is_iri(cls)}
+
+    def add_to(self, found: Constraints) -> None:
+        """Add the constraints of property shapes: classes, values, and counts."""
+        for shape in self.node_shapes:
+            targets = self._targets(shape)
+            if targets and not self._is_off(shape):
+                for part in self._conjuncts(shape):
+                    for property_shape in self._statements.nodes(part, _SH + "property"):
+                        self._add_property(property_shape, targets, found)
+        for shape in self._statements.by_subject(_SH + "path"):
+            if targets := self._targets(shape):
+                self._add_property(shape, targets, found)
+        self._add_ends(found)
+
+    def _targets(self, shape: str) -> set[str]:
+        """Return the classes that a shape is about: its targets, and itself if it is a class."""
+        targets = {cls for cls in self._statements.nodes(shape, _SH + "targetClass") if is_iri(cls)}
+        return targets | ({shape} if shape in self._classes and is_iri(shape) else set())
+
+    def _conjuncts(self, shape: str) -> set[str]:
+        """Return a shape and those that hold with it, by sh:node and sh:and."""
+
+        def steps(part: str) -> Iterable[str]:
+            joined = (*self._statements.nodes(part, _SH + "node"), *self._statements.listed(part, _SH + "and"))
+            return filterfalse(self._is_off, joined)
+
+        return closure(filterfalse(self._is_off, [shape]), steps)
+
+    def _is_off(self, shape: str) -> bool:
+        values = self._statements.values(shape, _SH + "deactivated")
+        return any(isinstance(value, Literal) and value.value in ("true", "1") for value in values)
+
+    def _add_property(self, shape: str, targets: set[str], found: Constraints) -> None:
+        """Add one property shape; only a path of a single named property constrains that property."""
+        if self._is_off(shape):
+            return
+        for name in filter(is_iri, self._statements.nodes(shape, _SH + "path")):
+            least = self._number(shape, "minCount", "qualifiedMinCount")
+            # Not qualifiedMaxCount: it bounds the values of one class only.
+            most = self._number(shape, "maxCount")
+            for cls in targets:
+                found.add_counts(cls, name, least, most, "shacl")
+            if most != 0:
+                found.add_domains(name, targets, "shacl")
+                found.add_ranges(name, self._values(shape), "shacl")
+
+    def _number(self, shape: str, *predicates: str) -> int | None:
+        terms = [term for name in predicates for term in self._statements.values(shape, _SH + name)]
+        numbers = [number for number in map(integer_of, terms) if number is not None]
+        return max(numbers, default=None) if "minCount" in predicates else min(numbers, default=None)
+
+    def _values(self, shape: str) -> set[str]:
+        """Return the classes and datatypes that the values of a property shape may have."""
+        found: set[str] = set()
+        for part in self._alternatives(shape):
+            found.update(cls for cls in self._statements.nodes(part, _SH + "class") if is_iri(cls))
+            found.update(kind for kind in self._statements.nodes(part, _SH + "datatype") if is_iri(kind))
+            for node in self._statements.nodes(part, _SH + "node"):
+                found |= self._targets(node)
+        return found
+
+    def _alternatives(self, shape: str) -> set[str]:
+        """Return a shape, those that it joins by and, or, xone, and those that some values must have."""
+
+        def steps(part: str) -> set[str]:
+            joined = (self._statements.listed(part, _SH + name) for name in ("and", "or", "xone"))
+            return set().union(*joined, self._statements.nodes(part, _SH + "qualifiedValueShape"))
+
+        return closure([shape], steps)
+
+    def _add_ends(self, found: Constraints) -> None:
+        """Add shapes of a property's subjects or objects: the class that they demand is its domain or range."""
+        for end, add in (("targetSubjectsOf", found.add_domains), ("targetObjectsOf", found.add_ranges)):
+            for shape, name in self._statements.links(_SH + end):
+                if is_iri(name) and not self._is_off(shape):
+                    add(name, self._values(shape), "shacl")

@@ -1,4 +1,4 @@
-"""The IRIs that describing an ontology goes by, and the terms of the vocabularies that are closed."""
+"""IRIs of the RDF vocabularies, the roles that their terms play in a description, and the terms of the closed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SD = "http://www.w3.org/ns/sparql-service-description#"
 
 
 def within(namespace: str, local_names: str) -> frozenset[str]:
-    """The IRIs of a namespace that have these local names, given in one text with blanks between."""
+    """Return the IRIs of a namespace with these local names, given in one text with blanks between."""
     return frozenset(namespace + name for name in local_names.split())
 
 
@@ -58,7 +58,7 @@ FORMAL = (RDF, RDFS, OWL, SH)
 """Namespaces whose types, but for `DATA_TYPES`, make a thing a part of the schema."""
 
 ANYTHING = frozenset({OWL + "Thing", RDFS + "Resource"})
-"""A domain or a range of one of these says nothing."""
+"""Classes without meaning as a domain or a range."""
 
 LITERAL_TYPES = (
     within(RDF, "langString dirLangString PlainLiteral HTML XMLLiteral JSON")
@@ -100,11 +100,12 @@ NOTES = (
     "http://purl.obolibrary.org/obo/IAO_0000116",
     "http://purl.obolibrary.org/obo/IAO_0000112",
 )
-"""Properties that say how things are to be used, the most telling first; the last two are an editor's note and an
-example. Where rdfs:seeAlso leads, no tool can look."""
+"""Properties that say how to use a term, the most telling first; the last two are an editor's note and an
+example. rdfs:seeAlso is left out, because no tool can open a link.
+"""
 
 NO_NOTES = frozenset(DEFINITIONS) - frozenset(NOTES) | within(SKOS, "changeNote historyNote")
-"""What SKOS calls special notes: here the definitions are told apart, and what was changed helps no query."""
+"""Special notes of SKOS that are no notes here: definitions have their own place, and a history helps no query."""
 
 ANNOTATIONS = (
     within(RDFS, "label comment seeAlso isDefinedBy")
@@ -112,7 +113,7 @@ ANNOTATIONS = (
     | within(SKOS, "prefLabel altLabel hiddenLabel note changeNote definition editorialNote example")
     | within(SKOS, "historyNote scopeNote")
 )
-"""Annotation properties by their own specifications (OWL 2 and SKOS), whether or not a file declares them so."""
+"""Annotation properties by their own specifications (OWL 2 and SKOS), even where a file doesn't declare them."""
 
 _CLOSED_CLASSES = {
     RDF: (
@@ -150,7 +151,7 @@ _CLOSED_PROPERTIES = {
 }
 
 CLOSED = (RDF, RDFS, OWL, SKOS)
-"""Vocabularies whose terms are fixed: a name that they don't have is a mistake."""
+"""Vocabularies whose terms are fixed: another name in one of them is a mistake."""
 
 CLOSED_CLASSES = frozenset().union(*(within(space, local) for space, local in _CLOSED_CLASSES.items()))
 CLOSED_PROPERTIES = frozenset().union(*(within(space, local) for space, local in _CLOSED_PROPERTIES.items()))
@@ -160,10 +161,10 @@ OPEN = (XSD, SH, DCTERMS, DC, DCAM, VANN, VOID, SD, "http://www.w3.org/2008/05/s
 
 
 def is_datatype(iri: str) -> bool:
-    """Whether an IRI is a datatype by its name alone."""
+    """Return whether an IRI is a datatype by its name alone."""
     return iri.startswith(XSD) or iri in LITERAL_TYPES
 
 
 def is_formal(iri: str) -> bool:
-    """Whether a type is one of RDF, RDFS, OWL or SHACL that only parts of a schema have."""
+    """Return whether a type of RDF, RDFS, OWL or SHACL marks parts of a schema only."""
     return iri.startswith(FORMAL) and iri not in DATA_TYPES

@@ -1,7 +1,7 @@
-"""Reading RDF files into plain triples, and writing them down as one N-Quads file on the way.
+"""The reader of RDF files: plain triples, and the same statements as one N-Quads file.
 
-pyoxigraph reads (a tenth of rdflib's time); rdflib reads what pyoxigraph refuses and it accepts, such as XML entities
-in single quotes. Nothing is fetched: a context or an entity that lies elsewhere is refused.
+pyoxigraph reads, in a tenth of rdflib's time. rdflib reads the files that pyoxigraph refuses and rdflib accepts, such
+as XML entities in single quotes. Nothing is fetched: a context or an entity that lies elsewhere is refused.
 """
 
 from __future__ import annotations
@@ -18,41 +18,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.rdf_terms import BLANK, Literal, Term, Triple, is_iri
-from rbank_es.ontology.soundness import Unsound, check_sound
-from rbank_es.ontology.source_files import BYTE_ORDER_MARK, Format, SourceFile
+from rbank_es.ontology.source_files import BYTE_ORDER_MARK, Format, SourceFile, Unsound, check_sound
+from rbank_es.ontology.statements import BLANK, Literal, Term, Triple, is_iri
 
 if TYPE_CHECKING:
     import pyoxigraph
 
 _TRIPLE_TERM = BLANK + "triple"
-"""What a triple that is the object of another is described as: nothing in a schema hangs on it."""
+"""The description of a triple that is the object of another: it doesn't affect a schema."""
 
-_TOLERANT: dict[Format, str] = {
-    "turtle": "turtle",
-    "xml": "xml",
-    "nt": "nt",
-    "nquads": "nquads",
-    "trig": "trig",
+_FORMATS: dict[Format, tuple[str, str]] = {
+    "turtle": ("Turtle", "TRIG"),
+    "trig": ("TriG", "TRIG"),
+    "xml": ("RDF/XML", "RDF_XML"),
+    "nt": ("N-Triples", "N_TRIPLES"),
+    "nquads": ("N-Quads", "N_QUADS"),
+    "json-ld": ("JSON-LD", "JSON_LD"),
 }
-"""What rdflib calls the forms that it may read. It would fetch the contexts of JSON-LD."""
+"""Names of formats in messages, and in pyoxigraph. rdflib calls them as we do."""
 
-
-_SPOKEN: dict[Format, str] = {
-    "turtle": "Turtle",
-    "trig": "TriG",
-    "xml": "RDF/XML",
-    "nt": "N-Triples",
-    "nquads": "N-Quads",
-    "json-ld": "JSON-LD",
-}
 
 _PLAIN = rdf_names.XSD + "string"
 _TOO_LONG = "term too long"
 
 
-class Content(NamedTuple):
-    """What files say."""
+class ParsedFiles(NamedTuple):
+    """The statements of files."""
 
     triples: list[Triple]
     """Of all graphs; a statement may come twice."""
@@ -70,26 +61,26 @@ class _Parsing(NamedTuple):
 
 
 class _Refused(Exception):
-    """A file can't be read by pyoxigraph."""
+    """A file that pyoxigraph can't read."""
 
     def __init__(self, file: SourceFile, cause: Exception) -> None:
         super().__init__(str(cause))
         self.file, self.cause = file, cause
 
 
-def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Content:
-    """What files say; all of it is written to `quads` as N-Quads too, where that is given.
+def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> ParsedFiles:
+    """Return the statements of files, and write them to `quads` as N-Quads if a path is given.
 
-    Blank nodes are named anew by file and by first appearance, so those of different files never meet, and the same
-    files give the same bytes. Relative IRIs are taken relative to `file:///` and the first digits of the file's
-    digest, so that neither a name nor a place enters. Literals are clipped to `ONTOLOGY_LITERAL_CHARS` in the triples
-    only.
+    Blank nodes are renamed by file and by first appearance: those of different files never meet, and the same files
+    give the same bytes. Relative IRIs are resolved against `file:///` and the first digits of the file's digest, so
+    that neither its name nor its place enters. Literals are truncated to `ONTOLOGY_LITERAL_CHARS` in the triples only.
 
     Raises:
         BadOntology: a file is broken, cut, holds an invalid IRI or a term over `ONTOLOGY_TERM_CHARS`, would need the
             network, or changed meanwhile; or no file holds a triple.
     """
     tolerated: set[str] = set()
+    # By digest, so that blank nodes get the same names whatever the files are called.
     ordered = sorted(files, key=lambda file: file.sha256)
     while True:
         try:
@@ -99,7 +90,7 @@ def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Conten
             tolerated.add(refused.file.sha256)
 
 
-def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> Content:
+def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[str]) -> ParsedFiles:
     import pyoxigraph
 
     keeper = _Keeper()
@@ -113,17 +104,18 @@ def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[st
     if quads is None:
         deque(stream(), maxlen=0)
     else:
+        # Written while it is parsed: one pass, and no second copy in memory.
         pyoxigraph.serialize(stream(), quads, pyoxigraph.RdfFormat.N_QUADS)
     if not keeper.triples:
-        place, forms = ", ".join(str(file.path) for file in files), {_SPOKEN[file.format] for file in files}
+        place, forms = ", ".join(str(file.path) for file in files), {_FORMATS[file.format][0] for file in files}
         raise BadOntology(place, "holds no triple", f"is it {' or '.join(sorted(forms))}, and complete?")
-    return Content(keeper.triples, declared, frozenset(keeper.graphs))
+    return ParsedFiles(keeper.triples, declared, frozenset(keeper.graphs))
 
 
 def _read_one(
     file: SourceFile, read: Callable[[SourceFile], _Parsing], keeper: _Keeper, number: int
 ) -> Generator[pyoxigraph.Quad, None, Iterable[tuple[str, str]]]:
-    """The quads of one file, its blank nodes named by its number; at the end it gives the prefixes declared."""
+    """Yield the quads of one file, its blank nodes named by its number; return the prefixes that it declares."""
     try:
         parsing = read(file)
         yield from keeper.keep(parsing.quads, number)
@@ -138,15 +130,8 @@ def _read_one(
 def _parse(file: SourceFile) -> _Parsing:
     import pyoxigraph
 
-    form = {
-        # TriG is a superset: a Turtle file with named graphs is only misnamed.
-        "turtle": pyoxigraph.RdfFormat.TRIG,
-        "trig": pyoxigraph.RdfFormat.TRIG,
-        "xml": pyoxigraph.RdfFormat.RDF_XML,
-        "nt": pyoxigraph.RdfFormat.N_TRIPLES,
-        "nquads": pyoxigraph.RdfFormat.N_QUADS,
-        "json-ld": pyoxigraph.RdfFormat.JSON_LD,
-    }[file.format]
+    # Turtle is read as TriG, its superset: a Turtle file with named graphs is only misnamed.
+    form = getattr(pyoxigraph.RdfFormat, _FORMATS[file.format][1])
     base = None if file.format in ("nt", "nquads") else f"file:///{file.sha256[:12]}"
     check_sound(file.path, file.format, limits.ONTOLOGY_BYTES)
     opened = file.path.open("rb")
@@ -157,7 +142,7 @@ def _parse(file: SourceFile) -> _Parsing:
 
 
 class _Keeper:
-    """Takes quads as triples, and gives them back with their blank nodes named anew."""
+    """Keeper of quads as triples, which passes them on with their blank nodes renamed."""
 
     def __init__(self) -> None:
         self.triples: list[Triple] = []
@@ -167,12 +152,12 @@ class _Keeper:
         self._file = ""
 
     def keep(self, quads: Iterable[pyoxigraph.Quad], number: int) -> Iterator[pyoxigraph.Quad]:
-        """Take the quads of the file with this number."""
+        """Keep and yield the quads of the file with this number."""
         from pyoxigraph import DefaultGraph, NamedNode, Quad
 
         self._blanks, self._file = {}, f"n{number}x"
         iris, take = self._iris, self.triples.append
-        # Three calls less for each of a hundred thousand quads: what is an IRI, as most is, is dealt with here.
+        # IRIs inline, because most terms are IRIs: that saves three calls for each of a hundred thousand quads.
         for quad in quads:
             subject, predicate, value, graph = quad
             name = predicate.value
@@ -197,7 +182,7 @@ class _Keeper:
         return node
 
     def _plain(self, node: Any) -> tuple[Any, Term]:
-        """A node, named anew if it is blank, and its simplest form."""
+        """Return a node, renamed if it is blank, and its simplest form."""
         kind = type(node).__name__
         if kind == "NamedNode":
             return node, self._share(node.value)
@@ -206,7 +191,7 @@ class _Keeper:
         return (node, self._literal(node)) if kind == "Literal" else (self._triple(node), _TRIPLE_TERM)
 
     def _blank(self, node: pyoxigraph.BlankNode) -> tuple[pyoxigraph.BlankNode, str]:
-        """A blank node that is met for the first time in its file."""
+        """Return the new name of a blank node that appears for the first time in its file."""
         new = type(node)(f"{self._file}{len(self._blanks)}")
         return self._blanks.setdefault(node.value, (new, BLANK + new.value))
 
@@ -222,29 +207,32 @@ class _Keeper:
         return Literal(value[: limits.ONTOLOGY_LITERAL_CHARS], language, datatype)
 
     def _share(self, iri: str) -> str:
-        """The one copy of an IRI that is kept."""
+        """Return the one copy of an IRI that is kept."""
         if len(iri) > limits.ONTOLOGY_TERM_CHARS:
             raise MemoryError(_TOO_LONG)
+        # Most IRIs occur many times; one object for each saves memory.
         return self._iris.setdefault(iri, iri)
 
 
 def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:
-    """Raise what pyoxigraph said, unless rdflib can read the file and all of its IRIs are valid."""
+    """Raise the error of pyoxigraph, unless rdflib can read the file and all of its IRIs are valid."""
     file = refused.file
-    told = _explain(file, refused.cause)
-    fitting = file.format in _TOLERANT and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
+    refusal = _explain(file, refused.cause)
+    # Not JSON-LD, because rdflib would fetch its contexts from the network.
+    fitting = file.format != "json-ld" and file.size_bytes <= limits.ONTOLOGY_TOLERANT_BYTES
     if file.sha256 in tolerated or not fitting or isinstance(refused.cause, Unsound | MemoryError | OSError):
-        raise told from refused.cause
+        raise refusal from refused.cause
     try:
+        # To the end: the error of an IRI shows only when it is reached.
         for _ in _parse_tolerantly(file).quads:
             pass
     except Exception as error:  # rdflib raises whatever its parsers raise
-        told = _explain(file, error) if isinstance(error, Unsound) else told
-        raise BadOntology(told.path, told.reason, told.hint, line=told.line or _line_of(error)) from error
+        refusal = _explain(file, error) if isinstance(error, Unsound) else refusal
+        raise BadOntology(refusal.path, refusal.reason, refusal.hint, line=refusal.line or _line_of(error)) from error
 
 
 def _parse_tolerantly(file: SourceFile) -> _Parsing:
-    """The quads of a file that rdflib reads, checked by pyoxigraph. Numbers may come in their canonical form."""
+    """Return the quads of a file by rdflib, checked by pyoxigraph. Numbers may come in canonical form."""
     import pyoxigraph
     import rdflib
     from rdflib.namespace import NamespaceManager
@@ -254,7 +242,7 @@ def _parse_tolerantly(file: SourceFile) -> _Parsing:
     check_sound(file.path, file.format, limits.ONTOLOGY_TOLERANT_BYTES, joined=True)
     with _silenced():
         base = f"file:///{file.sha256[:12]}"
-        graph.parse(data=file.path.read_bytes(), format=_TOLERANT[file.format], publicID=base)
+        graph.parse(data=file.path.read_bytes(), format=file.format, publicID=base)
         text = graph.serialize(format="nquads" if isinstance(graph, rdflib.Dataset) else "nt", encoding="utf-8")
     prefixes = {prefix: str(namespace) for prefix, namespace in graph.namespaces()}
     return _Parsing(pyoxigraph.parse(input=text, format=pyoxigraph.RdfFormat.N_QUADS), prefixes)
@@ -262,7 +250,7 @@ def _parse_tolerantly(file: SourceFile) -> _Parsing:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """rdflib says nothing: it warns of each odd literal, with a traceback."""
+    """Silence rdflib, because it warns of each odd literal with a traceback."""
     logger = logging.getLogger("rdflib")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -275,31 +263,33 @@ def _silenced() -> Iterator[None]:
 
 
 def _explain(file: SourceFile, cause: Exception) -> BadOntology:
-    """What is wrong with a file, where, and what to do."""
-    path, said = str(file.path), re.sub(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$", "", str(cause)).strip()
+    """Return the error for a file: the cause, the line, and the next step."""
+    path, message = str(file.path), re.sub(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$", "", str(cause)).strip()
     if isinstance(cause, OSError):
-        return BadOntology(path, f"can't be read ({cause.strerror or said})", "check the path and its permissions")
+        return BadOntology(path, f"can't be read ({cause.strerror or message})", "check the path and its permissions")
     if isinstance(cause, MemoryError):
         hint = "shorten it; long texts belong beside an ontology, not in it"
-        # pyoxigraph says so of its own buffer, which holds 16 MiB.
+        # The buffer of pyoxigraph holds 16 MiB.
         reason = (
-            "one of its literals or IRIs is too long" if "maximal size" in said or said == _TOO_LONG else "is too large"
+            "one of its literals or IRIs is too long"
+            if "maximal size" in message or message == _TOO_LONG
+            else "is too large"
         )
         return BadOntology(path, reason, hint)
-    if "LoadDocumentCallback" in said:
+    if "LoadDocumentCallback" in message:
         hint = "put the context into the file; nothing is fetched from the network"
         return BadOntology(path, "its @context lies elsewhere", hint)
     line = cause.lineno if isinstance(cause, SyntaxError | Unsound) else None
     hint = "mend the file there, or get it again if it was cut"
-    if "IRI" in said:
+    if "IRI" in message:
         hint = "percent-encode what an IRI can't hold, such as a blank or a '|'"
-    elif "UTF-8" in said:
+    elif "UTF-8" in message:
         hint = "save the file in UTF-8"
-    return BadOntology(path, f"is no valid {_SPOKEN[file.format]} ({said[:300]})", hint, line=line)
+    return BadOntology(path, f"is no valid {_FORMATS[file.format][0]} ({message[:300]})", hint, line=line)
 
 
 def _line_of(error: Exception) -> int | None:
-    """The line that an error of rdflib names, if it does."""
-    told = getattr(error, "getLineNumber", None)
-    line = told() if callable(told) else getattr(error, "lines", None)
+    """Return the line that an error of rdflib names, if it names one."""
+    line_number = getattr(error, "getLineNumber", None)
+    line = line_number() if callable(line_number) else getattr(error, "lines", None)
     return line if isinstance(line, int) and line > 0 else None

@@ -1,17 +1,17 @@
-"""What of an ontology is schema and what is data.
+"""The level of each thing in an ontology: schema, value of the vocabulary, or instance.
 
-- A thing is *of the schema* when one of its types says so: a class, a property, a datatype, a shape, an ontology
-  header, a restriction, and whatever else has a type of RDF, RDFS, OWL or SHACL, but for the few types that data carry
-  too (`DATA_TYPES`). A class that is a shape as well, as in Brick, is of the schema like any other. So is what is used
-  as a type, a predicate or an ontology; and what stands in a hierarchy, a domain or a range, is equal, inverse or
-  disjoint to something, deprecated or versioned, unless its own type is a class of data: UniProt's taxa are instances
-  of up:Taxon, though they are subclasses of one another.
-- A blank node that only things of the schema lead to is of the schema, whatever its type.
-- A *value* belongs to the vocabulary as well: an individual whose classes are all classes of values. A class is one
-  when the ontology itself names at least half of its individuals, because things of the schema refer to them, or
-  because they say what they are defined by: Brick's tags, quantities and substances, UniProt's ranks and organelles,
-  the author whom an ontology's header names.
-- Everything else that is a subject is an *instance*, typed or not.
+- *Schema* by type: a class, a property, a datatype, a shape, an ontology header, a restriction, and anything else with
+  a type of RDF, RDFS, OWL or SHACL, but for the few types that data carry too (`DATA_TYPES`). A class that is a shape
+  as well, as in Brick, is schema like any other.
+- *Schema* by use: a type, a predicate, an ontology that is imported; and anything in a hierarchy, a domain or a range,
+  or that is equal, inverse or disjoint to something, deprecated or versioned, unless its own type is a class of data.
+  UniProt's taxa are instances of up:Taxon, though they are subclasses of one another.
+- A blank node that only things of the schema lead to is schema, whatever its type.
+- A *value* belongs to the vocabulary as well: an individual all of whose classes are classes of values. In such a
+  class the ontology itself names at least half of the individuals: the schema refers to them, or they have an
+  rdfs:isDefinedBy. Examples are Brick's tags, quantities and substances, UniProt's ranks and organelles, and the author
+  in an ontology's header.
+- Every other subject is an *instance*, typed or not.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
 
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.rdf_terms import BLANK, is_iri
-from rbank_es.ontology.statements import Statements
+from rbank_es.ontology.statements import BLANK, Statements, is_iri
 
 _IS_DEFINED_BY = rdf_names.RDFS + "isDefinedBy"
 _HEADERS = (_IS_DEFINED_BY, rdf_names.OWL + "imports")
@@ -51,28 +50,28 @@ class Levels:
         self.individuals = self.types.keys() - self.schema - self.values
 
     def is_instance(self, subject: str) -> bool:
-        """Whether a subject belongs to the data."""
+        """Return whether a subject belongs to the data."""
         return subject not in self.schema and subject not in self.values
 
     def of_type(self, types: Iterable[str]) -> set[str]:
-        """The IRIs that have one of these types."""
+        """Return the IRIs that have one of these types."""
         wanted = set(types)
         return {node for found, nodes in self._groups.items() if wanted & found for node in nodes if is_iri(node)}
 
     def classes_of(self, individual: str) -> Types:
-        """The types of an individual that are classes of data."""
+        """Return the types of an individual that are classes of data."""
         types = self.types.get(individual, Types())
         return types if types.isdisjoint(rdf_names.DATA_TYPES) else types - rdf_names.DATA_TYPES
 
     def count(self, individuals: Set[str]) -> Counter[str]:
-        """How many of these individuals are of each class of data."""
+        """Return how many of these individuals are of each class of data."""
         counts: Counter[str] = Counter()
         for types, nodes in self._groups.items():
             counts.update(dict.fromkeys(types - rdf_names.DATA_TYPES, len(nodes & individuals)))
         return counts
 
     def _schema(self) -> set[str]:
-        """Everything of the schema."""
+        """Return everything that belongs to the schema."""
         named = {
             node for types, nodes in self._groups.items() if any(map(rdf_names.is_formal, types)) for node in nodes
         }
@@ -86,14 +85,14 @@ class Levels:
         return named | self._serving(named)
 
     def _used_formally(self) -> Iterator[str]:
-        """Things that are of the schema unless their type says otherwise."""
+        """Yield things that are of the schema unless their type is one of data."""
         for predicate in _OF_TERMS:
             yield from (subject for subject, _ in self._statements.pairs(predicate))
         for predicate in _BETWEEN_TERMS:
             yield from (node for pair in self._statements.links(predicate) for node in pair)
 
     def _serving(self, roots: set[str]) -> set[str]:
-        """Blank nodes that hang on the roots and on nothing else."""
+        """Return blank nodes that hang on the roots and on nothing else."""
         below: dict[str, list[str]] = defaultdict(list)
         for predicate, pairs in self._statements.by_predicate.items():
             if predicate != rdf_names.TYPE:
@@ -105,17 +104,18 @@ class Levels:
         return _reached(roots, below) - _reached(others, below)
 
     def _value_classes(self) -> set[str]:
-        """Classes of which the ontology itself names at least half of the individuals."""
+        """Return classes of which the ontology itself names at least half of the individuals."""
         named = {subject for subject, _ in self._statements.pairs(_IS_DEFINED_BY)}
         for predicate, pairs in self._statements.by_predicate.items():
             if predicate != rdf_names.TYPE:
                 named.update(value for subject, value in pairs if type(value) is str and subject in self.schema)
         individuals = self.types.keys() - self.schema
         all_of, named_of = self.count(individuals), self.count(individuals & named)
+        # In integers, so that rounding can't decide at exactly half.
         return {cls for cls, count in named_of.items() if count and 2 * count >= all_of[cls]}
 
     def _values(self) -> set[str]:
-        """Individuals all of whose classes are classes of values."""
+        """Return individuals all of whose classes are classes of values."""
         found: set[str] = set()
         for types, nodes in self._groups.items():
             if self.value_classes.issuperset(types - rdf_names.DATA_TYPES) and not rdf_names.DATA_TYPES.issuperset(
@@ -126,7 +126,7 @@ class Levels:
 
 
 def _by_types(statements: Statements) -> dict[Types, set[str]]:
-    """Subjects by their named types."""
+    """Return subjects by their named types."""
     types: dict[str, list[str]] = defaultdict(list)
     for subject, type_ in statements.links(rdf_names.TYPE):
         if is_iri(type_):
@@ -138,7 +138,7 @@ def _by_types(statements: Statements) -> dict[Types, set[str]]:
 
 
 def _reached(roots: Iterable[str], below: dict[str, list[str]]) -> set[str]:
-    """Blank nodes that roots lead to, by steps through blank nodes."""
+    """Return the blank nodes that roots lead to, through blank nodes."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:

@@ -1,6 +1,6 @@
-"""What is known about an ontology: its classes, properties and constraints, and what its data make of them.
+"""The model of an ontology's schema: classes, properties, constraints, and counts of its data.
 
-A `Schema` holds only what doesn't depend on the order of triples, on blank node labels or on file names: the same
+A `Schema` holds nothing that depends on the order of triples, on blank node labels or on file names: the same
 statements give the same schema, byte for byte. Everything in it is sorted by IRI unless it says otherwise.
 """
 
@@ -11,11 +11,14 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["object", "datatype", "annotation", "property"]
-"""What a property is declared to be; `property` where nothing says, or only that it is an rdf:Property."""
+"""The declared kind of a property; `property` if none is declared, or only rdf:Property."""
+
+TermKind = Literal["class", "property"]
 
 ConstraintSource = Literal["rdfs", "owl", "includes", "shacl", "void"]
-"""Where a domain, a range or a cardinality was found: rdfs:domain and range, OWL restrictions and unions, schema.org's
-domainIncludes and rangeIncludes, SHACL shapes, or a VoID description of an endpoint."""
+"""Origin of a domain, a range or a cardinality: rdfs:domain and range, OWL restrictions and unions, schema.org's
+domainIncludes and rangeIncludes, SHACL shapes, or a VoID description of an endpoint.
+"""
 
 
 class ClassInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,23 +28,23 @@ class ClassInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     label: str = ""
     comment: str = ""
     notes: tuple[str, ...] = ()
-    """What is said of it beside the comment: usage notes, scope notes, examples; at most `ONTOLOGY_NOTES`."""
+    """Usage notes, scope notes and examples beside the comment; at most `ONTOLOGY_NOTES`."""
     notes_left_out: int = 0
-    """How many more notes there are."""
+    """Number of further notes."""
     parents: tuple[str, ...] = ()
     """Named superclasses, direct ones."""
     instances: int = 0
-    """Things typed with this very class, not with a subclass, that belong to the data (see `levels`)."""
+    """Things of the data typed with this very class, not with a subclass (see `schema_level`)."""
     values: int = 0
-    """Likewise those that belong to the vocabulary itself: tags, ranks, units, to which its classes point."""
+    """Likewise things of the vocabulary itself: tags, ranks, units, to which its classes point."""
     degree: int = 0
-    """How many properties name it as domain or range: how much hangs on it."""
+    """Number of properties that name it as domain or range."""
     declared: bool = False
     deprecated: bool = False
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A class that a property starts from (domain) or leads to (range), and where that was said."""
+    """A class that a property starts from (domain) or leads to (range), and the source of that statement."""
 
     iri: str
     source: ConstraintSource
@@ -63,8 +66,7 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     inverses: tuple[str, ...] = ()
     """Properties that are declared to be its inverse, in either direction."""
     uses: int = 0
-    """Triples with it as predicate whose subject belongs to the data: neither a class, a property, a shape, an ontology
-    header or a value of the vocabulary, nor a blank node that only serves one of these (see `levels`)."""
+    """Triples with it as predicate whose subject belongs to the data (see `schema_level`)."""
     triples: int = 0
     """All triples with it as predicate."""
     mentions: int = 0
@@ -78,7 +80,7 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Cardinality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many values of a property each instance of a class has."""
+    """Number of values of a property that each instance of a class has."""
 
     cls: str
     property: str
@@ -88,7 +90,7 @@ class Cardinality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class TypedUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How often instances of a class have a property."""
+    """Number of triples with a property on instances of a class."""
 
     cls: str
     property: str
@@ -96,7 +98,7 @@ class TypedUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How often instances of one class lead to instances of another by a property: the steps of paths in the data."""
+    """Number of triples with a property from instances of one class to instances of another."""
 
     subject: str
     property: str
@@ -105,10 +107,10 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything that a card, a constraint list or a tool says about an ontology comes from here."""
+    """The description of an ontology: the one source of cards, constraints and tools about it."""
 
     iri: str = ""
-    """The ontology's own IRI, where its header names one; the first by name where there are several."""
+    """The ontology's own IRI, from its header; the first by name if there are several."""
     title: str = ""
     triples: int = 0
     prefixes: dict[str, str] = {}
@@ -123,7 +125,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     typed_uses: tuple[TypedUse, ...] = ()
     """Most used first, then by IRI; at most `TYPED_USES`."""
     links: tuple[Link, ...] = ()
-    """Likewise. Both ends are individuals; each class that an end has counts."""
+    """Likewise. Both ends are individuals; each class of an end counts."""
     label_properties: dict[str, int] = {}
     """Properties that name things (rdfs:label, skos:prefLabel, …) with their number of triples, most used first."""
     definition_properties: dict[str, int] = {}

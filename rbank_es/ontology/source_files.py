@@ -1,14 +1,21 @@
-"""Finding the files of an ontology, and what form each is in: by its name, and where that lies by its content."""
+"""The files of an ontology: found, recognised by name and content, and checked for what would break a reader.
+
+pyoxigraph accepts XML that ends before its last element does, expands entities within entities until memory is gone,
+and dies of JSON objects and triple terms that are nested too deep. rdflib joins a text of many pieces in quadratic
+time. All of this was seen with files of a few kilobytes.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
+from xml.parsers import expat
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
@@ -32,11 +39,10 @@ SUFFIXES: dict[str, Format] = {
     ".trig": "trig",
 }
 _SHARED_SUFFIXES = frozenset({".json", ".xml"})
-"""Suffixes that mostly name something else than RDF: in a directory, the content decides."""
+"""Suffixes that mostly name other files than RDF: in a directory, the content decides."""
 
 FORMATS = "Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD and TriG"
 
-_HEAD_BYTES = 65_536
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_TEXT = {
     b"\x1f\x8b": "is compressed (gzip)",
@@ -71,17 +77,15 @@ class SourceFile(NamedTuple):
     size_bytes: int
     sha256: str
     modified_ns: int
-    """When the file was last changed, as its file system tells: a file that changes while it is read is refused."""
+    """Time of the last change, by the file system: a file that changes while it is read is refused."""
 
 
 def find_files(paths: Sequence[Path]) -> tuple[SourceFile, ...]:
-    """The RDF files that paths name, in the order given; those of a directory by name, its subdirectories included.
+    """Return the RDF files that paths name, in the order given; those of a directory by name, recursively.
 
-    Hidden files and directories, and files of a directory that are not RDF, are passed by. Of files with the same
-    content only the first counts. A file that is named itself must be RDF of one of `FORMATS`; a suffix that lies
-    or is missing doesn't matter.
-
-    Raises:
+    Hidden files and directories are skipped, and files of a directory that are not RDF. Of files with the same content
+    only the first counts. A file that is named itself must be RDF of one of `FORMATS`; its suffix may be wrong or
+    missing. Raises:
         BadOntology: nothing there, no RDF, not a regular file, not readable, or over `ONTOLOGY_FILES` or
             `ONTOLOGY_BYTES`.
     """
@@ -102,10 +106,11 @@ def find_files(paths: Sequence[Path]) -> tuple[SourceFile, ...]:
 
 
 def _candidates(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """Files that may be RDF, and whether each was named itself."""
+    """Yield files that may be RDF, and whether each was named itself."""
     for path in paths:
         if _is_directory(path):
             for folder, folders, files in os.walk(path, onerror=_refuse):
+                # In place, because os.walk then visits them in this order.
                 folders[:] = sorted(name for name in folders if not name.startswith("."))
                 yield from ((Path(folder, name), False) for name in sorted(files) if _could_be(name))
         else:
@@ -120,7 +125,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def _could_be(name: str) -> bool:
-    """Whether a file in a directory may be RDF, by its name."""
+    """Return whether a file in a directory may be RDF, by its name."""
     return not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
 
 
@@ -136,7 +141,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> BadOntology:
 
 
 def _read(path: Path, named: bool, left: int) -> SourceFile | None:
-    """Size, digest and form of one file; None where it was not named itself and is not RDF."""
+    """Return size, digest and format of one file; None if it is neither named itself nor RDF."""
     try:
         # Opening a named pipe would wait for its writer.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -158,10 +163,10 @@ def _read(path: Path, named: bool, left: int) -> SourceFile | None:
 
 
 def _consume(path: Path, handle: int, left: int) -> tuple[bytes, int, str]:
-    """First bytes, size and digest of an open file, read to its end."""
+    """Return first bytes, size and digest of an open file, read to its end."""
     digest, size, head = hashlib.sha256(), 0, b""
     while piece := os.read(handle, 1 << 20):
-        head = head or piece[:_HEAD_BYTES]
+        head = head or piece[: limits.ONTOLOGY_HEAD_BYTES]
         size += len(piece)
         if size > left:
             raise _too_large(path)
@@ -176,7 +181,7 @@ def _too_large(path: Path) -> BadOntology:
 
 
 def _form(path: Path, head: bytes, named: bool) -> Format | None:
-    """The form of a file; None, or an error where it was named itself, if it has none."""
+    """Return the format of a file, None if it has none. Raises `BadOntology` if a file that was named has none."""
     try:
         form = recognise(head, SUFFIXES.get(path.suffix.lower()))
     except ValueError as error:
@@ -188,21 +193,21 @@ def _form(path: Path, head: bytes, named: bool) -> Format | None:
 
 
 def _is_rdf(head: bytes, form: Format) -> bool:
-    """Whether XML or JSON in a directory is RDF: its first bytes say so in words that RDF/XML and JSON-LD must have."""
+    """Return whether XML or JSON in a directory holds words that RDF/XML or JSON-LD must have."""
     if form == "json-ld":
         return any(word in head for word in (b'"@context"', b'"@id"', b'"@graph"', b'"@type"'))
     return form != "xml" or b"http://www.w3.org/1999/02/22-rdf-syntax-ns#" in head
 
 
 def recognise(head: bytes, named: Format | None = None) -> Format:
-    """The form of RDF that begins with these bytes.
+    """Return the format of RDF that begins with these bytes.
 
     Args:
-        head: the file's first bytes, at most a few tens of kilobytes.
-        named: the form that the file's name stands for; it holds unless the content is of another family.
+        head: the file's first bytes, at most `ONTOLOGY_HEAD_BYTES`.
+        named: the format of the file's suffix; it holds unless the content is of another family.
 
     Raises:
-        ValueError: it is nothing of the kind; the message says what it is instead.
+        ValueError: it is no RDF; the message names the format that it is instead.
     """
     if not head.strip():
         raise ValueError("is empty")
@@ -232,5 +237,121 @@ def _recognise_text(start: str, named: Format | None) -> Format:
 
 
 def digest_of(files: Iterable[SourceFile]) -> str:
-    """SHA-256 over the files' own digests, sorted: names and order don't enter."""
+    """Return the SHA-256 over the files' own digests, sorted: names and order don't enter."""
     return hashlib.sha256("\n".join(sorted(file.sha256 for file in files)).encode()).hexdigest()
+
+
+_REFERENCE = re.compile(r"&([^&;#\s]+);")
+# Possessive quantifiers: a string of megabytes must not be backtracked through.
+_JSON_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{])|([\]}])', re.DOTALL)
+_TRIPLE_TERMS = re.compile(rb"(<<\s*\()|(\)\s*>>)")
+
+_TOO_DEEP = f"it is nested deeper than {limits.ONTOLOGY_DEPTH:,} levels"
+
+
+class Unsound(ValueError):
+    """A file that is cut or broken, or that would grow out of bounds."""
+
+    def __init__(self, reason: str, lineno: int | None = None) -> None:
+        super().__init__(reason)
+        self.lineno = lineno
+
+
+def check_sound(path: Path, form: Format, expanded_bytes: int, *, joined: bool = False) -> None:
+    """Check a file before a reader opens it; nothing is fetched.
+
+    Args:
+        path: the file.
+        form: its format.
+        expanded_bytes: bound on the expansion of XML entities together.
+        joined: also bound the time to join the pieces (lines, entities) of a text of XML.
+
+    Raises:
+        Unsound: it is nested deeper than `ONTOLOGY_DEPTH`; or it is XML that is not well-formed, or exceeds a bound.
+        OSError: it can't be read.
+    """
+    if form == "xml":
+        _check_xml(path, expanded_bytes, joined)
+    elif form == "json-ld":
+        _check_depth(path, _JSON_BRACKETS, b"")
+    else:
+        _check_depth(path, _TRIPLE_TERMS, b"<<")
+
+
+def _check_depth(path: Path, brackets: re.Pattern[bytes], needed: bytes) -> None:
+    """Raise `Unsound` if brackets (first group: opening, second: closing) are nested too deep."""
+    # Mapped, because files may have hundreds of megabytes.
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        # Most files have no such bracket, and the search for bytes is far quicker than the pattern.
+        if content.find(needed) < 0:
+            return
+        depth = 0
+        for found in brackets.finditer(content):
+            depth += 1 if found[1] else -1 if found[2] else 0
+            if depth > limits.ONTOLOGY_DEPTH:
+                raise Unsound(_TOO_DEEP, content[: found.start()].count(b"\n") + 1)
+
+
+def _check_xml(path: Path, expanded_bytes: int, joined: bool) -> None:
+    parser = expat.ParserCreate()
+    entities: dict[str, str] = {}
+
+    def declare(name: str, is_parameter: bool, value: str | None, *_: object) -> None:
+        if value is not None and not is_parameter:
+            entities[name] = value
+
+    parser.EntityDeclHandler = declare
+    _watch_elements(parser, joined)
+    try:
+        with path.open("rb") as file:
+            parser.ParseFile(file)
+    except expat.ExpatError as error:
+        raise Unsound(expat.errors.messages.get(error.code, str(error)), error.lineno) from error
+    if entities and _references(path) * _longest(entities) > expanded_bytes:
+        raise Unsound("its entities come to too much")
+
+
+def _watch_elements(parser: expat.XMLParserType, joined: bool) -> None:
+    """Make a parser raise for elements nested too deep, and for texts that would take too long to join."""
+    depth = length = copied = 0
+
+    def start(*_: object) -> None:
+        nonlocal depth, length, copied
+        length = copied = 0
+        depth += 1
+        if depth > limits.ONTOLOGY_DEPTH:
+            raise Unsound(_TOO_DEEP, parser.CurrentLineNumber)
+
+    def end(_: str) -> None:
+        nonlocal depth, length, copied
+        length = copied = 0
+        depth -= 1
+
+    def add(piece: str) -> None:
+        nonlocal length, copied
+        length += len(piece)
+        copied += length
+        if copied > limits.ONTOLOGY_JOINED_CHARS:
+            raise Unsound("a text has too many pieces", parser.CurrentLineNumber)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    if joined:
+        parser.CharacterDataHandler = add
+
+
+def _longest(entities: Mapping[str, str]) -> int:
+    """Return the length of the longest entity after expansion. Raises `Unsound` for entities nested too deep."""
+    parts = {name: _REFERENCE.findall(value) for name, value in entities.items()}
+    lengths = {name: len(value) for name, value in entities.items()}
+    for _ in range(limits.ONTOLOGY_ENTITY_DEPTH):
+        grown = {name: len(entities[name]) + sum(lengths.get(part, 0) for part in parts[name]) for name in entities}
+        if grown == lengths:
+            return max(lengths.values())
+        lengths = grown
+    raise Unsound("its entities are made of entities too many times over")
+
+
+def _references(path: Path) -> int:
+    """Return an upper bound of the entity references in a file."""
+    with path.open("rb") as file:
+        return sum(piece.count(b"&") for piece in iter(lambda: file.read(1 << 20), b""))

@@ -1,18 +1,51 @@
-"""Statements, each once, found by predicate and by subject."""
+"""Statements: terms and triples in their simplest form, whichever library parsed them, found by predicate and subject.
+
+An IRI is a `str`, a blank node a `str` that begins with `_:`, and a literal a `Literal`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.rdf_terms import BLANK, Literal, Term, Triple, is_iri
 
+
+class Literal(NamedTuple):
+    """A literal: its lexical form, and its language or datatype (an IRI; empty for plain strings)."""
+
+    value: str
+    lang: str = ""
+    datatype: str = ""
+
+
+Term = str | Literal
+Triple = tuple[str, str, Term]
 Pair = tuple[str, Term]
+
+BLANK = "_:"
+"""The beginning of a blank node."""
+
+
+def closure(start: Iterable[str], steps: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return the nodes that steps lead to from a start, which is included. Circles are walked once."""
+    found = set(start)
+    waiting = list(found)
+    while waiting:
+        new = set(steps(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def is_iri(term: Term) -> bool:
+    """Return whether a term is an IRI."""
+    return isinstance(term, str) and not term.startswith(BLANK)
 
 
 class Statements:
-    """A set of triples with what describing asks of it. Nothing here has an order: whoever needs one sorts."""
+    """A set of triples, each once, with the indexes that a description needs. Its iterables have no order."""
 
     def __init__(self, triples: Iterable[Triple]) -> None:
         pairs: defaultdict[str, set[Pair]] = defaultdict(set)
@@ -25,19 +58,20 @@ class Statements:
         return sum(map(len, self.by_predicate.values()))
 
     def pairs(self, predicate: str) -> Iterable[Pair]:
-        """Subjects and objects of a predicate."""
+        """Return subjects and objects of a predicate."""
         return self.by_predicate.get(predicate, ())
 
     def links(self, predicate: str) -> Iterator[tuple[str, str]]:
-        """Likewise, where the object is no literal."""
+        """Yield subjects and objects of a predicate where the object is no literal."""
         return ((subject, value) for subject, value in self.pairs(predicate) if isinstance(value, str))
 
     def named_links(self, predicate: str) -> Iterator[tuple[str, str]]:
-        """Likewise, where both ends are IRIs."""
+        """Yield subjects and objects of a predicate where both are IRIs."""
         return ((subject, value) for subject, value in self.links(predicate) if is_iri(subject) and is_iri(value))
 
     def by_subject(self, predicate: str) -> Mapping[str, list[Term]]:
-        """The objects of a predicate, by subject."""
+        """Return the objects of a predicate, by subject."""
+        # Indexed on first use, because few predicates are ever read by subject.
         index = self._by_subject.get(predicate)
         if index is None:
             index = {}
@@ -47,35 +81,28 @@ class Statements:
         return index
 
     def values(self, subject: str, predicate: str) -> list[Term]:
-        """The objects of a subject and a predicate."""
+        """Return the objects of a subject and a predicate."""
         return self.by_subject(predicate).get(subject, [])
 
     def nodes(self, subject: str, predicate: str) -> list[str]:
-        """Those of them that are no literals."""
+        """Return the objects of a subject and a predicate that are no literals."""
         return [value for value in self.values(subject, predicate) if isinstance(value, str)]
 
     def mentions(self) -> Counter[str]:
-        """How many triples each IRI or blank node is the object of."""
+        """Return the number of triples that each IRI or blank node is the object of."""
         return Counter(value for pairs in self.by_predicate.values() for _, value in pairs if type(value) is str)
 
     def members(self, node: str) -> set[str]:
-        """IRIs and blank nodes of an RDF list, also of one that runs in a circle or branches."""
-        found: set[str] = set()
-        cells, waiting = {rdf_names.NIL}, [node]
-        while waiting:
-            cell = waiting.pop()
-            if cell not in cells:
-                cells.add(cell)
-                found.update(self.nodes(cell, rdf_names.FIRST))
-                waiting += self.nodes(cell, rdf_names.REST)
-        return found
+        """Return the IRIs and blank nodes of an RDF list, also of one that is circular or branches."""
+        cells = closure([node], lambda cell: [] if cell == rdf_names.NIL else self.nodes(cell, rdf_names.REST))
+        return {member for cell in cells - {rdf_names.NIL} for member in self.nodes(cell, rdf_names.FIRST)}
 
     def listed(self, subject: str, predicate: str) -> set[str]:
-        """The members of all lists that a subject has under a predicate."""
+        """Return the members of all lists that a subject has under a predicate."""
         return {member for node in self.nodes(subject, predicate) for member in self.members(node)}
 
     def iris(self) -> set[str]:
-        """Every IRI that occurs, datatypes included."""
+        """Return every IRI that occurs, datatypes included."""
         found = set(self.by_predicate)
         for pairs in self.by_predicate.values():
             found.update(subject for subject, _ in pairs)
@@ -84,7 +111,8 @@ class Statements:
 
 
 def integer_of(term: Term) -> int | None:
-    """The non-negative integer that a literal says, if it does."""
+    """Return the non-negative integer that a literal holds, None for another term."""
     if isinstance(term, Literal) and term.value.strip().isascii() and term.value.strip().isdigit():
+        # Longer digits are no count of anything, and slow to convert.
         return int(term.value) if len(term.value) < 20 else None
     return None

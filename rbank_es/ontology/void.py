@@ -1,4 +1,4 @@
-"""A VoID description: what the maintainers of an endpoint counted in it, as the schema of data that aren't here."""
+"""VoID descriptions: the counts that maintainers publish about an endpoint, as the schema of its data."""
 
 from __future__ import annotations
 
@@ -9,26 +9,23 @@ from pathlib import Path
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.labels import best_text
 from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
 from rbank_es.ontology.property_bounds import Constraints
 from rbank_es.ontology.rdf_reader import read_files
-from rbank_es.ontology.rdf_terms import is_iri
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema, TypedUse
 from rbank_es.ontology.source_files import find_files
-from rbank_es.ontology.statements import Statements, integer_of
+from rbank_es.ontology.statements import Statements, integer_of, is_iri
+from rbank_es.ontology.vocabulary import best_text
 
 _VOID, _EXT, _SD = rdf_names.VOID, rdf_names.VOID_EXT, rdf_names.SD
 
 
 def load_void(path: str | Path) -> Schema:
-    """The schema of an endpoint, from a file or a directory that describes it in VoID; nothing is asked of it.
+    """Return the schema of an endpoint from a file or a directory that describes it in VoID, without a request.
 
     Class partitions give classes with their entities; property partitions give properties with their triples, and
     within a class partition their domains; class and datatype partitions within those, and link sets, give ranges.
-    Where several graphs hold the same class or property, their counts are added.
-
-    Raises:
+    Where several graphs hold the same class or property, their counts are added. Raises:
         BadOntology: the file can't be read, or describes no class and no property.
     """
     files = find_files([Path(path)])
@@ -54,9 +51,10 @@ class _Partitions:
         self._read_link_sets()
 
     def schema(self, declared: Iterable[tuple[str, str]]) -> Schema:
-        """All of it."""
+        """Return the whole schema."""
         classes, properties = self._all_classes(), self._all_properties()
         terms = {found.iri for found in classes} | {found.iri for found in properties}
+        # Read twice below, and it may be an iterator.
         pairs = list(declared)
         counts = count_namespaces(terms | self._constraints.classes, (namespace for _, namespace in pairs))
         return Schema(
@@ -74,7 +72,7 @@ class _Partitions:
         )
 
     def _read_class_partitions(self) -> None:
-        """Which properties the instances of each class have, and what these lead to."""
+        """Record the properties of each class's instances, and their ranges."""
         for node, cls in self._classes.items():
             for partition in self._statements.nodes(node, _VOID + "propertyPartition"):
                 if name := self._properties.get(partition):
@@ -91,7 +89,7 @@ class _Partitions:
             self._constraints.add_ranges(name, filter(is_iri, self._statements.nodes(node, _EXT + "datatype")), "void")
 
     def _read_link_sets(self) -> None:
-        """Links between the instances of two class partitions."""
+        """Record links between the instances of two class partitions."""
         for node, name in self._statements.links(_VOID + "linkPredicate"):
             if is_iri(name):
                 for predicate, add in (
@@ -112,7 +110,7 @@ class _Partitions:
         return tuple(ClassInfo(iri=cls, instances=entities[cls], degree=degrees[cls]) for cls in sorted(named))
 
     def _degrees(self) -> Counter[str]:
-        """How many properties start from or lead to each class."""
+        """Return how many properties start from or lead to each class."""
         bounds = ((*self._constraints.domains(name), *self._constraints.ranges(name)) for name in self._named())
         return Counter(cls for found in bounds for cls in {bound.iri for bound in found})
 
@@ -133,16 +131,17 @@ class _Partitions:
         )
 
     def _triples_by_property(self) -> Counter[str]:
-        """Triples of each property: as counted for whole graphs, else for classes (where some count twice)."""
+        """Return triples of each property: of whole graphs, else of classes (some count twice)."""
         whole: Counter[str] = Counter()
         by_class: Counter[str] = Counter()
         for parent, node in self._statements.links(_VOID + "propertyPartition"):
             if name := self._properties.get(node):
                 (by_class if parent in self._classes else whole)[name] += self._number(node, "triples")
+        # A count of the whole graph is exact, while those of classes overlap.
         return Counter({**by_class, **whole})
 
     def _triples(self) -> int:
-        """Triples of everything: of the largest dataset that is no part of another, else of all of them."""
+        """Return triples of the largest dataset that is no part of another, else of all of them."""
         parts = {*self._classes, *self._properties}
         parts.update(node for node, _ in self._statements.links(_VOID + "linkPredicate"))
         return max(
@@ -151,7 +150,7 @@ class _Partitions:
         )
 
     def _title(self) -> str:
-        """The title of the service, else of its dataset, else of any dataset; of several the first."""
+        """Return the title of the service, else of its dataset, else of any dataset; of several the first."""
         titles = self._statements.by_subject(rdf_names.DCTERMS + "title")
         for kind in (_SD + "Service", _SD + "Dataset", _VOID + "Dataset"):
             described = [
@@ -167,6 +166,6 @@ class _Partitions:
 
 
 def _most(counts: Counter[tuple[str, str]] | Counter[tuple[str, str, str]]) -> list[tuple[tuple[str, ...], int]]:
-    """The largest counts, then by IRI."""
+    """Return the largest counts, then by IRI."""
     found: list[tuple[tuple[str, ...], int]] = [(key, count) for key, count in counts.items() if count]
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))[: limits.TYPED_USES]

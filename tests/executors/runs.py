@@ -21,10 +21,10 @@ from rbank_es.executors.run_record import Recorder
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.models.scripted_model import rendered
-from rbank_es.tools.runtime.reply import Reply, ToolError
 from rbank_es.tools.runtime.store import Store
+from rbank_es.tools.runtime.tool_session import Reply, ToolError
 from rbank_es.tools.runtime.toolbox import Toolbox
-from tests.tools.tool_sessions import RUN, bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import RUN, bank_at, session_for, toolbox_for
 
 TASK = "Which lights can be seen from the Marigold?"
 
@@ -106,10 +106,10 @@ class Setting:
 
     def __init__(self, place: Path, said: Sequence[Said], **options: Any) -> None:
         self.bank: Bank = options.pop("bank", None) or bank_at(place)
-        desk = desk_for(self.bank)
-        desk.run = self.run_id = options.pop("run", RUN)
-        desk.store = Store(self.bank, self.run_id, options.pop("new_id", None))
-        self.tools: Toolbox = toolbox_for(desk, {"find": find, "refuse": refuse, "broken_tool": broken_tool})
+        session = session_for(self.bank)
+        session.run = self.run_id = options.pop("run", RUN)
+        session.store = Store(self.bank, self.run_id, options.pop("new_id", None))
+        self.tools: Toolbox = toolbox_for(session, {"find": find, "refuse": refuse, "broken_tool": broken_tool})
         model_for = options.pop("model_for", None)
         self.turns = said if isinstance(said, Turns) else Turns(said, **options)
         choices: dict[Role, LmChoice] = {role: LmChoice(model="test/turns") for role in ("agent", "sub")}

@@ -17,7 +17,7 @@ from rbank_es.extraction import consolidate, from_proposals, proposals_of
 from rbank_es.policies import SuccessFailure
 from rbank_es.tools.memory_tools import MemoryTools
 from tests.extraction.judged_runs import LOST, WON
-from tests.tools.tool_sessions import bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import bank_at, session_for, toolbox_for
 
 
 def proposed(item: Item, run: str = "run-a") -> MemoryProposed:
@@ -185,12 +185,12 @@ def test_of_a_run_that_did_not_end_no_query_proposed_itself(tmp_path: Path) -> N
 def test_what_a_tool_proposed_is_found_after_the_run_was_judged(tmp_path: Path) -> None:
     """From the tool's call to the search, through the policy in force; a second time it only adds support."""
     with bank_at(tmp_path / "bank") as bank:
-        desk = desk_for(bank)
-        box = toolbox_for(desk, {"mem_add": MemoryTools(desk).mem_add})
+        session = session_for(bank)
+        box = toolbox_for(session, {"mem_add": MemoryTools(session).mem_add})
         said = box.functions["mem_add"]("Count distinct things", "Joins repeat rows: COUNT(DISTINCT ?x).")
         assert said["proposed"] and not said["stored"]
         assert bank.search("count distinct") == []
-        made = from_proposals(proposals_of(bank, desk.run), WON)
+        made = from_proposals(proposals_of(bank, session.run), WON)
         assert made is not None
         assert consolidate(bank, [made]).added == (said["id"],)
         assert [hit.id for hit in bank.search("count distinct")] == [said["id"]]

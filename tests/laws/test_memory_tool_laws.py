@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rbank_es import limits
 from rbank_es.events.items import Item
-from rbank_es.tools.memory.item_fit import fit_hits, fit_items, quoted
+from rbank_es.tools.memory.item_search import fit_hits, fit_items, quoted
 from rbank_es.tools.runtime.encoder import NEXT, encode, size
 from rbank_es.tools.runtime.tool_session import ToolPolicy
-from rbank_es.tools.runtime.toolbox import CAPS_CHARS, Toolbox, build_tools
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import LONG, lamps, remember
 from tests.tools.tool_sessions import bank_at
 
@@ -144,11 +143,11 @@ def box() -> Iterator[Toolbox]:
 def test_no_call_exceeds_its_cap_or_raises_or_makes_an_item(
     box: Toolbox, calls: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    bank = box.desk.bank
+    bank, caps_chars = box.session.bank, {tool.name: tool.cap_chars for tool in box.manual()}
     for name, given_arguments in calls:
         before = bank.position
         result = box.call(name, given_arguments)
-        assert size(result) <= CAPS_CHARS.get(name, limits.TOOL_RETURN_CHARS)
+        assert size(result) <= caps_chars[name]
         assert result.get("next") != NEXT, "the tool keeps to its cap; the encoder need not cut"
         assert json.loads(json.dumps(result, allow_nan=False)) == result == encode(result, 10**6)
         assert result["ok"] is True or set(result["error"]) == {"code", "message", "hint"}
@@ -161,5 +160,5 @@ def test_no_call_exceeds_its_cap_or_raises_or_makes_an_item(
 def test_all_that_was_asked_of_the_bank_above_can_be_asked_again(box: Toolbox) -> None:
     """After whatever the law before made of the bank."""
     box.call("mem_search", {"q": "lamps"})
-    seen = box.desk.bank.verify(retrievals=True).retrievals
+    seen = box.session.bank.verify(retrievals=True).retrievals
     assert seen is not None and seen.checked and not seen.different

@@ -9,8 +9,8 @@ import pyoxigraph
 import rdflib
 
 from rbank_es.ontology.description import describe
-from rbank_es.ontology.rdf_terms import Literal, Term, Triple
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.ontology.statements import Literal, Term, Triple
 
 PREFIXES: Mapping[str, str] = {
     "": "http://example.org/zoo#",

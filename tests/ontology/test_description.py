@@ -6,8 +6,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.ontology.description import describe
-from rbank_es.ontology.rdf_terms import Literal
 from rbank_es.ontology.schema_model import Cardinality, Link, Schema, TypedUse
+from rbank_es.ontology.statements import Literal
 from tests.ontology.graphs import PREFIXES, ZOO, classes, described, domains, properties, ranges, triples_of
 
 

@@ -227,8 +227,18 @@ def test_an_entry_that_other_code_made_is_not_used(
 ) -> None:
     [path] = write(tmp_path, zoo_ttl=TURTLE)
     load_ontology(path, cache=place)
-    monkeypatch.setattr(caching, "_form", lambda: "another")
+    monkeypatch.setattr(caching, "entry_form", lambda: "another")
     assert not load_ontology(path, cache=place).cached
+
+
+def test_entries_depend_on_the_limits_that_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A label that was cut at another length is not taken from the cache."""
+    before = caching.entry_form()
+    (tmp_path / "limits.py").write_text("ONTOLOGY_LABEL_CHARS = 10")
+    monkeypatch.setattr(limits, "__file__", str(tmp_path / "limits.py"))
+    caching.entry_form.cache_clear()
+    assert caching.entry_form() != before
+    caching.entry_form.cache_clear()
 
 
 def test_the_entry_used_least_recently_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.sparql.source import Source
-from tests.tools.library import Desktop, open_library
+from tests.tools.library import LibraryTools, open_library
 from tests.tools.tool_sessions import bank_at
 
 
@@ -29,6 +29,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
 
 
 @pytest.fixture
-def tools(bank: Bank, source: Source) -> Desktop:
+def tools(bank: Bank, source: Source) -> LibraryTools:
     """Toolboxes over the bank and the library."""
-    return Desktop(bank, source)
+    return LibraryTools(bank, source)

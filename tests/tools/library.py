@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.graph_tools import GraphTools
 from rbank_es.tools.runtime.encoder import encode, size
+from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, public_methods
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
-from rbank_es.tools.sparql_tools import SparqlTools
-from tests.tools.tool_sessions import desk_for, ticking
+from tests.tools.tool_sessions import session_for, ticking
 
 NAMESPACE = "http://library.example/ns#"
 THINGS = "http://library.example/thing/"
@@ -76,21 +76,21 @@ class Pattern:
         return None
 
 
-class Desktop:
+class LibraryTools:
     """The tools of one run over a source, called as an agent calls them."""
 
     def __init__(self, bank: Bank, source: Source | None, policy: ToolPolicy | None = None) -> None:
         self.bank = bank
         self.extractor = Pattern()
-        self.desk = desk_for(bank, policy, extractor=self.extractor, source=source)
-        families = (SparqlTools(self.desk), GraphTools(self.desk))
-        raw = {name: getattr(each, name) for each in families for name in vars(type(each)) if name[0] != "_"}
-        self.box = Toolbox(self.desk, raw, {}, clock=ticking())
+        self.session = session_for(bank, policy, extractor=self.extractor, source=source)
+        families = (TOOL_FAMILIES.get("sparql"), TOOL_FAMILIES.get("graph"))
+        raw = dict(chain.from_iterable(public_methods(family.tools(self.session)) for family in families))
+        self.box = Toolbox(self.session, raw, families[0].caps_chars, ticking())
 
     def __call__(self, name: str, **arguments: Any) -> dict[str, Any]:
         """The answer of a call, which is within its cap and survives the encoder unchanged."""
         answer = self.box.call(name, arguments)
-        if not self.desk.naive:
+        if not self.session.naive:
             cap_chars = 4_000 if name == "sparql_slice" else 1_000
             assert size(answer) <= cap_chars
             assert encode(answer, cap_chars) == answer

@@ -15,7 +15,7 @@ from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.effort import examples
-from tests.tools.tool_sessions import bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import bank_at, session_for, toolbox_for
 
 TEXT = "".join(f"line {n}: the quick brown fox\n" for n in range(2_000))
 
@@ -23,13 +23,13 @@ TEXT = "".join(f"line {n}: the quick brown fox\n" for n in range(2_000))
 @pytest.fixture(scope="module")
 def toolbox(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with bank_at(tmp_path_factory.mktemp("tools") / "bank") as bank:
-        yield toolbox_for(desk_for(bank))
+        yield toolbox_for(session_for(bank))
 
 
 @pytest.fixture(scope="module")
 def handle(toolbox: Toolbox) -> dict[str, Any]:
     """The handle of `TEXT`."""
-    ref = toolbox.desk.store.put(TEXT, "text")
+    ref = toolbox.session.store.put(TEXT, "text")
     return {"key": ref.key}
 
 
@@ -108,7 +108,7 @@ def test_a_pattern_of_nothing_moves_on(toolbox: Toolbox, handle: dict[str, Any])
 
 
 def test_a_pattern_that_backtracks_for_ever_is_stopped_and_the_tool_still_works(toolbox: Toolbox) -> None:
-    ref = toolbox.desk.store.put("a" * 5_000 + "b", "text")
+    ref = toolbox.session.store.put("a" * 5_000 + "b", "text")
     error = toolbox.call("ctx_find", {"ref": ref.key, "pattern": r"(a+a+)+$"})["error"]
     assert error["code"] == "timeout" and "plainer pattern" in error["hint"]
     assert toolbox.call("ctx_find", {"ref": ref.key, "pattern": "b"})["hits"][0]["start"] == 5_000
@@ -132,7 +132,7 @@ def test_what_is_no_pattern_is_said_to_be_none(toolbox: Toolbox, handle: dict[st
 def test_whatever_is_asked_every_answer_fits(
     toolbox: Toolbox, content: str, start: int, end: int, pattern: str, k: int
 ) -> None:
-    ref = toolbox.desk.store.put(content, "text")
+    ref = toolbox.session.store.put(content, "text")
     for name, arguments, cap_chars in (
         ("ctx_stats", {}, 1_000),
         ("ctx_peek", {"n": end}, 1_000),
@@ -146,14 +146,14 @@ def test_whatever_is_asked_every_answer_fits(
 
 def test_the_naive_mode_gives_the_whole_slice(tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
-        naive = toolbox_for(desk_for(bank, ToolPolicy(payloads="naive")))
-        ref = naive.desk.store.put(TEXT, "text")
+        naive = toolbox_for(session_for(bank, ToolPolicy(payloads="naive")))
+        ref = naive.session.store.put(TEXT, "text")
         assert naive.call("ctx_slice", {"ref": ref.key, "start": 0, "end": len(TEXT)})["text"] == TEXT
 
 
 def test_a_payload_of_the_bank_can_be_looked_into_by_a_later_run(tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
-        key = toolbox_for(desk_for(bank)).call("put", {"content": TEXT[:19_000]})["key"]
+        key = toolbox_for(session_for(bank)).call("put", {"content": TEXT[:19_000]})["key"]
         assert Store(bank, "run-2").peek(key, 6) == "line 0"
     with Bank.open(tmp_path / "bank") as again:
-        assert toolbox_for(desk_for(again)).call("ctx_peek", {"ref": key, "n": 6})["text"] == "line 0"
+        assert toolbox_for(session_for(again)).call("ctx_peek", {"ref": key, "n": 6})["text"] == "line 0"

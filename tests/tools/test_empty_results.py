@@ -11,7 +11,7 @@ from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.lookup.empty_results import DEFAULT, hint_for
-from tests.tools.library import TURTLE, Desktop, open_library
+from tests.tools.library import TURTLE, LibraryTools, open_library
 from tests.tools.test_sparql_tools import endpoint_over
 
 MORE = """
@@ -62,7 +62,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     ],
 )
 def test_the_hint_names_what_is_most_likely_wrong(bank: Bank, source: Source, pattern: str, said: str) -> None:
-    body = Desktop(bank, source)("sparql_query", query=f"SELECT * WHERE {{ {pattern} }}")
+    body = LibraryTools(bank, source)("sparql_query", query=f"SELECT * WHERE {{ {pattern} }}")
     assert body["rows"] == 0
     assert said in body["hint"]
 
@@ -84,7 +84,7 @@ BOOKS = "SELECT * WHERE { ?x a lib:Book }"
 def test_limit_offset_and_graph_are_looked_at_before_directions_and_spelling(
     bank: Bank, source: Source, query: str, said: str
 ) -> None:
-    body = Desktop(bank, source)("sparql_query", query=query)
+    body = LibraryTools(bank, source)("sparql_query", query=query)
     assert body["rows"] == 0
     assert said in body["hint"]
     assert "spelling" not in body["hint"]
@@ -93,7 +93,7 @@ def test_limit_offset_and_graph_are_looked_at_before_directions_and_spelling(
 def test_the_graphs_that_there_are_are_named(bank: Bank, tmp_path: Path) -> None:
     (tmp_path / "two.trig").write_text("@prefix e: <http://e.org/> . e:one { e:a e:p e:b } e:two { e:a e:p e:c }")
     source = open_source(ontology=load_ontology(tmp_path / "two.trig", cache=tmp_path / "cache"))
-    body = Desktop(bank, source)("sparql_query", query="SELECT * { GRAPH <http://e.org/three> { ?s ?p ?o } }")
+    body = LibraryTools(bank, source)("sparql_query", query="SELECT * { GRAPH <http://e.org/three> { ?s ?p ?o } }")
     source.close()
     assert "http://e.org/one, http://e.org/two" in body["hint"]
 
@@ -103,17 +103,17 @@ def test_of_an_endpoint_an_offset_is_doubted_without_asking_again(source: Source
 
 
 def test_a_count_of_nothing_has_a_hint_too(bank: Bank, source: Source) -> None:
-    body = Desktop(bank, source)("sparql_query", query="SELECT (COUNT(?x) AS ?n) WHERE { ?x a lib:Work }")
+    body = LibraryTools(bank, source)("sparql_query", query="SELECT (COUNT(?x) AS ?n) WHERE { ?x a lib:Work }")
     assert (body["rows"], "its subclasses have" in body["hint"]) == (1, True)
 
 
 def test_a_pattern_in_a_union_or_a_subselect_counts(bank: Bank, source: Source) -> None:
     query = "SELECT * WHERE { { SELECT ?x WHERE { { ?x a lib:Work } UNION { ?x a lib:Map } } } }"
-    assert "lib:Work has no direct instances" in Desktop(bank, source)("sparql_query", query=query)["hint"]
+    assert "lib:Work has no direct instances" in LibraryTools(bank, source)("sparql_query", query=query)["hint"]
 
 
 def test_what_was_found_has_no_hint(bank: Bank, source: Source) -> None:
-    assert "hint" not in Desktop(bank, source)("sparql_query", query="SELECT * WHERE { ?x a lib:Book }")
+    assert "hint" not in LibraryTools(bank, source)("sparql_query", query="SELECT * WHERE { ?x a lib:Book }")
 
 
 def test_of_an_endpoint_without_a_description_little_can_be_said(source: Source) -> None:

@@ -17,12 +17,12 @@ from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schem
 from rbank_es.sparql.source import Source
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
-from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library
+from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
 from tests.tools.test_sparql_tools import endpoint_over
 from tests.tools.tool_sessions import types
 
 
-def test_the_statistics_are_those_of_the_schema(tools: Desktop, source: Source) -> None:
+def test_the_statistics_are_those_of_the_schema(tools: LibraryTools, source: Source) -> None:
     body = tools("g_stats")
     assert source.schema is not None
     assert body["triples"] == source.schema.triples
@@ -31,32 +31,32 @@ def test_the_statistics_are_those_of_the_schema(tools: Desktop, source: Source) 
     assert {"uri": "rdfs:label", "count": 15} in body["label_properties"]
 
 
-def test_classes_with_instances_come_first(tools: Desktop) -> None:
+def test_classes_with_instances_come_first(tools: LibraryTools) -> None:
     counts = [row["count"] for row in tools("g_classes")["classes"]]
     assert counts == sorted(counts, reverse=True)
 
 
-def test_classes_are_paged(tools: Desktop) -> None:
+def test_classes_are_paged(tools: LibraryTools) -> None:
     first = tools("g_classes", limit=2)
     assert (first["returned"], first["total"], first["has_more"], first["next_offset"]) == (2, 6, True, 2)
     second = tools("g_classes", limit=2, offset=2)
     assert not {row["uri"] for row in first["classes"]} & {row["uri"] for row in second["classes"]}
 
 
-def test_the_properties_of_a_class_say_why_it_has_them(tools: Desktop) -> None:
+def test_the_properties_of_a_class_say_why_it_has_them(tools: LibraryTools) -> None:
     rows = {row["uri"]: row for row in tools("g_props", cls="lib:Atlas")["properties"]}
     assert (rows["lib:title"]["how"], rows["lib:title"]["uses"]) == ("used", 1)
     assert (rows["lib:writtenBy"]["how"], rows["lib:writtenBy"]["uses"]) == ("inherited", 0)
     assert rows["lib:writtenBy"]["ranges"] == ["lib:Person"]
 
 
-def test_without_a_class_all_properties_are_listed_the_most_used_first(tools: Desktop) -> None:
+def test_without_a_class_all_properties_are_listed_the_most_used_first(tools: LibraryTools) -> None:
     rows = tools("g_props")["properties"]
     own = [row["uses"] for row in rows if row["kind"] != "annotation" and row["uri"] != "rdf:type"]
     assert own == sorted(own, reverse=True)
 
 
-def test_something_that_is_no_class_has_no_properties(tools: Desktop) -> None:
+def test_something_that_is_no_class_has_no_properties(tools: LibraryTools) -> None:
     assert tools.fails("g_props", cls="lib:wrote")["code"] == "unknown_resource"
     assert tools.fails("g_sample", cls="t:ada")["code"] == "unknown_resource"
 
@@ -76,12 +76,12 @@ def test_something_that_is_no_class_has_no_properties(tools: Desktop) -> None:
     ],
 )
 def test_things_are_found_by_the_words_of_their_names_labels_comments_and_texts(
-    tools: Desktop, text: str, uri: str
+    tools: LibraryTools, text: str, uri: str
 ) -> None:
     assert uri in [row["uri"] for row in tools("g_search", text=text, k=3)["hits"]]
 
 
-def test_what_has_all_words_comes_before_what_has_some(tools: Desktop) -> None:
+def test_what_has_all_words_comes_before_what_has_some(tools: LibraryTools) -> None:
     assert tools("g_search", text="on tides")["hits"][0] == {
         "uri": "t:tides",
         "kind": "individual",
@@ -89,7 +89,7 @@ def test_what_has_all_words_comes_before_what_has_some(tools: Desktop) -> None:
     }
 
 
-def test_a_search_that_finds_nothing_says_what_to_try(tools: Desktop) -> None:
+def test_a_search_that_finds_nothing_says_what_to_try(tools: LibraryTools) -> None:
     body = tools("g_search", text="submarine")
     assert body["hits"] == []
     assert body["hint"]
@@ -98,18 +98,18 @@ def test_a_search_that_finds_nothing_says_what_to_try(tools: Desktop) -> None:
 @pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
-def test_any_text_can_be_searched_for(tools: Desktop, text: str) -> None:
+def test_any_text_can_be_searched_for(tools: LibraryTools, text: str) -> None:
     assert tools("g_search", text=text)["ok"] is True
 
 
-def test_a_class_is_described(tools: Desktop) -> None:
+def test_a_class_is_described(tools: LibraryTools) -> None:
     body = tools("g_describe", resource="lib:Book")
     assert (body["kind"], body["label"], body["parents"], body["count"]) == ("class", "Book", ["lib:Work"], 2)
     assert (body["subclasses"], body["subclass_instances"]) == (1, 1)
     assert {row["uri"] for row in body["properties"]} >= {"lib:title", "lib:pages"}
 
 
-def test_a_property_is_described_with_examples(tools: Desktop) -> None:
+def test_a_property_is_described_with_examples(tools: LibraryTools) -> None:
     body = tools("g_describe", resource="lib:wrote")
     assert (body["kind"], body["uses"], body["comment"]) == ("property", 3, "Who wrote a work.")
     assert len(body["examples"]) == 3
@@ -135,7 +135,7 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
 
 
 def test_what_the_ontology_notes_of_a_class_or_property_is_told(bank: Bank, noted: Source) -> None:
-    tools = Desktop(bank, noted)
+    tools = LibraryTools(bank, noted)
     assert tools("g_describe", resource="lib:pages")["notes"] == ["Plates are not counted."]
     body = tools("g_describe", resource="lib:Work")
     assert body["notes"] == ["Pamphlets too.", "An almanac."]
@@ -144,11 +144,11 @@ def test_what_the_ontology_notes_of_a_class_or_property_is_told(bank: Bank, note
 
 
 def test_a_thing_without_notes_has_no_field_for_them(bank: Bank, noted: Source) -> None:
-    assert not {"notes", "notes_total"} & Desktop(bank, noted)("g_describe", resource="lib:wrote").keys()
+    assert not {"notes", "notes_total"} & LibraryTools(bank, noted)("g_describe", resource="lib:wrote").keys()
 
 
 def test_notes_leave_room_for_the_rest_and_say_how_many_there_are(bank: Bank, noted: Source) -> None:
-    body = Desktop(bank, noted)("g_describe", resource="lib:title")
+    body = LibraryTools(bank, noted)("g_describe", resource="lib:title")
     assert body["notes_total"] == 12
     assert 1 <= len(body["notes"]) < 12
     assert all(len(note) <= 240 and note.endswith("…") for note in body["notes"])
@@ -159,33 +159,33 @@ def test_notes_leave_room_for_the_rest_and_say_how_many_there_are(bank: Bank, no
 def test_of_the_first_note_is_shown_what_has_room(bank: Bank, noted: Source, chars: int) -> None:
     found = PropertyInfo(iri=NAMESPACE + "x", label="x", domains=(Bound(iri=f"http://x/{'y' * chars}", source="rdfs"),))
     found = msgspec.structs.replace(found, notes=("word " * 40, "second"))
-    tools = Desktop(bank, endpoint_over(noted, Schema(properties=(found,))))
+    tools = LibraryTools(bank, endpoint_over(noted, Schema(properties=(found,))))
     body = tools("sparql_peek", resource=found.iri, output_mode="schema", related_memories=False)
     assert body["notes"][0].startswith("word word")
     assert body.get("notes_total", 2) == 2
 
 
 def test_a_cut_in_notes_is_recorded_as_one(bank: Bank, noted: Source) -> None:
-    tools = Desktop(bank, noted)
+    tools = LibraryTools(bank, noted)
     tools("g_describe", resource="lib:title")
     tools("g_describe", resource="lib:Person")
     assert [event.truncated for event in bank.events() if isinstance(event, ToolCalled)] == [True, False]
 
 
 def test_the_naive_mode_gives_all_notes_that_are_kept(bank: Bank, noted: Source) -> None:
-    body = Desktop(bank, noted, ToolPolicy(payloads="naive"))("g_describe", resource="lib:title")
+    body = LibraryTools(bank, noted, ToolPolicy(payloads="naive"))("g_describe", resource="lib:title")
     assert (len(body["notes"]), body["notes_total"]) == (8, 12)
     assert len(body["notes"][0]) > 240
 
 
 def test_the_schema_of_an_endpoint_tells_notes_too(bank: Bank, noted: Source) -> None:
-    tools = Desktop(bank, endpoint_over(noted, noted.schema))
+    tools = LibraryTools(bank, endpoint_over(noted, noted.schema))
     assert tools("sparql_peek", resource="lib:pages", output_mode="schema")["notes"] == ["Plates are not counted."]
     assert "notes" not in tools("sparql_peek", resource="lib:pages")
 
 
-def test_what_only_a_note_says_is_found_after_all_else(bank: Bank, noted: Source, tools: Desktop) -> None:
-    with_notes = Desktop(bank, noted)
+def test_what_only_a_note_says_is_found_after_all_else(bank: Bank, noted: Source, tools: LibraryTools) -> None:
+    with_notes = LibraryTools(bank, noted)
     assert tools("g_search", text="plates counted")["hits"] == []
     assert [row["uri"] for row in with_notes("g_search", text="plates counted")["hits"]] == ["lib:pages"]
     for text in ("works", "book", "almanac of the coast"):
@@ -213,28 +213,28 @@ def test_notes_of_any_number_and_wording_stay_within_the_cap(
     known = tuple(each.iri for each in ends)
     found = PropertyInfo(iri=name, domains=ends, ranges=ends, parents=known, inverses=known, **said)
     schema = Schema(classes=(ClassInfo(iri=f"{name}C", parents=known, **said),), properties=(found,))
-    tools = Desktop(bank, endpoint_over(noted, schema))
+    tools = LibraryTools(bank, endpoint_over(noted, schema))
     for iri in (name, f"{name}C"):  # the desktop checks the size
         body = tools("sparql_peek", resource=iri, output_mode="schema", related_memories=False)
         assert len(body.get("notes", ())) <= notes
 
 
-def test_an_individual_is_described_in_both_directions(tools: Desktop) -> None:
+def test_an_individual_is_described_in_both_directions(tools: LibraryTools) -> None:
     body = tools("g_describe", resource="t:tides")
     assert {"uri": "lib:pages", "n": 1, "value": 120} in body["properties"]
     incoming = {row["uri"]: row["n"] for row in body["incoming"]}
     assert incoming == {"lib:wrote": 2, "lib:loanOf": 1}
 
 
-def test_a_thing_without_a_class_is_described_too(tools: Desktop) -> None:
+def test_a_thing_without_a_class_is_described_too(tools: LibraryTools) -> None:
     assert tools("g_describe", resource=f"<{THINGS}bindery>")["properties"][0]["value"] == "A thing without a class"
 
 
-def test_what_no_triple_names_is_unknown(tools: Desktop) -> None:
+def test_what_no_triple_names_is_unknown(tools: LibraryTools) -> None:
     assert tools.fails("g_describe", resource="t:nobody")["code"] == "unknown_resource"
 
 
-def test_a_sample_has_instances_of_subclasses_unless_told_otherwise(tools: Desktop) -> None:
+def test_a_sample_has_instances_of_subclasses_unless_told_otherwise(tools: LibraryTools) -> None:
     deep = {row["uri"]: row["properties"] for row in tools("g_sample", cls="lib:Book")["instances"]}
     assert deep.keys() == {"t:tides", "t:stars", "t:coast"}
     assert deep["t:coast"]["rdf:type"] == "lib:Atlas"
@@ -242,29 +242,29 @@ def test_a_sample_has_instances_of_subclasses_unless_told_otherwise(tools: Deskt
     assert {row["uri"] for row in flat} == {"t:tides", "t:stars"}
 
 
-def test_a_query_gives_a_handle_and_leaves_memory_alone(bank: Bank, tools: Desktop) -> None:
+def test_a_query_gives_a_handle_and_leaves_memory_alone(bank: Bank, tools: LibraryTools) -> None:
     query = "SELECT ?p WHERE { ?p lib:wrote t:tides }"
     body = tools("g_query", query=query)
     assert (body["rows"], body["variables"]) == (2, ["p"])
     assert len(tools("sparql_slice", result=body)["rows"]) == 2
-    assert tools.desk.query_of(body) == query
+    assert tools.session.query_of(body) == query
     assert types([*bank.events()])[-2:] == ["tool_called", "tool_called"]
     assert tools.extractor.told == []
 
 
 def test_an_endpoint_has_no_local_graph(bank: Bank, source: Source) -> None:
-    far = Desktop(bank, endpoint_over(source))
+    far = LibraryTools(bank, endpoint_over(source))
     for name, arguments in (("g_stats", {}), ("g_query", {"query": "ASK { ?s ?p ?o }"}), ("g_search", {"text": "x"})):
         assert far.fails(name, **arguments)["code"] == "not_local"
 
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"offset": -1}, {"limit": "x"}])
-def test_pages_that_can_not_be_are_refused(tools: Desktop, arguments: dict[str, object]) -> None:
+def test_pages_that_can_not_be_are_refused(tools: LibraryTools, arguments: dict[str, object]) -> None:
     assert tools.fails("g_classes", **arguments)["code"] in {"bad_limit", "bad_offset", "bad_arguments"}
 
 
 def test_the_naive_mode_gives_all_rows(bank: Bank, source: Source) -> None:
-    tools = Desktop(bank, source, ToolPolicy(payloads="naive"))
+    tools = LibraryTools(bank, source, ToolPolicy(payloads="naive"))
     assert len(tools("g_classes", limit=1)["classes"]) == 6
     assert tools("g_props", limit=1)["has_more"] is False
 
@@ -275,7 +275,7 @@ ANYTHING = st.one_of(SIMPLE, st.lists(SIMPLE, max_size=3), st.dictionaries(st.te
 
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_whatever_a_tool_is_given_its_answer_is_bounded_data(tools: Desktop, data: st.DataObject) -> None:
+def test_whatever_a_tool_is_given_its_answer_is_bounded_data(tools: LibraryTools, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(tools.box.functions)))
     parameters = [*inspect.signature(tools.box.functions[name]).parameters, "unknown"]
     answer = tools(name, **data.draw(st.dictionaries(st.sampled_from(parameters), ANYTHING, max_size=4)))

@@ -15,13 +15,11 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted, ToolCalled
-from rbank_es.tools.memory.item_search import LOOK_BACK_EVENTS
 from rbank_es.tools.runtime.encoder import size
-from rbank_es.tools.runtime.reply import Reply, ToolError
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import ToolPolicy
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolPolicy
 from rbank_es.tools.runtime.toolbox import build_tools
-from tests.tools.tool_sessions import RUN, calls, desk_for, toolbox_for, types
+from tests.tools.tool_sessions import RUN, calls, session_for, toolbox_for, types
 
 
 def raising(error: BaseException) -> Any:
@@ -33,8 +31,8 @@ def raising(error: BaseException) -> Any:
 
 
 def test_a_call_is_recorded_with_what_it_returned(bank: Bank) -> None:
-    toolbox = toolbox_for(desk_for(bank))
-    toolbox.desk.step = 3
+    toolbox = toolbox_for(session_for(bank))
+    toolbox.session.step = 3
     result = toolbox.functions["put"]("a long story")
     [event] = calls(bank)
     assert (event.run, event.tool, event.call, event.step) == (RUN, "put", "call-1", 3)
@@ -52,13 +50,13 @@ def test_the_event_is_in_the_log_before_the_agent_sees_the_answer(bank: Bank) ->
         seen.append(len(calls(bank)))
         return Reply({})
 
-    toolbox = toolbox_for(desk_for(bank), {"peeking": peeking})
+    toolbox = toolbox_for(session_for(bank), {"peeking": peeking})
     toolbox.call("peeking")
     assert seen == [0] and len(calls(bank)) == 1
 
 
 def test_a_handle_names_its_payload_and_shows_none_of_it_beyond_80_characters(bank: Bank) -> None:
-    result = toolbox_for(desk_for(bank)).call("put", {"content": "x" * 10_000})
+    result = toolbox_for(session_for(bank)).call("put", {"content": "x" * 10_000})
     assert list(result) == ["ok", "alias", "key", "dtype", "size", "preview"]
     assert (result["alias"], result["size"], result["preview"]) == ("text_0", 10_000, "x" * 80)
     assert size(result) < 250
@@ -71,21 +69,21 @@ def test_a_handle_names_its_payload_and_shows_none_of_it_beyond_80_characters(ba
 def test_wrong_arguments_come_back_as_data_with_the_right_way_to_call(
     bank: Bank, arguments: dict[str, Any], word: str
 ) -> None:
-    result = toolbox_for(desk_for(bank)).call("put", arguments)
+    result = toolbox_for(session_for(bank)).call("put", arguments)
     assert (result["ok"], result["error"]["code"]) == (False, "bad_arguments")
     assert word in result["error"]["message"] and "put(content)" in result["error"]["hint"]
     assert calls(bank)[0].error_code == "bad_arguments"
 
 
 def test_numbers_that_came_through_a_sandbox_are_taken(bank: Bank) -> None:
-    toolbox = toolbox_for(desk_for(bank))
+    toolbox = toolbox_for(session_for(bank))
     toolbox.call("put", {"content": "abcdef"})
     assert toolbox.call("ctx_slice", {"ref": "text_0", "start": 1.0, "end": "3"})["text"] == "bc"
     assert toolbox.call("ctx_peek", {"ref": "text_0", "n": None})["text"] == "abcdef"
 
 
 def test_arguments_that_are_too_long_are_refused_and_only_their_beginning_is_kept(bank: Bank) -> None:
-    result = toolbox_for(desk_for(bank)).call("put", {"content": "x" * (limits.TOOL_ARGUMENT_CHARS + 1)})
+    result = toolbox_for(session_for(bank)).call("put", {"content": "x" * (limits.TOOL_ARGUMENT_CHARS + 1)})
     assert result["error"]["code"] == "too_long"
     [event] = calls(bank)
     assert event.previews == ("arguments",) and len(event.arguments or "") == limits.TOOL_ARGUMENT_CHARS
@@ -106,7 +104,7 @@ def test_arguments_that_are_too_long_are_refused_and_only_their_beginning_is_kep
 def test_no_error_is_raised_and_none_shows_a_path_or_a_traceback(
     bank: Bank, error: Exception, code: str, words: str
 ) -> None:
-    toolbox = toolbox_for(desk_for(bank), {"broken": raising(error)})
+    toolbox = toolbox_for(session_for(bank), {"broken": raising(error)})
     result = toolbox.call("broken")
     assert (result["ok"], result["error"]["code"]) == (False, code)
     assert words in result["error"]["message"] and result["error"]["hint"]
@@ -118,11 +116,11 @@ def test_no_error_is_raised_and_none_shows_a_path_or_a_traceback(
 
 def test_an_interrupt_is_no_error_of_a_tool(bank: Bank) -> None:
     with pytest.raises(KeyboardInterrupt):
-        toolbox_for(desk_for(bank), {"broken": raising(KeyboardInterrupt())}).call("broken")
+        toolbox_for(session_for(bank), {"broken": raising(KeyboardInterrupt())}).call("broken")
 
 
 def test_a_tool_prints_nothing(bank: Bank, capfd: pytest.CaptureFixture[str]) -> None:
-    toolbox = toolbox_for(desk_for(bank), {"broken": raising(ValueError())})
+    toolbox = toolbox_for(session_for(bank), {"broken": raising(ValueError())})
     toolbox.call("put", {"content": "x"})
     toolbox.call("broken")
     toolbox.call("ctx_find", {"ref": "text_0", "pattern": "("})
@@ -130,7 +128,7 @@ def test_a_tool_prints_nothing(bank: Bank, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_an_answer_whose_event_cannot_be_written_is_withheld(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    toolbox = toolbox_for(desk_for(bank))
+    toolbox = toolbox_for(session_for(bank))
 
     def full(*_: Any, **__: Any) -> Any:
         raise LogUnavailable(str(bank.path), "append to", OSError(28, "No space left on device"))
@@ -140,7 +138,7 @@ def test_an_answer_whose_event_cannot_be_written_is_withheld(bank: Bank, monkeyp
         result = toolbox.call("put", {"content": "unrecorded"})
     assert result["error"]["code"] == "not_recorded" and "No space left" in result["error"]["message"]
     assert str(bank.path) not in json.dumps(result) and "unrecorded" not in json.dumps(result)
-    assert len(toolbox.desk.unrecorded) == 1
+    assert len(toolbox.session.unrecorded) == 1
     assert toolbox.call("ctx_stats", {"ref": "text_0"})["error"]["code"] == "unknown_handle"
     assert toolbox.call("put", {"content": "recorded"})["ok"]
 
@@ -156,7 +154,7 @@ def test_a_tool_that_read_the_bank_reads_again_when_another_writer_was_faster(ba
         looked.append(position)
         return Reply({"n": len(looked)}, beside=(NoteLogged(run=RUN, note='{"n": 1}'),), position=position)
 
-    result = toolbox_for(desk_for(bank), {"looking": looking}).call("looking")
+    result = toolbox_for(session_for(bank), {"looking": looking}).call("looking")
     assert result["n"] == 2 and len(looked) == 2
     events = list(bank.events(after=looked[1]))
     assert types(events) == ["note_logged", "tool_called"]
@@ -170,7 +168,7 @@ def test_a_tool_gives_up_when_others_are_always_faster(bank: Bank) -> None:
         bank.append(NoteLogged(note="{}"))
         return Reply({}, position=position)
 
-    result = toolbox_for(desk_for(bank), {"unlucky": unlucky}).call("unlucky")
+    result = toolbox_for(session_for(bank), {"unlucky": unlucky}).call("unlucky")
     assert result["error"]["code"] == "not_recorded" and "faster" in result["error"]["message"]
 
 
@@ -179,13 +177,13 @@ def test_beside_events_and_the_call_are_one_group(bank: Bank) -> None:
         """Leave a note."""
         return Reply({}, beside=(NoteLogged(run=RUN, note="{}"),))
 
-    toolbox_for(desk_for(bank), {"noting": noting}).call("noting")
+    toolbox_for(session_for(bank), {"noting": noting}).call("noting")
     note, call = list(bank.events())[-2:]
     assert types([note, call]) == ["note_logged", "tool_called"] and (note.more, call.more) == (1, 0)
 
 
 def test_the_naive_mode_gives_the_whole_payload_and_says_that_it_is_naive(bank: Bank) -> None:
-    toolbox = toolbox_for(desk_for(bank, ToolPolicy(payloads="naive")))
+    toolbox = toolbox_for(session_for(bank, ToolPolicy(payloads="naive")))
     result = toolbox.call("put", {"content": "x" * 12_000})
     assert result["naive_payload"] == "x" * 12_000
     assert calls(bank)[0].chars == size(result) > 12_000
@@ -193,7 +191,7 @@ def test_the_naive_mode_gives_the_whole_payload_and_says_that_it_is_naive(bank: 
 
 def test_what_is_returned_is_counted_in_the_leakage_of_the_run(bank: Bank) -> None:
     bank.append(RunStarted(run=RUN, task="Look"))
-    toolbox = toolbox_for(desk_for(bank))
+    toolbox = toolbox_for(session_for(bank))
     sizes = [size(toolbox.call("put", {"content": "é" * n})) for n in (10, 5_000)]
     sizes.append(size(toolbox.call("ctx_slice", {"ref": "text_1", "start": 0, "end": 3_000})))
     [row] = bank.as_of().rows("leakage_by_run", run=RUN)
@@ -201,7 +199,7 @@ def test_what_is_returned_is_counted_in_the_leakage_of_the_run(bank: Bank) -> No
 
 
 def test_calls_from_many_threads_are_all_recorded_each_with_its_own_alias(bank: Bank) -> None:
-    toolbox = toolbox_for(desk_for(bank))
+    toolbox = toolbox_for(session_for(bank))
     threads = [threading.Thread(target=toolbox.call, args=("put", {"content": str(n)})) for n in range(20)]
     for thread in threads:
         thread.start()
@@ -217,19 +215,19 @@ def test_a_payload_is_durable_although_the_process_is_killed_right_after_the_ans
 import os, signal
 from pathlib import Path
 from rbank_es.bank import Bank
-from tests.tools.tool_sessions import desk_for, toolbox_for
-toolbox = toolbox_for(desk_for(Bank.create({str(tmp_path / "bank")!r})))
+from tests.tools.tool_sessions import session_for, toolbox_for
+toolbox = toolbox_for(session_for(Bank.create({str(tmp_path / "bank")!r})))
 print(toolbox.call("put", {{"content": "kept " * 1000}})["key"], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == -9, done.stderr
     with Bank.open(tmp_path / "bank") as bank:
-        desk = desk_for(bank)
-        assert desk.store.get(done.stdout.strip()) == "kept " * 1000
+        session = session_for(bank)
+        assert session.store.get(done.stdout.strip()) == "kept " * 1000
 
 
-@pytest.mark.parametrize("since", [1, LOOK_BACK_EVENTS + 1])
+@pytest.mark.parametrize("since", [1, limits.LOOK_BACK_EVENTS + 1])
 def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank, since: int) -> None:
     """Aliases and ids of calls are those of the run, not of the process, however much was recorded since it began."""
     bank.append(RunStarted(run=RUN, task="Look"))
@@ -237,10 +235,10 @@ def test_a_run_that_is_taken_up_again_goes_on_counting(bank: Bank, since: int) -
     first = build_tools(bank, run=RUN)
     handle = first.retrieve_memories("anything")
     again = build_tools(bank, run=RUN)
-    assert again.desk.store.get("mem_0") == first.desk.store.get(handle) == "[]"
+    assert again.session.store.get("mem_0") == first.session.store.get(handle) == "[]"
     again.retrieve_memories("anything")
     assert [(call.call, call.alias) for call in calls(bank)] == [("call-1", "mem_0"), ("call-2", "mem_1")]
-    assert build_tools(bank, run="run-2").desk.calls == 0
+    assert build_tools(bank, run="run-2").session.calls == 0
 
 
 def test_a_graph_behind_a_handle_is_kept_with_the_call(bank: Bank, tmp_path: Path) -> None:
@@ -266,14 +264,14 @@ def test_a_run_needs_an_id_that_an_event_can_hold(bank: Bank, run: str) -> None:
 
 
 def test_a_handle_where_none_is_taken_is_a_wrong_argument(bank: Bank) -> None:
-    toolbox = toolbox_for(desk_for(bank))
-    ref = toolbox.desk.store.resolve(toolbox.call("put", {"content": "x"}))
+    toolbox = toolbox_for(session_for(bank))
+    ref = toolbox.session.store.resolve(toolbox.call("put", {"content": "x"}))
     assert toolbox.call("put", {"content": ref})["error"]["code"] == "bad_arguments"
     assert toolbox.call("ctx_stats", {"ref": ref})["length"] == 1
 
 
 def test_types_are_called_as_in_python(bank: Bank) -> None:
-    message = toolbox_for(desk_for(bank)).call("ctx_stats", {"ref": [1]})["error"]["message"]
+    message = toolbox_for(session_for(bank)).call("ctx_stats", {"ref": [1]})["error"]["message"]
     assert "`str | dict`, got `list`" in message
 
 
@@ -282,11 +280,11 @@ def test_a_mapping_that_cannot_be_read_is_no_exception_either(bank: Bank) -> Non
         def items(self) -> Any:
             raise RuntimeError("/srv/secret")
 
-    result = toolbox_for(desk_for(bank)).call("ctx_stats", {"ref": Odd(a=1)})
+    result = toolbox_for(session_for(bank)).call("ctx_stats", {"ref": Odd(a=1)})
     assert result["error"]["code"] == "tool_failed" and "secret" not in json.dumps(result)
 
 
 def test_in_the_naive_mode_a_result_is_a_handle_too(bank: Bank) -> None:
-    toolbox = toolbox_for(desk_for(bank, ToolPolicy(payloads="naive")))
+    toolbox = toolbox_for(session_for(bank, ToolPolicy(payloads="naive")))
     result = toolbox.call("put", {"content": "x" * 15_000})
     assert toolbox.call("ctx_stats", {"ref": {**result, "naive_payload": "x" * 150_000}})["length"] == 15_000

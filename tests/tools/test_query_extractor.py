@@ -412,7 +412,7 @@ def test_a_result_is_taken_by_key_alias_or_handle(bank: Bank, box: Toolbox) -> N
     result = asked(box)
     seen = {
         box.call("mem_extract", {"result": given, "task": "", "judgment": SUCCESS})["id"]
-        for given in (result, result["key"], result["alias"], box.desk.store.resolve(result))
+        for given in (result, result["key"], result["alias"], box.session.store.resolve(result))
     }
     assert len(seen) == 1 and len(proposals(bank)) == 1
 
@@ -492,7 +492,7 @@ def test_a_pattern_that_the_bank_knows_is_not_proposed_again(bank: Bank, box: To
     box.call("mem_extract", {"result": result, "task": "", "judgment": SUCCESS})
     [event] = proposals(bank)
     remember(bank, Item.join(event.head, event.candidate))
-    later = build_tools(bank, run="run-2", source=box.desk.source)
+    later = build_tools(bank, run="run-2", source=box.session.source)
     done = later.call("mem_extract", {"result": result["key"], "task": "", "judgment": SUCCESS})
     assert done["proposed"] is False and done["why"].endswith("active")
 

@@ -15,7 +15,7 @@ from rbank_es.tools.runtime.store import Store
 from tests.effort import examples
 from tests.laws.test_encoding_laws import results
 from tests.tools.sandbox import sandbox
-from tests.tools.tool_sessions import bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import bank_at, session_for, toolbox_for
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -68,7 +68,7 @@ def test_every_result_arrives_in_the_sandbox_as_it_was_with_equal_types() -> Non
 
 def test_tools_are_called_from_the_sandbox_and_their_failures_are_data(tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
-        toolbox = toolbox_for(desk_for(bank))
+        toolbox = toolbox_for(session_for(bank))
         code = """
 handle = put("x" * 5000)
 again = ctx_slice(handle, 0, 3)
@@ -97,7 +97,7 @@ def test_what_the_agent_is_shown_of_its_variables_does_not_grow_with_the_payload
 def test_the_functions_that_an_agent_is_given_can_be_taken_by_dspy(tmp_path: Path) -> None:
     dspy = pytest.importorskip("dspy", reason="dspy is not installed (pip install 'rbank-es[agent]')")
     with bank_at(tmp_path / "bank") as bank:
-        toolbox = toolbox_for(desk_for(bank))
+        toolbox = toolbox_for(session_for(bank))
         for name, function in toolbox.functions.items():
             tool = dspy.Tool(function)
             assert tool.name == name and tool.desc == function.__doc__

@@ -21,7 +21,7 @@ from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
-from tests.tools.library import NAMESPACE, THINGS, TURTLE, Desktop, open_library
+from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
 from tests.tools.tool_sessions import calls, types
 
 BOOKS = "SELECT ?book ?title WHERE { ?book a lib:Book ; lib:title ?title } ORDER BY ?title"
@@ -45,24 +45,24 @@ def endpoint_over(source: Source, schema: Schema | None = None) -> Source:
 # ---------------------------------------------------------------- the schema
 
 
-def test_an_overview_counts_classes_and_properties_and_names_the_largest(tools: Desktop) -> None:
+def test_an_overview_counts_classes_and_properties_and_names_the_largest(tools: LibraryTools) -> None:
     body = tools("sparql_schema")
     assert body["class_count"] == 6
-    assert body["property_count"] == len(tools.desk.source.schema.properties)  # type: ignore[union-attr]
+    assert body["property_count"] == len(tools.session.source.schema.properties)  # type: ignore[union-attr]
     counts = {row["uri"]: row["count"] for row in body["top_classes"]}
     assert [*counts.values()] == sorted(counts.values(), reverse=True)
     assert counts == {"lib:Person": 2, "lib:Book": 2, "lib:Loan": 2, "lib:Atlas": 1, "lib:Work": 0, "lib:Map": 0}
     assert body["prefixes"]["lib"] == NAMESPACE
 
 
-def test_classes_come_with_label_count_and_common_properties(tools: Desktop) -> None:
+def test_classes_come_with_label_count_and_common_properties(tools: LibraryTools) -> None:
     rows = {row["uri"]: row for row in tools("sparql_schema", output_mode="classes")["classes"]}
     assert rows["lib:Person"]["label"] == "Person"
     assert rows["lib:Person"]["count"] == 2
     assert rows["lib:Person"]["common_properties"][0] == "lib:wrote"
 
 
-def test_properties_come_with_kind_uses_domains_and_ranges(tools: Desktop) -> None:
+def test_properties_come_with_kind_uses_domains_and_ranges(tools: LibraryTools) -> None:
     rows = {
         row["uri"]: row for row in tools("sparql_schema", output_mode="properties", filter_prefix="lib:")["properties"]
     }
@@ -71,14 +71,14 @@ def test_properties_come_with_kind_uses_domains_and_ranges(tools: Desktop) -> No
     assert (wrote["domains"], wrote["ranges"]) == (["lib:Person"], ["lib:Work"])
 
 
-def test_the_detail_of_a_class_names_its_superclasses_and_properties(tools: Desktop) -> None:
+def test_the_detail_of_a_class_names_its_superclasses_and_properties(tools: LibraryTools) -> None:
     rows = {row["uri"]: row for row in pages(tools, "classes", output_mode="detail")}
     assert rows["lib:Atlas"]["parents"] == ["lib:Book"]
     assert rows["lib:Work"]["comment"] == "Anything that someone wrote."
     assert "lib:title" in rows["lib:Book"]["properties"]
 
 
-def pages(tools: Desktop, name: str, **arguments: Any) -> list[dict[str, Any]]:
+def pages(tools: LibraryTools, name: str, **arguments: Any) -> list[dict[str, Any]]:
     """All rows of a schema answer, page by page."""
     rows: list[dict[str, Any]] = []
     while True:
@@ -91,23 +91,23 @@ def pages(tools: Desktop, name: str, **arguments: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("prefix", ["lib:", "lib", NAMESPACE, f"<{NAMESPACE}>"])
-def test_a_filter_is_a_prefix_or_a_namespace(tools: Desktop, prefix: str) -> None:
+def test_a_filter_is_a_prefix_or_a_namespace(tools: LibraryTools, prefix: str) -> None:
     rows = pages(tools, "properties", output_mode="properties", filter_prefix=prefix)
     assert {row["uri"].partition(":")[0] for row in rows} == {"lib"}
 
 
-def test_a_filter_may_go_on_into_the_name(tools: Desktop) -> None:
+def test_a_filter_may_go_on_into_the_name(tools: LibraryTools) -> None:
     rows = pages(tools, "properties", output_mode="properties", filter_prefix="lib:wr")
     assert [row["uri"] for row in rows] == ["lib:wrote", "lib:writtenBy"]
 
 
-def test_an_unknown_prefix_comes_back_with_those_that_are_known(tools: Desktop) -> None:
+def test_an_unknown_prefix_comes_back_with_those_that_are_known(tools: LibraryTools) -> None:
     error = tools.fails("sparql_schema", filter_prefix="zz:")
     assert error["code"] == "unknown_prefix"
     assert "lib:" in error["hint"]
 
 
-def test_the_tables_are_made_once_for_an_ontology_and_the_answer_says_so(tools: Desktop, source: Source) -> None:
+def test_the_tables_are_made_once_for_an_ontology_and_the_answer_says_so(tools: LibraryTools, source: Source) -> None:
     made = tools("sparql_schema", use_cache=False)
     kept = tools("sparql_schema", output_mode="classes")
     assert source.ontology is not None
@@ -117,42 +117,42 @@ def test_the_tables_are_made_once_for_an_ontology_and_the_answer_says_so(tools: 
 
 
 def test_an_endpoint_without_a_description_says_how_to_get_one(bank: Bank, source: Source) -> None:
-    error = Desktop(bank, endpoint_over(source)).fails("sparql_schema")
+    error = LibraryTools(bank, endpoint_over(source)).fails("sparql_schema")
     assert error["code"] == "no_schema"
     assert "--void" in error["hint"]
 
 
 def test_the_schema_of_an_endpoint_comes_from_its_description(bank: Bank, source: Source) -> None:
     schema = Schema(prefixes={"lib": NAMESPACE}, classes=(ClassInfo(iri=NAMESPACE + "Book", instances=3_116_860),))
-    body = Desktop(bank, endpoint_over(source, schema))("sparql_schema")
+    body = LibraryTools(bank, endpoint_over(source, schema))("sparql_schema")
     assert body["top_classes"] == [{"uri": "lib:Book", "count": 3_116_860}]
 
 
 def test_without_any_source_the_error_says_so(bank: Bank) -> None:
-    assert Desktop(bank, None).fails("sparql_schema")["code"] == "no_source"
+    assert LibraryTools(bank, None).fails("sparql_schema")["code"] == "no_source"
 
 
 # ---------------------------------------------------------------- a look
 
 
-def test_a_look_at_a_class_shows_instances_with_some_properties(tools: Desktop) -> None:
+def test_a_look_at_a_class_shows_instances_with_some_properties(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:Book")
     assert (body["kind"], body["uri"], body["count"]) == ("class", "lib:Book", 2)
     tides = next(row for row in body["instances"] if row["uri"] == "t:tides")
     assert tides["properties"] == {"lib:title": "On Tides", "lib:pages": 120}
 
 
-def test_further_values_of_a_property_are_counted(tools: Desktop) -> None:
+def test_further_values_of_a_property_are_counted(tools: LibraryTools) -> None:
     rows = {row["uri"]: row for row in tools("sparql_peek", resource="lib:Person")["instances"]}
     assert rows["t:ada"]["more"] == {"lib:wrote": 1}
     assert "more" not in rows["t:bo"]
 
 
-def test_a_look_shows_as_many_instances_as_asked(tools: Desktop) -> None:
+def test_a_look_shows_as_many_instances_as_asked(tools: LibraryTools) -> None:
     assert len(tools("sparql_peek", resource="lib:Book", limit=1)["instances"]) == 1
 
 
-def test_a_class_without_instances_of_its_own_shows_those_of_subclasses_and_says_so(tools: Desktop) -> None:
+def test_a_class_without_instances_of_its_own_shows_those_of_subclasses_and_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:Work")
     assert {row["uri"] for row in body["instances"]} == {"t:tides", "t:stars", "t:coast"}
     assert "rdfs:subClassOf* lib:Work" in body["note"]
@@ -163,24 +163,24 @@ def test_what_is_said_beside_many_instances_finds_room(bank: Bank, tmp_path: Pat
     lines = [f't:atlas-{number} a lib:Atlas ; lib:title "{"long title " * 6}" .' for number in range(30)]
     crowded = open_library(tmp_path, TURTLE.replace("t:tides a lib:Book", "t:tides a lib:Loan") + "\n".join(lines))
     for asked in range(1, 21):
-        body = Desktop(bank, crowded)("sparql_peek", resource="lib:Work", limit=asked)
+        body = LibraryTools(bank, crowded)("sparql_peek", resource="lib:Work", limit=asked)
         assert body["note"].endswith("rdfs:subClassOf* lib:Work")
     crowded.close()
 
 
-def test_a_class_that_nothing_has_says_so(tools: Desktop) -> None:
+def test_a_class_that_nothing_has_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:Map")
     assert body["instances"] == []
     assert "schema" in body["note"]
 
 
-def test_instances_without_a_name_are_shown_as_blank_nodes(tools: Desktop) -> None:
+def test_instances_without_a_name_are_shown_as_blank_nodes(tools: LibraryTools) -> None:
     rows = tools("sparql_peek", resource="lib:Loan")["instances"]
     assert all(row["uri"].startswith("_:") for row in rows)
     assert {row["properties"]["lib:loanOf"] for row in rows} == {"t:tides", "t:stars"}
 
 
-def test_the_schema_of_a_class_tells_its_properties_and_why_it_has_them(tools: Desktop) -> None:
+def test_the_schema_of_a_class_tells_its_properties_and_why_it_has_them(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:Book", output_mode="schema")
     rows = {row["uri"]: row for row in body["properties"]}
     assert (rows["lib:title"]["uses"], rows["lib:title"]["how"]) == (3, "used")
@@ -188,19 +188,19 @@ def test_the_schema_of_a_class_tells_its_properties_and_why_it_has_them(tools: D
     assert (body["parents"], body["subclasses"], body["subclass_instances"]) == (["lib:Work"], 1, 1)
 
 
-def test_a_look_at_a_property_shows_triples_and_its_inverse(tools: Desktop) -> None:
+def test_a_look_at_a_property_shows_triples_and_its_inverse(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:writtenBy")
     assert (body["kind"], body["uses"], body["examples"]) == ("property", 0, [])
     assert body["inverses"] == [{"uri": "lib:wrote", "uses": 3}]
     assert {"subject": "t:bo", "object": "t:tides"} in tools("sparql_peek", resource="lib:wrote")["examples"]
 
 
-def test_the_schema_of_a_property_tells_its_traits(tools: Desktop) -> None:
+def test_the_schema_of_a_property_tells_its_traits(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:title", output_mode="schema")
     assert (body["property_kind"], body["traits"], body["domains"]) == ("datatype", ["functional"], ["lib:Work"])
 
 
-def test_a_look_at_an_individual_shows_what_it_says(tools: Desktop) -> None:
+def test_a_look_at_an_individual_shows_what_it_says(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource=THINGS + "ada")
     assert (body["kind"], body["uri"]) == ("individual", "t:ada")
     assert {"uri": "lib:wrote", "n": 2}.items() <= body["properties"][1].items()
@@ -208,11 +208,11 @@ def test_a_look_at_an_individual_shows_what_it_says(tools: Desktop) -> None:
 
 
 @pytest.mark.parametrize("name", ["lib:Book", f"<{NAMESPACE}Book>", f"{NAMESPACE}Book", " lib:Book ", "Book", "book"])
-def test_a_thing_is_named_in_any_way_that_has_one_meaning(tools: Desktop, name: str) -> None:
+def test_a_thing_is_named_in_any_way_that_has_one_meaning(tools: LibraryTools, name: str) -> None:
     assert tools("sparql_peek", resource=name, limit=1)["uri"] == "lib:Book"
 
 
-def test_an_unknown_thing_comes_back_with_the_nearest_names(tools: Desktop) -> None:
+def test_an_unknown_thing_comes_back_with_the_nearest_names(tools: LibraryTools) -> None:
     error = tools.fails("sparql_peek", resource="lib:Boook")
     assert error["code"] == "unknown_resource"
     assert "lib:Book" in error["hint"]
@@ -233,7 +233,7 @@ def test_an_unknown_thing_comes_back_with_the_nearest_names(tools: Desktop) -> N
         ("nothing at all", "unknown_resource"),
     ],
 )
-def test_what_can_be_no_name_never_reaches_a_query(tools: Desktop, resource: str, code: str) -> None:
+def test_what_can_be_no_name_never_reaches_a_query(tools: LibraryTools, resource: str, code: str) -> None:
     assert tools.fails("sparql_peek", resource=resource)["code"] == code
 
 
@@ -242,13 +242,13 @@ REFUSALS = {"ambiguous_name", "bad_iri", "bad_query", "blank_node", "unknown_pre
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=40).flatmap(lambda text: st.sampled_from([text, f"lib:{text}", f"<{NAMESPACE}{text}>"])))
-def test_whatever_is_looked_at_is_answered_or_refused_within_the_cap(tools: Desktop, resource: str) -> None:
+def test_whatever_is_looked_at_is_answered_or_refused_within_the_cap(tools: LibraryTools, resource: str) -> None:
     answer = tools("sparql_peek", resource=resource)
     assert answer["ok"] or answer["error"]["code"] in REFUSALS
 
 
 def test_an_endpoint_without_a_description_is_looked_at_by_asking_it(bank: Bank, source: Source) -> None:
-    tools = Desktop(bank, endpoint_over(source))
+    tools = LibraryTools(bank, endpoint_over(source))
     assert tools("sparql_peek", resource="lib:Book")["kind"] == "class"
     assert tools("sparql_peek", resource="lib:wrote")["kind"] == "property"
     assert tools("sparql_peek", resource="t:ada")["kind"] == "individual"
@@ -268,7 +268,7 @@ def learn(bank: Bank, *items: Item) -> None:
     bank.append([extracted, MemoriesConsolidated(extraction=event_id(7), policy="append-1", decisions=decisions)])
 
 
-def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, tools: Desktop) -> None:
+def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, tools: LibraryTools) -> None:
     book, other = Item.make("Find a book by title", "Use lib:title."), Item.make("Count the loans", "Use COUNT.")
     learn(bank, book, other)
     body = tools("sparql_peek", resource="lib:Book")
@@ -283,7 +283,7 @@ def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, 
 @pytest.mark.parametrize("policy", [ToolPolicy(), ToolPolicy(mode="auto")])
 def test_no_search_is_made_that_nobody_asked_for(bank: Bank, source: Source, policy: ToolPolicy) -> None:
     asked = {} if policy.mode == "auto" else {"related_memories": False}
-    body = Desktop(bank, source, policy)("sparql_peek", resource="lib:Book", **asked)
+    body = LibraryTools(bank, source, policy)("sparql_peek", resource="lib:Book", **asked)
     assert "related_procedures" not in body
     assert "memories_retrieved" not in types([*bank.events()])
 
@@ -291,7 +291,7 @@ def test_no_search_is_made_that_nobody_asked_for(bank: Bank, source: Source, pol
 # ---------------------------------------------------------------- a query
 
 
-def test_a_query_gives_a_handle_and_numbers_but_no_rows(tools: Desktop) -> None:
+def test_a_query_gives_a_handle_and_numbers_but_no_rows(tools: LibraryTools) -> None:
     body = tools("sparql_query", query=BOOKS)
     assert (body["dtype"], body["alias"]) == ("results", "results_0")
     assert (body["rows"], body["variables"], body["truncated"], body["limit"]) == (3, ["book", "title"], False, 100)
@@ -299,19 +299,19 @@ def test_a_query_gives_a_handle_and_numbers_but_no_rows(tools: Desktop) -> None:
     assert "On Tides" not in str({**body, "preview": ""})
 
 
-def test_a_result_that_was_cut_says_that_there_is_more(tools: Desktop) -> None:
+def test_a_result_that_was_cut_says_that_there_is_more(tools: LibraryTools) -> None:
     body = tools("sparql_query", query=BOOKS, limit=2)
     assert (body["rows"], body["truncated"], body["limit"]) == (2, True, 2)
     assert "more rows" in body["next"]
     assert tools("sparql_slice", result=body)["truncated"] is True
 
 
-def test_a_limit_of_the_query_itself_cuts_nothing(tools: Desktop) -> None:
+def test_a_limit_of_the_query_itself_cuts_nothing(tools: LibraryTools) -> None:
     body = tools("sparql_query", query=f"{BOOKS} LIMIT 2")
     assert (body["rows"], body["truncated"], body["limit"]) == (2, False, 2)
 
 
-def test_a_question_is_answered_by_yes_or_no(tools: Desktop) -> None:
+def test_a_question_is_answered_by_yes_or_no(tools: LibraryTools) -> None:
     yes = tools("sparql_query", query="ASK { ?x a lib:Atlas }")
     assert yes["boolean"] is True
     assert tools("sparql_slice", result=yes) == {
@@ -322,7 +322,7 @@ def test_a_question_is_answered_by_yes_or_no(tools: Desktop) -> None:
     assert "lib:Map has no instances" in no["hint"]
 
 
-def test_a_graph_is_sliced_as_rows_of_subject_predicate_and_object(tools: Desktop) -> None:
+def test_a_graph_is_sliced_as_rows_of_subject_predicate_and_object(tools: LibraryTools) -> None:
     body = tools("sparql_query", query="CONSTRUCT { ?b lib:writtenBy ?p } WHERE { ?p lib:wrote ?b }")
     assert (body["dtype"], body["rows"]) == ("graph", 3)
     rows = tools("sparql_slice", result=body)["rows"]
@@ -333,11 +333,11 @@ def test_a_graph_is_sliced_as_rows_of_subject_predicate_and_object(tools: Deskto
     }
 
 
-def test_the_query_behind_a_handle_can_be_found_later(tools: Desktop) -> None:
-    assert tools.desk.query_of(tools("sparql_query", query=BOOKS)) == BOOKS
+def test_the_query_behind_a_handle_can_be_found_later(tools: LibraryTools) -> None:
+    assert tools.session.query_of(tools("sparql_query", query=BOOKS)) == BOOKS
 
 
-def test_limits_that_are_too_high_are_cut_and_the_answer_says_so(tools: Desktop) -> None:
+def test_limits_that_are_too_high_are_cut_and_the_answer_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_query", query=BOOKS, limit=10**6, timeout_s=10**6)
     assert body["note"] == "limit is at most 10,000; timeout_s is at most 300"
 
@@ -355,7 +355,7 @@ def test_limits_that_are_too_high_are_cut_and_the_answer_says_so(tools: Desktop)
         ({"explain": "perhaps"}, "bad_arguments"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(tools: Desktop, arguments: dict[str, Any], code: str) -> None:
+def test_arguments_that_make_no_sense_are_refused(tools: LibraryTools, arguments: dict[str, Any], code: str) -> None:
     assert tools.fails("sparql_query", query=BOOKS, **arguments)["code"] == code
 
 
@@ -370,12 +370,12 @@ def test_arguments_that_make_no_sense_are_refused(tools: Desktop, arguments: dic
         ("", "syntax"),
     ],
 )
-def test_a_query_that_will_not_be_run_says_why(tools: Desktop, query: str, code: str) -> None:
+def test_a_query_that_will_not_be_run_says_why(tools: LibraryTools, query: str, code: str) -> None:
     assert tools.fails("sparql_query", query=query)["code"] == code
     assert tools("sparql_query", query=BOOKS)["rows"] == 3, "the tool works afterwards"
 
 
-def test_explaining_runs_nothing_and_tells_form_limit_and_warnings(tools: Desktop) -> None:
+def test_explaining_runs_nothing_and_tells_form_limit_and_warnings(tools: LibraryTools) -> None:
     body = tools("sparql_query", query=EVERYTHING, explain=True)
     assert (body["form"], body["limit"], body["refused"]) == ("select", 100, False)
     assert sorted(body["variables"]) == ["o", "p", "s"]
@@ -383,11 +383,11 @@ def test_explaining_runs_nothing_and_tells_form_limit_and_warnings(tools: Deskto
     assert "key" not in body
 
 
-def test_warnings_come_with_the_result_too(tools: Desktop) -> None:
+def test_warnings_come_with_the_result_too(tools: LibraryTools) -> None:
     assert tools("sparql_query", query=EVERYTHING)["warnings"][0]["alternative"]
 
 
-def test_many_variables_are_counted_where_they_find_no_room(tools: Desktop) -> None:
+def test_many_variables_are_counted_where_they_find_no_room(tools: LibraryTools) -> None:
     names = " ".join(f"?a_rather_long_name_{number}" for number in range(60))
     body = tools("sparql_query", query=f"SELECT {names} WHERE {{ ?a_rather_long_name_0 a lib:Book }}")
     assert body["variables_total"] == 60
@@ -397,7 +397,7 @@ def test_many_variables_are_counted_where_they_find_no_room(tools: Desktop) -> N
 # ---------------------------------------------------------------- what a query proposes
 
 
-def test_a_query_that_found_something_is_proposed_once(bank: Bank, tools: Desktop) -> None:
+def test_a_query_that_found_something_is_proposed_once(bank: Bank, tools: LibraryTools) -> None:
     first = tools("sparql_query", query=BOOKS)
     second = tools("sparql_query", query=BOOKS)
     proposed = [event for event in bank.events(resolve=True) if isinstance(event, MemoryProposed)]
@@ -426,12 +426,14 @@ def test_a_query_that_found_something_is_proposed_once(bank: Bank, tools: Deskto
 def test_nothing_is_proposed_of_a_query_that_found_nothing_or_was_not_to_be_kept(
     bank: Bank, source: Source, policy: ToolPolicy, arguments: dict[str, Any]
 ) -> None:
-    body = Desktop(bank, source, policy)("sparql_query", **{"query": BOOKS, **arguments})
+    body = LibraryTools(bank, source, policy)("sparql_query", **{"query": BOOKS, **arguments})
     assert "proposed" not in body
     assert "memory_proposed" not in types([*bank.events()])
 
 
-def test_values_that_were_cut_when_the_query_ran_are_told_there_and_in_every_slice(bank: Bank, tools: Desktop) -> None:
+def test_values_that_were_cut_when_the_query_ran_are_told_there_and_in_every_slice(
+    bank: Bank, tools: LibraryTools
+) -> None:
     doubled = "CONCAT(" + ", ".join(["?v"] * 10) + ")"
     steps = " ".join(f"BIND({doubled.replace('?v', f'?v{at}')} AS ?v{at + 1})" for at in range(5))
     query = f"SELECT ?v0 ?v5 WHERE {{ VALUES ?v0 {{ 'ab' }} {steps} }}"
@@ -444,7 +446,7 @@ def test_values_that_were_cut_when_the_query_ran_are_told_there_and_in_every_sli
     assert (body["clipped"], body["lost"]) == (1, 1)
 
 
-def test_how_to_read_what_is_shown_short_is_said_with_the_handle(tools: Desktop) -> None:
+def test_how_to_read_what_is_shown_short_is_said_with_the_handle(tools: LibraryTools) -> None:
     handle = tools("sparql_query", query=f"SELECT ?v WHERE {{ VALUES ?v {{ '{'x' * 5_000}' 'y' }} }}")
     body = tools("sparql_slice", result=handle)
     assert (body["clipped"], "lost" in body) == (1, False)
@@ -456,7 +458,7 @@ def test_how_to_read_what_is_shown_short_is_said_with_the_handle(tools: Desktop)
 # ---------------------------------------------------------------- rows
 
 
-def test_rows_are_plain_values_with_their_kinds(tools: Desktop) -> None:
+def test_rows_are_plain_values_with_their_kinds(tools: LibraryTools) -> None:
     handle = tools(
         "sparql_query", query="SELECT * WHERE { ?b lib:title ?t ; lib:pages ?n OPTIONAL { ?b lib:wrote ?w } }"
     )
@@ -466,13 +468,13 @@ def test_rows_are_plain_values_with_their_kinds(tools: Desktop) -> None:
     assert (body["returned"], body["total"], body["has_more"]) == (4, 4, False)
 
 
-def test_a_slice_takes_handle_key_and_alias(tools: Desktop) -> None:
+def test_a_slice_takes_handle_key_and_alias(tools: LibraryTools) -> None:
     handle = tools("sparql_query", query=BOOKS)
     bodies = [tools("sparql_slice", result=name) for name in (handle, handle["key"], handle["alias"])]
     assert bodies[0] == bodies[1] == bodies[2]
 
 
-def test_rows_are_paged_through_to_the_end(tools: Desktop) -> None:
+def test_rows_are_paged_through_to_the_end(tools: LibraryTools) -> None:
     handle = tools("sparql_query", query=EVERYTHING, limit=10_000)
     rows, offset = [], 0
     while True:
@@ -485,12 +487,12 @@ def test_rows_are_paged_through_to_the_end(tools: Desktop) -> None:
     assert len({tuple(sorted(row.items(), key=str)) for row in rows}) == len(rows)
 
 
-def test_a_slice_behind_the_end_is_empty_and_says_so(tools: Desktop) -> None:
+def test_a_slice_behind_the_end_is_empty_and_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_slice", result=tools("sparql_query", query=BOOKS), offset=99)
     assert (body["rows"], body["note"]) == ([], "there is no row 99")
 
 
-def test_more_rows_than_a_slice_may_have_are_cut_and_the_answer_says_so(tools: Desktop) -> None:
+def test_more_rows_than_a_slice_may_have_are_cut_and_the_answer_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_slice", result=tools("sparql_query", query=BOOKS), limit=10**9)
     assert body["note"] == f"limit is at most {limits.SLICE_ROWS}"
 
@@ -507,7 +509,7 @@ def test_more_rows_than_a_slice_may_have_are_cut_and_the_answer_says_so(tools: D
         ({"result": 5}, "bad_arguments"),
     ],
 )
-def test_a_slice_that_can_not_be_taken_says_why(tools: Desktop, arguments: dict[str, Any], code: str) -> None:
+def test_a_slice_that_can_not_be_taken_says_why(tools: LibraryTools, arguments: dict[str, Any], code: str) -> None:
     handle = tools("sparql_query", query=BOOKS)
     assert tools.fails("sparql_slice", **{"result": handle, **arguments})["code"] == code
 
@@ -515,8 +517,8 @@ def test_a_slice_that_can_not_be_taken_says_why(tools: Desktop, arguments: dict[
 @pytest.mark.parametrize(
     ("text", "dtype"), [("words", "text"), ("<urn:a> <urn:b> <urn:c> .", "graph"), ("{}", "results")]
 )
-def test_a_handle_of_something_else_is_read_by_another_tool(tools: Desktop, text: str, dtype: str) -> None:
-    error = tools.fails("sparql_slice", result=tools.desk.store.put(text, dtype).key)
+def test_a_handle_of_something_else_is_read_by_another_tool(tools: LibraryTools, text: str, dtype: str) -> None:
+    error = tools.fails("sparql_slice", result=tools.session.store.put(text, dtype).key)
     assert error["code"] == "not_results"
     assert "ctx_slice" in error["hint"]
 
@@ -525,7 +527,7 @@ def test_a_handle_of_something_else_is_read_by_another_tool(tools: Desktop, text
 
 
 def test_the_naive_mode_gives_payloads_and_schema_whole(bank: Bank, source: Source) -> None:
-    tools = Desktop(bank, source, ToolPolicy(payloads="naive"))
+    tools = LibraryTools(bank, source, ToolPolicy(payloads="naive"))
     body = tools("sparql_query", query=EVERYTHING, limit=10_000)
     assert body["naive_payload"].count('"s":') == body["rows"] > 50
     assert len(tools("sparql_slice", result=body, limit=5)["rows"]) == body["rows"]
@@ -547,7 +549,7 @@ def test_a_schema_of_any_size_and_wording_stays_within_the_caps(bank: Bank, sour
     properties = tuple(PropertyInfo(iri=f"{NAMESPACE}p{number}", label=long, comment=long) for number in range(60))
     prefixes = {f"p{number}": f"http://p.example/{number}/" for number in range(100)}
     schema = Schema(prefixes=prefixes, classes=classes, properties=properties)
-    tools = Desktop(bank, endpoint_over(source, schema))
+    tools = LibraryTools(bank, endpoint_over(source, schema))
     assert tools("sparql_schema")["class_count"] == 60
     assert len(pages(tools, "classes", output_mode="classes")) == 60
     assert len(pages(tools, "classes", output_mode="detail")) == 60

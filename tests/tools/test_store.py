@@ -12,7 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import NoteLogged, Ref, ToolCalled
 from rbank_es.tools.runtime.store import Store
-from tests.tools.tool_sessions import RUN, bank_at, desk_for, toolbox_for
+from tests.tools.tool_sessions import RUN, bank_at, session_for, toolbox_for
 
 
 def test_a_handle_shows_metadata_and_never_the_payload() -> None:
@@ -80,7 +80,7 @@ def test_a_handle_of_a_recorded_call_survives_the_process(tmp_path: Path, size: 
     """The key is the id of the event that holds the payload, inline or stored apart."""
     content = "é" * size
     with bank_at(tmp_path / "bank") as bank:
-        handle = toolbox_for(desk_for(bank)).call("put", {"content": content})
+        handle = toolbox_for(session_for(bank)).call("put", {"content": content})
         ref = Store(bank, RUN).resolve(handle)
         event = bank.events(types={"tool_called"})
         assert [call.id for call in event] == [handle["key"]] == [ref.key]
@@ -92,7 +92,7 @@ def test_a_handle_of_a_recorded_call_survives_the_process(tmp_path: Path, size: 
 
 def test_an_alias_is_known_in_its_own_run_only(tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
-        toolbox_for(desk_for(bank)).call("put", {"content": "mine"})
+        toolbox_for(session_for(bank)).call("put", {"content": "mine"})
         assert Store(bank, RUN).get("text_0") == "mine"
         with pytest.raises(UnknownHandle):
             Store(bank, "run-2").get("text_0")
@@ -109,7 +109,7 @@ def test_an_event_that_is_no_call_is_no_payload(tmp_path: Path) -> None:
 
 def test_an_erased_payload_is_said_to_be_erased(tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
-        handle = toolbox_for(desk_for(bank)).call("put", {"content": "secret words " * 300})
+        handle = toolbox_for(session_for(bank)).call("put", {"content": "secret words " * 300})
         bank.erase(text="secret words " * 300)
         with pytest.raises(UnknownHandle, match="erased"):
             Store(bank, RUN).get(handle["key"])
@@ -120,9 +120,9 @@ def test_payloads_beyond_what_memory_keeps_are_read_from_the_bank(
 ) -> None:
     monkeypatch.setattr(limits, "PAYLOADS_KEPT_CHARS", 5_000)
     with bank_at(tmp_path / "bank") as bank:
-        toolbox = toolbox_for(desk_for(bank))
+        toolbox = toolbox_for(session_for(bank))
         handles = [toolbox.call("put", {"content": str(n) * 4_000}) for n in range(5)]
-        assert [toolbox.desk.store.get(handle)[:3] for handle in handles] == ["000", "111", "222", "333", "444"]
+        assert [toolbox.session.store.get(handle)[:3] for handle in handles] == ["000", "111", "222", "333", "444"]
 
 
 def test_keys_can_be_given_by_whoever_runs_a_run_again(tmp_path: Path) -> None:

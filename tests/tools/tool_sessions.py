@@ -8,11 +8,10 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.events import Event, ToolCalled
-from rbank_es.tools.context_tools import ContextTools
-from rbank_es.tools.runtime.invocation import RawTool
-from rbank_es.tools.runtime.reply import Reply
+from rbank_es.tools.context_tools import FAMILY, ContextTools
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Desk, ToolPolicy
+from rbank_es.tools.runtime.tool_family import RawTool
+from rbank_es.tools.runtime.tool_session import Reply, ToolPolicy, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 RUN = "run-1"
@@ -23,23 +22,23 @@ def bank_at(place: Path) -> Bank:
     return Bank.create(place, unsafe_no_sync=True)
 
 
-def desk_for(bank: Bank, policy: ToolPolicy | None = None, *, extractor: Any = None, **options: Any) -> Desk:
-    """The desk of one run; without an extractor, for tools that need none."""
-    return Desk(bank, RUN, Store(bank, RUN), extractor, policy=policy or ToolPolicy(mode="both"), **options)
+def session_for(bank: Bank, policy: ToolPolicy | None = None, *, extractor: Any = None, **options: Any) -> ToolSession:
+    """The session of one run; without an extractor, for tools that need none."""
+    return ToolSession(bank, RUN, Store(bank, RUN), extractor, policy=policy or ToolPolicy(mode="both"), **options)
 
 
-def toolbox_for(desk: Desk, raw: Mapping[str, RawTool] | None = None) -> Toolbox:
+def toolbox_for(session: ToolSession, raw: Mapping[str, RawTool] | None = None) -> Toolbox:
     """The context tools, `put` (which stores a text), and those given."""
 
     def put(content: str) -> Reply:
         """Store a text."""
         return Reply({}, content, "text")
 
-    family = ContextTools(desk)
+    family = ContextTools(session)
     context: dict[str, RawTool] = {
         name: getattr(family, name) for name in ("ctx_stats", "ctx_peek", "ctx_slice", "ctx_find")
     }
-    return Toolbox(desk, {"put": put, **context, **(raw or {})}, {}, clock=ticking())
+    return Toolbox(session, {"put": put, **context, **(raw or {})}, FAMILY.caps_chars, ticking())
 
 
 def ticking() -> Callable[[], float]:

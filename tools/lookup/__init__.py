@@ -1,1 +1,1 @@
-"""Lookups in an ontology or endpoint on behalf of the tool families."""
+"""Lookups in an ontology or endpoint for several tool families."""

@@ -10,10 +10,10 @@ from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.answers import Row
 from rbank_es.sparql.parser import tree
-from rbank_es.tools.lookup.schema_tables import Tables, tables_of
+from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import reference
-from rbank_es.tools.runtime.reply import ToolError
-from rbank_es.tools.runtime.row_pages import clip, value_of
+from rbank_es.tools.runtime.answer_budget import clip, value_of
+from rbank_es.tools.runtime.tool_session import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.sparql.parser.tokens import Token
@@ -135,7 +135,7 @@ def _of_graphs(asked: tree.Query, source: Source) -> str:
 class _Hinter:
     """Finds what is wrong, the most certain thing first."""
 
-    def __init__(self, reading: Reading, tables: Tables, source: Source) -> None:
+    def __init__(self, reading: Reading, tables: SchemaTables, source: Source) -> None:
         self._reading = reading
         self._tables = tables
         self._source = source

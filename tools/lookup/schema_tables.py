@@ -1,27 +1,32 @@
-"""What is said of a schema, made once per ontology: ranked rows of classes and properties, and who has what.
+"""The schema as tools show it: ranked rows of classes and properties, and searches among them by words.
 
-Tables are kept in memory by the digest of the ontology's files, so every run of a process shares them; an answer that
-came from there says so.
+Tables are made once per ontology and kept in memory by the digest of its files, so that all runs of a process share
+them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from rbank_es import limits
+from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.tools.lookup.term_names import Names
-from rbank_es.tools.runtime.reply import ToolError
+from rbank_es.tools.lookup.term_names import TermNames, literal
+from rbank_es.tools.runtime.answer_budget import clip
+from rbank_es.tools.runtime.tool_session import ToolError
 
 if TYPE_CHECKING:
+    from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
     from rbank_es.sparql.source import Source
+
 
 Value = TypeVar("Value")
 
@@ -32,21 +37,21 @@ BOUNDS = 3
 """Domains and ranges that a row about a property names."""
 
 DIGEST_CHARS = 12
-"""What is shown of a digest: enough to tell ontologies apart."""
+"""Characters of a digest that are shown: enough to tell ontologies apart."""
 
 
-class Has(NamedTuple):
-    """That a class has a property: how often its instances do, and why it is thought so."""
+class ClassProperty(NamedTuple):
+    """A property of a class: how often its instances have it, and why it counts as the class's."""
 
     property: str
     uses: int
     how: Literal["used", "domain", "inherited"]
 
 
-class Tables:
-    """A schema as the tools tell it: `classes` and `properties` by IRI, the most telling first."""
+class SchemaTables:
+    """A schema in rows: `classes` and `properties` by IRI, the most telling first."""
 
-    def __init__(self, schema: Schema, digest: str, names: Names) -> None:
+    def __init__(self, schema: Schema, digest: str, names: TermNames) -> None:
         self.schema = schema
         self.digest = digest
         self.names = names
@@ -57,60 +62,54 @@ class Tables:
         self._children = _gathered((parent, each.iri) for each in self.classes.values() for parent in each.parents)
         self._domains = _gathered((bound.iri, each.iri) for each in self.properties.values() for bound in each.domains)
         self._uses = _gathered((use.cls, (use.property, use.uses)) for use in schema.typed_uses)
+        # Made once, because every page of every run shows them.
         self._class_rows = {iri: self._made_of_class(each) for iri, each in self.classes.items()}
         self._property_rows = {iri: self._made_of_property(each) for iri, each in self.properties.items()}
 
-    # ---------------------------------------------------------------- how classes hang together
-
-    def children(self, cls: str) -> list[str]:
-        """Direct subclasses, the most telling first."""
-        return self._children.get(cls, [])
-
     def descendants(self, cls: str) -> list[str]:
-        """All subclasses, near ones first, without the class itself."""
+        """Return all subclasses, near ones first, without the class itself."""
         return _reached(cls, self._children)
 
     def ancestors(self, cls: str) -> list[str]:
-        """All superclasses, near ones first, without the class itself."""
+        """Return all superclasses, near ones first, without the class itself."""
         return _reached(cls, self._parents)
 
     def instances(self, cls: str) -> int:
-        """Things typed with this very class."""
+        """Return the number of things typed with this very class, not with a subclass."""
         known = self.classes.get(cls)
         return known.instances if known is not None else 0
 
     def uses(self, prop: str) -> int:
-        """How often instances have a property."""
+        """Return how often instances have a property."""
         known = self.properties.get(prop)
         return known.uses if known is not None else 0
 
     def label(self, iri: str) -> str:
-        """The label of a class or a property; empty where there is none."""
+        """Return the label of a class or a property; an empty text if it has none."""
         known = self.classes.get(iri) or self.properties.get(iri)
         return known.label if known is not None else ""
 
-    def properties_of(self, cls: str) -> list[Has]:
-        """The properties of a class: used by its instances (most used first), its own by domain, inherited ones."""
-        found = {iri: Has(iri, uses, "used") for iri, uses in self._uses.get(cls, [])}
+    def properties_of(self, cls: str) -> list[ClassProperty]:
+        """Return the properties of a class: used by its instances (most used first), by domain, inherited."""
+        found = {iri: ClassProperty(iri, uses, "used") for iri, uses in self._uses.get(cls, [])}
         for iri in self._domains.get(cls, []):
-            found.setdefault(iri, Has(iri, 0, "domain"))
+            found.setdefault(iri, ClassProperty(iri, 0, "domain"))
         for ancestor in self.ancestors(cls):
             for iri in self._domains.get(ancestor, []):
-                found.setdefault(iri, Has(iri, 0, "inherited"))
+                found.setdefault(iri, ClassProperty(iri, 0, "inherited"))
         return [*found.values()]
 
-    # ---------------------------------------------------------------- rows
-
     def shorten(self, iris: Iterable[str]) -> list[str]:
-        """Names as they can stand in a query."""
+        """Return names that can stand in a query."""
         return [self.names.shorten(iri) for iri in iris]
 
     def class_row(self, iri: str) -> dict[str, Any]:
-        """A row about a class of the schema."""
+        """Return a row about a class of the schema."""
+        # A copy, because callers add to their row.
         return dict(self._class_rows[iri])
 
     def property_row(self, iri: str) -> dict[str, Any]:
-        """A row about a property of the schema."""
+        """Return a row about a property of the schema."""
         return dict(self._property_rows[iri])
 
     def _made_of_class(self, each: ClassInfo) -> dict[str, Any]:
@@ -124,22 +123,18 @@ class Tables:
         ranges = self.shorten(bound.iri for bound in each.ranges[:BOUNDS])
         return {**row, "domains": domains, "ranges": ranges}
 
-    def has_row(self, has: Has) -> dict[str, Any]:
-        """A row about a property of a class."""
+    def has_row(self, has: ClassProperty) -> dict[str, Any]:
+        """Return a row about a property of a class."""
         known = self.properties.get(has.property)
         ranges = self.shorten(bound.iri for bound in known.ranges[:BOUNDS]) if known is not None else []
         return {"uri": self.names.shorten(has.property), "uses": has.uses, "how": has.how, "ranges": ranges}
 
-    # ---------------------------------------------------------------- finding
-
     def within(self, iris: Iterable[str], namespace: str | None) -> list[str]:
-        """Those that begin with the namespace; all for None."""
+        """Return the IRIs that begin with the namespace; all for None."""
         return [iri for iri in iris if namespace is None or iri.startswith(namespace)]
 
     def named(self, name: str) -> list[str]:
-        """Classes and properties whose local name or label is this, case ignored."""
-        from rbank_es.ontology.prefixes import local_name
-
+        """Return classes and properties whose local name or label equals the name, ignoring case."""
         wanted = name.strip().casefold()
         if not wanted:
             return []
@@ -149,12 +144,12 @@ class Tables:
         return [each.iri for each in both if wanted in (local_name(each.iri).casefold(), each.label.casefold())]
 
 
-_KEPT: OrderedDict[str, Tables] = OrderedDict()
+_KEPT: OrderedDict[str, SchemaTables] = OrderedDict()
 _LOCK = Lock()
 
 
-def tables_of(source: Source, *, use_cache: bool = True) -> tuple[Tables, bool]:
-    """The tables of a source, and whether they were kept from before. Raises `ToolError` where nothing is known."""
+def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, bool]:
+    """Return the tables of a source, and whether they were cached. Raises `ToolError` if it has no schema."""
     schema = source.schema
     if schema is None:
         raise ToolError(
@@ -169,7 +164,8 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[Tables, bool]:
         if kept is not None:
             _KEPT.move_to_end(digest)
             return kept, True
-    made = Tables(schema, digest, Names.of(source))
+    # Outside the lock: two threads may make the same tables, but nobody waits for another ontology.
+    made = SchemaTables(schema, digest, TermNames.of(source))
     with _LOCK:
         _KEPT[digest] = made
         while len(_KEPT) > limits.GRAPH_CACHE_ENTRIES:
@@ -178,6 +174,7 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[Tables, bool]:
 
 
 def _digest(source: Source, schema: Schema) -> str:
+    # The prefixes count too, because rows show short names.
     return hashlib.sha256(msgspec.json.encode([schema, dict(source.surroundings.prefixes)])).hexdigest()
 
 
@@ -186,7 +183,7 @@ def _class_rank(each: ClassInfo) -> tuple[bool, int, int, str]:
 
 
 def _property_rank(each: PropertyInfo) -> tuple[bool, bool, int, int, str]:
-    # rdf:type is used most, and says least of an ontology.
+    # rdf:type last: every ontology uses it most.
     common = each.kind == "annotation" or each.iri == TYPE
     return each.deprecated, common, -each.uses, -len(each.domains) - len(each.ranges), each.iri
 
@@ -199,10 +196,103 @@ def _gathered(pairs: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
 
 
 def _reached(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
-    """Everything that steps lead to from a start, near ones first, the start itself left out."""
+    """Return everything that steps lead to from a start, near ones first, without the start itself."""
     found: dict[str, None] = {}
     edge = [start]
     while edge:
         edge = [iri for each in edge for iri in steps.get(each, ()) if iri not in found and iri != start]
         found.update(dict.fromkeys(edge))
     return [*found]
+
+
+LOOKED_THROUGH = 10
+"""Rows that a search reads for each hit that it returns, to find the best ones."""
+
+LABEL_CHARS = 80
+"""Characters that are shown of a label."""
+
+_FORMAL = (rdf_names.OWL, rdf_names.RDFS, rdf_names.RDF, rdf_names.SH)
+"""Namespaces whose types belong to a schema, not to data."""
+
+
+class TermHit(NamedTuple):
+    """A class, property or individual that a search found, and how well it fits, from 0 to 4."""
+
+    score: float
+    row: dict[str, Any]
+
+
+def search(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
+    """Return the things with the words of a text, best first; among equals, individuals last."""
+    found = [*_terms(tables, text), *_individuals(source, tables, text, most)]
+    return sorted(found, key=lambda hit: -hit.score)
+
+
+def _terms(tables: SchemaTables, text: str) -> list[TermHit]:
+    """Return classes and properties with some of the words in name, label, comment or notes, the most telling first."""
+    wanted = words_of(text)
+    kinds: tuple[tuple[str, Collection[ClassInfo | PropertyInfo]], ...] = (
+        ("class", tables.classes.values()),
+        ("property", tables.properties.values()),
+    )
+    hits: list[TermHit] = []
+    for kind, group in kinds:
+        for each in group:
+            score = _score(wanted, words_of(local_name(each.iri)), words_of(each.label), each.comment, each.notes)
+            row = {"uri": tables.names.shorten(each.iri), "kind": kind, "label": clip(each.label, LABEL_CHARS)}
+            hits += [TermHit(score, row)] if score else []
+    return hits
+
+
+def _score(wanted: list[str], name: list[str], label: list[str], comment: str, notes: Sequence[str]) -> float:
+    """Return how well a term fits: by its name or label, else by its comment, else by a note."""
+    if not wanted:
+        return 0.0
+    best = max(_fit(wanted, name), _fit(wanted, label)) or _fit(wanted, words_of(comment)) / 10
+    # A match in a note alone ranks behind all others.
+    return best or max((_fit(wanted, words_of(note)) for note in notes), default=0.0) / 1_000
+
+
+def _fit(wanted: list[str], words: list[str]) -> float:
+    if words == wanted:
+        return 4.0
+    hits = sum(1.0 if word in words else 0.5 * any(word in each for each in words) for word in wanted)
+    # Among terms with all the words, the shorter name is more likely the one that was meant.
+    return hits / len(wanted) * (2.0 + 1.0 / max(1, len(words))) if hits else 0.0
+
+
+def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
+    """Return things of the data with all the words in one short text, which is their `label`, or in the local name."""
+    wanted = words_of(text)[: limits.SEARCHED_WORDS]
+    if not wanted or not tables.schema.individuals:
+        return []
+    # The query can't rank, so more rows are read than hits are wanted.
+    rows = most * LOOKED_THROUGH
+    best: dict[str, tuple[float, str]] = {}
+    for subject, text_cell in source.query(_individuals_query(wanted, rows), rows=rows, timeout_s=limits.LOOK_TIME_S)[
+        1
+    ].rows:
+        if subject is None or subject.value in tables.classes or subject.value in tables.properties:
+            continue
+        label = text_cell.value if text_cell is not None else ""
+        fit = max(_fit(wanted, words_of(label)), _fit(wanted, words_of(local_name(subject.value))))
+        best[subject.value] = max(best.get(subject.value, (0.0, "")), (fit, label))
+    return [
+        TermHit(score, {"uri": tables.names.shorten(iri), "kind": "individual", "label": clip(label, LABEL_CHARS)})
+        for iri, (score, label) in sorted(best.items(), key=lambda found: (len(found[0]), found[0]))
+    ]
+
+
+def _individuals_query(wanted: list[str], rows: int) -> str:
+    """Return a query for things of the data and their short texts that have all the words."""
+    formal = " || ".join(f"STRSTARTS(STR(?class), {literal(space)})" for space in _FORMAL)
+    in_text, in_name = (
+        " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
+    )
+    most = limits.SEARCHED_TEXT_CHARS
+    return (
+        f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
+        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {most} && {in_text}) }} "
+        f'UNION {{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
+        f"ORDER BY ?s ?text LIMIT {rows}"
+    )

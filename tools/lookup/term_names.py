@@ -1,4 +1,4 @@
-"""Names of things in an ontology: short ones for the agent, safe ones for queries."""
+"""Names of terms in calls and queries: IRIs shortened and expanded, and SPARQL text that is safe to build."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rbank_es.tools.runtime.reply import ToolError
+from rbank_es.tools.runtime.tool_session import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.ontology.prefixes import Prefixes
@@ -18,19 +18,16 @@ _IRI = re.compile(
 )
 """An absolute IRI, as it may stand between angle brackets (SPARQL 1.1, 19.8, IRIREF; characters of RFC 3987, 2.2)."""
 
-_JOINT = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
-_WORD = re.compile(r"\w+")
 
-
-class Names:
-    """The prefixes that a source knows, to shorten IRIs and to understand what an agent gives."""
+class TermNames:
+    """The prefixes of a source, to shorten IRIs and to expand the names that an agent gives."""
 
     def __init__(self, prefixes: Prefixes) -> None:
         self._prefixes = prefixes
 
     @classmethod
-    def of(cls, source: Source) -> Names:
-        """The names of a source: of its ontology, or of its endpoint's profile and description."""
+    def of(cls, source: Source) -> TermNames:
+        """Return the names of a source: of its ontology, or of its endpoint's profile and description."""
         from rbank_es.ontology.prefixes import Prefixes
 
         known = source.ontology.prefixes if source.ontology is not None else Prefixes(source.surroundings.prefixes)
@@ -38,17 +35,17 @@ class Names:
 
     @property
     def prefixes(self) -> Mapping[str, str]:
-        """Prefix to namespace."""
+        """Namespaces by prefix."""
         return self._prefixes
 
     def shorten(self, iri: str) -> str:
-        """The IRI as it can stand in a query: `up:Protein`, or `<http://…>` where no prefix fits."""
+        """Return an IRI as it can stand in a query: `up:Protein`, or `<http://…>` where no prefix fits."""
         return self._prefixes.shorten(iri)
 
     def expand(self, name: str) -> str | None:
-        """The IRI that a name means: `up:Protein`, `<http://…>` or the IRI itself; None for a name without a colon.
+        """Return the IRI of `up:Protein`, `<http://…>` or a bare IRI; None for a name without a colon.
 
-        Raises `ToolError` for an unknown prefix, a blank node, and what can't be an IRI.
+        Raises `ToolError` for an unknown prefix, a blank node, and a text that can't be an IRI.
         """
         text = name.strip()
         if ":" not in text:
@@ -62,12 +59,14 @@ class Names:
         iri = self._prefixes.expand(text)
         if iri is None:
             raise self._unknown_prefix(text)
+        # Raises for an IRI that could break out of its angle brackets in a query.
         reference(iri)
         return iri
 
     def namespace(self, prefix: str) -> str:
-        """The beginning of IRIs that a filter means: `up:`, `up`, or a namespace. Raises `ToolError`."""
+        """Return the namespace that `up:`, `up` or a namespace stands for. Raises `ToolError` for an unknown prefix."""
         text = prefix.strip().removeprefix("<").removesuffix(">")
+        # Only namespaces contain these; a prefix can't.
         if "/" in text or "#" in text or text.startswith("urn:"):
             return text
         name = text.partition(":")
@@ -86,7 +85,7 @@ class Names:
 
 
 def reference(iri: str) -> str:
-    """The IRI between angle brackets, for a query. Raises `ToolError` for what can't be an IRI there."""
+    """Return the IRI between angle brackets. Raises `ToolError` for a text that can't be an IRI there."""
     if not _IRI.fullmatch(iri):
         raise ToolError(
             "bad_iri",
@@ -97,11 +96,6 @@ def reference(iri: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as a string of SPARQL, whatever is in it."""
+    """Return the text as a SPARQL string, with all escapes that it needs."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
     return '"' + "".join(escapes.get(character, character) for character in text) + '"'
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a name or a sentence, in lower case; `hasPoint` and `Air_Flow_Sensor` are several."""
-    return _WORD.findall(_JOINT.sub(" ", text).casefold())

@@ -1,1 +1,1 @@
-"""Search in the bank, and proposals of items, on behalf of the tool families."""
+"""Searches of a bank's items, and proposals of new ones."""

@@ -1,17 +1,17 @@
-"""Searching the bank from a tool: what was found, at which position, and the event that tells it.
+"""Searches of the bank: the hits, the position that was read, the event to record, and hits truncated to a budget.
 
-A recorded retrieval can be made again on the bank as it was just before its event. So a search reads one position, and
-its event must follow right behind: whoever returns `Retrieval.event` in a reply returns `Retrieval.position` too.
+A recorded retrieval is verified on the bank as it was just before its event. So whoever returns `Retrieval.event` in
+a reply returns `Retrieval.position` too: the event is appended right behind the position that was read, or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rbank_es import limits
-from rbank_es.bank import Bank
+from rbank_es.bank import Bank, cut
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import (
     ContentErased,
@@ -27,9 +27,8 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Polarity
-from rbank_es.tools.runtime.encoder import text_of
-from rbank_es.tools.runtime.reply import ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.encoder import largest, size, text_of
+from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.projections.search import Found
@@ -37,10 +36,7 @@ if TYPE_CHECKING:
 
 
 _KNOWN_SHOWN = 8
-"""How many of the domains or roles that items have are named to who gave another."""
-
-LOOK_BACK_EVENTS = 64
-"""How many events are looked through, before the read models are brought up to date again."""
+"""Known domains or roles that an error names."""
 
 CHANGES = frozenset(
     type_of(event)
@@ -55,19 +51,19 @@ CHANGES = frozenset(
         ContentErased,
     )
 )
-"""The events that change what a search finds, what an item says, or what became of it."""
+"""Types of the events that can change the result of a search, the words of an item, or its state."""
 
 
 class Retrieval(NamedTuple):
-    """What a search found, best first; the event that tells it; the bank's position that was searched."""
+    """The hits of a search, best first; the event that records it; the position of the bank that was read."""
 
     hits: tuple[Found, ...]
     event: MemoriesRetrieved
     position: int
 
 
-def found(
-    desk: Desk,
+def search_items(
+    session: ToolSession,
     query: str,
     k: int,
     *,
@@ -75,27 +71,27 @@ def found(
     domain: str | None = None,
     role: str | None = None,
 ) -> Retrieval:
-    """Search the bank by the retrieval policy in force, for the call that is being made.
+    """Search the bank by the retrieval policy in force, for the current call.
 
-    `k` is cut to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are never
-    found. Raises `ToolError` and `BadSearch` for a filter that can't be, `BadPolicy` if the policy in force is not
-    known to this release.
+    `k` is lowered to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are
+    never found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this release lacks the policy.
     """
     wanted, words = min(max(1, k), limits.SEARCH_HITS), text_of(query)
     domain, role = _name("domain", domain), _name("role", role)
-    with looking(desk) as (view, position):
-        _refuse_unknown(view, desk, domain=domain, role=role)
+    with items_view(session) as (view, position):
+        _refuse_unknown(view, session, domain=domain, role=role)
         policy = view.retrieval_policy()
         hits = view.search(words, wanted, polarity=polarity or None, domain=domain, role=role, policy=policy)
     event = MemoriesRetrieved(
-        run=desk.run,
+        run=session.run,
         mode="tool",
         k=wanted,
         polarity=cast("Polarity | None", polarity or None),  # the search refuses any other
         domain=domain,
         role=role,
         policy=policy.label,
-        call=desk.call,
+        call=session.call,
+        # Recorded with rank and score, so that `verify --retrievals` can compare all three.
         hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
         query=words,
     )
@@ -103,33 +99,32 @@ def found(
 
 
 @contextmanager
-def looking(desk: Desk) -> Iterator[tuple[View, int]]:
-    """A view of the bank's items and policies as they are now, and the position that this is true of.
-
-    Most of what a run appends changes neither. So the view may be of an earlier position, where all events since then
-    are such: that spares the read models a write at every look.
-    """
-    position = desk.bank.position
-    if not 0 < desk.seen <= position or _changed(desk.bank, desk.seen, position):
+def items_view(session: ToolSession) -> Iterator[tuple[View, int]]:
+    """Yield a view of the bank's current items and policies, and the position that the view is true of."""
+    # Most events of a run change no item and no policy. While only such events were appended, the
+    # older view is as true, and projections are spared a write at every search.
+    position = session.bank.position
+    if not 0 < session.seen <= position or _changed(session.bank, session.seen, position):
         with suppress(ProjectionError, LogError, OSError):
             # Where this fails, the view is made in memory.
-            desk.bank.project()
-        desk.seen = position
-    with desk.bank.as_of(desk.seen) as view:
+            session.bank.project()
+        session.seen = position
+    with session.bank.as_of(session.seen) as view:
         yield view, position
 
 
 def _changed(bank: Bank, since: int, position: int) -> bool:
-    """Whether anything was appended that a look could see, or so much that it is quicker to catch up."""
-    if position - since > LOOK_BACK_EVENTS:
+    """Return whether appended events may change the view, or are so many that catching up is quicker than looking."""
+    if position - since > limits.LOOK_BACK_EVENTS:
         return True
     return any(True for _ in bank.events(after=since, point=position, types=CHANGES))
 
 
-def _refuse_unknown(view: View, desk: Desk, **filters: str | None) -> None:
-    """Filters are recorded as facts, which outlive erasure, so they may not be the agent's own words."""
+def _refuse_unknown(view: View, session: ToolSession, **filters: str | None) -> None:
+    """Raise `ToolError` for a domain or role that no item has."""
+    # Filters are recorded as facts, which outlive erasure, so they must not hold an agent's own words.
     for name, value in filters.items():
-        if value is None or (name == "domain" and value == desk.domain):
+        if value is None or (name == "domain" and value == session.domain):
             continue
         known = sorted({str(row[name]) for row in view.rows("items") if row[name]})
         if value not in known:
@@ -141,3 +136,90 @@ def _name(name: str, value: str | None) -> str | None:
     if value is not None and len(value) > limits.NAME_CHARS:
         raise ToolError("bad_arguments", f"{name} has {len(value):,} characters", "give an id, or leave it out")
     return text_of(value) if value else None
+
+
+TITLE_CHARS = 20
+"""Characters that a title keeps at least; if there is less room, its hit is left out."""
+
+DESC_CHARS = 16
+"""Characters that a description keeps at least; if there is less room, it is shown empty."""
+
+
+def fit_hits(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """Return the first hits that fit into `room` characters of JSON: descriptions are truncated first, then titles."""
+    # Every hit counts more than the length of its description: the agent can read it in full.
+    for kept in range(len(hits), 0, -1):
+        shown = _fitted(hits[:kept], room)
+        if shown is not None:
+            return shown
+    return []
+
+
+def _fitted(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]] | None:
+    longest = max(len(hit["desc"]) for hit in hits)
+    chars = _most(longest, lambda chars: size(_cut_hits(hits, desc=chars)) <= room)
+    if chars is not None:
+        return _cut_hits(hits, desc=chars)
+    longest = max(len(hit["title"]) for hit in hits)
+    chars = _most(longest, lambda chars: size(_cut_hits(hits, title=chars)) <= room)
+    return None if chars is None or chars < min(TITLE_CHARS, longest) else _cut_hits(hits, title=chars)
+
+
+def _cut_hits(hits: Sequence[dict[str, Any]], *, desc: int = 0, title: int | None = None) -> list[dict[str, Any]]:
+    return [
+        {
+            **hit,
+            "title": hit["title"] if title is None else _cut(hit["title"], title),
+            "desc": _cut(hit["desc"], desc if desc >= min(DESC_CHARS, len(hit["desc"])) else 0),
+        }
+        for hit in hits
+    ]
+
+
+def fit_items(items: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """Return items in at most `room` characters of JSON: whole, or with long contents truncated, or with all words.
+
+    Truncated items are marked `truncated`. An item whose id alone is too long keeps nothing else.
+    """
+    if size(items) <= room:
+        return list(items)
+    items = [_with_few_tags(item) for item in items]
+    bare = [{"id": item["id"], "title": item["title"], "content": item["content"], "truncated": True} for item in items]
+    for shown, names in ((items, ("content",)), (items, ("content", "desc", "title")), (bare, ("content", "title"))):
+        chars = _chars_of_items(shown, names, room)
+        if chars is not None:
+            return _cut_items(shown, names, chars)
+    return [{"id": item["id"], "truncated": True} for item in items]
+
+
+def _with_few_tags(item: dict[str, Any]) -> dict[str, Any]:
+    kept = [tag for tag in item["tags"] if len(tag) <= limits.ITEM_TAG_CHARS][: limits.ITEM_TAGS]
+    return item if kept == item["tags"] else {**item, "tags": kept, "truncated": True}
+
+
+def _chars_of_items(items: Sequence[dict[str, Any]], names: Sequence[str], room: int) -> int | None:
+    longest = max(len(item[name]) for item in items for name in names)
+    return _most(longest, lambda chars: size(_cut_items(items, names, chars)) <= room)
+
+
+def _cut_items(items: Sequence[dict[str, Any]], names: Sequence[str], chars: int) -> list[dict[str, Any]]:
+    done = []
+    for item in items:
+        shown = {**item, **{name: _cut(item[name], chars) for name in names}}
+        done.append({**shown, "truncated": True} if shown != item else item)
+    return done
+
+
+def quoted(text: str, max_chars: int, room: int) -> str:
+    """Return the beginning of a text in `max_chars` characters and `room` of JSON at most, truncated between words."""
+    chars = _most(min(max_chars, len(text)), lambda chars: size(_cut(text, chars)) <= room)
+    return _cut(text, chars or 0)
+
+
+def _cut(text: str, chars: int) -> str:
+    return "" if chars < 1 else cut(text, chars)
+
+
+def _most(longest: int, fits: Callable[[int], bool]) -> int | None:
+    """Return the largest number up to `longest` that fits, None if not even 0 does."""
+    return largest(longest, fits) if fits(0) else None

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from rbank_es import limits
 from rbank_es.bank import cut
 from rbank_es.events.items import Item
-from rbank_es.ontology.labels import clip
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.rdf_names import LABELS
 from rbank_es.ontology.schema_model import Bound, PropertyInfo
+from rbank_es.ontology.vocabulary import clip
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.query_extractor import Evidence
 from rbank_es.tools.memory.query_pattern import Pattern, Terms, generalise

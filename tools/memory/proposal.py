@@ -1,4 +1,4 @@
-"""Proposing items: what is said of one, whether it is new, and the event that tells it. Nothing is stored here."""
+"""Proposals of items: the checks on an item, whether it is new, and the event that proposes it."""
 
 from __future__ import annotations
 
@@ -8,76 +8,72 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events.items import Item, make_id
-from rbank_es.ontology.labels import without_controls
-from rbank_es.sparql.answers import Answer
-from rbank_es.tools.memory.item_search import looking
+from rbank_es.ontology.vocabulary import without_controls
+from rbank_es.sparql.results import from_json
+from rbank_es.tools.memory.item_search import items_view
 from rbank_es.tools.memory.query_extractor import Evidence, proposal
-from rbank_es.tools.runtime.answer_budget import Room
-from rbank_es.tools.runtime.reply import Reply, ToolError
+from rbank_es.tools.runtime.answer_budget import AnswerBudget
 from rbank_es.tools.runtime.store import Handle
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 LATER = "it is stored only if the judge and the policies say so after the run; mem_search doesn't find it before"
 BEFORE = "this tool has proposed the same item before in this run, so nothing was written"
 KNOWN = "the bank knows this item already, so nothing was written; it is"
 
 
-class Proposing:
-    """Proposes items for the tools of a run."""
+class Proposer:
+    """Proposer of items for the tools of a run."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._room = Room(desk)
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+        self._room = AnswerBudget(session)
 
     def propose(self, item: Item, by: str, why: str) -> Reply:
-        """Record a proposal, unless this run has made it before or the bank knows the item.
+        """Reply that an item is proposed, with the event; or that this run or the bank has it already.
 
         Raises `ToolError` for an item that breaks its limits.
         """
+        # Before the check, because tidying changes lengths and the id.
         item = tidy(item)
         check(item)
-        event = proposal(self._desk, item, by, why)
+        event = proposal(self._session, item, by, why)
         if event is None:
-            return Reply(self._said(item, BEFORE, proposed=False))
+            return Reply(self._body(item, BEFORE, proposed=False))
+        # Checked last, because it may bring projections up to date.
         state = self._state_of(item.id)
         if state is not None:
-            return Reply(self._said(item, f"{KNOWN} {state}", proposed=False))
-        return Reply(self._said(item, LATER, proposed=True), beside=(event,))
+            return Reply(self._body(item, f"{KNOWN} {state}", proposed=False))
+        return Reply(self._body(item, LATER, proposed=True), beside=(event,))
 
     def show(self, item: Item) -> Reply:
-        """The item as it would be proposed, its content behind a handle. Raises as `propose` does."""
+        """Reply with the item as it would be proposed, its content behind a handle. Raises as `propose` does."""
         check(item)
-        said = self._said(item, "auto_store is False, so nothing was proposed", proposed=False, handle=True)
-        return Reply(said, item.content, "text")
+        body = self._body(item, "auto_store is False, so nothing was proposed", proposed=False, handle=True)
+        return Reply(body, item.content, "text")
 
     def evidence(self, result: Handle, task: str) -> Evidence:
-        """What is known of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
-        query = self._desk.query_of(result)
+        """Return the evidence of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
+        query = self._session.query_of(result)
         if query is None:
             raise ToolError(
                 "not_a_query",
                 "that handle is not the result of a query",
                 "give the handle that sparql_query or g_query returned",
             )
-        answer = self._answer(result)
+        answer = from_json(self._session.store.get(result))
         rows = None if answer.form == "ask" else len(answer.rows)
-        return Evidence.on(self._desk, query, task=task, variables=answer.variables, rows=rows)
+        return Evidence.on(self._session, query, task=task, variables=answer.variables, rows=rows)
 
     def evidence_of_text(self, query: str, task: str) -> Evidence:
-        """What is known of a query by its text alone."""
-        return Evidence.on(self._desk, query, task=task, rows=None)
-
-    def _answer(self, result: Handle) -> Answer:
-        from rbank_es.sparql.results import from_json
-
-        return from_json(self._desk.store.get(result))
+        """Return the evidence of a query of which only the text is known."""
+        return Evidence.on(self._session, query, task=task, rows=None)
 
     def _state_of(self, item: str) -> str | None:
-        with looking(self._desk) as (view, _):
+        with items_view(self._session) as (view, _):
             row = view.item(item)
         return None if row is None else str(row["state"])
 
-    def _said(self, item: Item, why: str, *, proposed: bool, handle: bool = False) -> dict[str, Any]:
+    def _body(self, item: Item, why: str, *, proposed: bool, handle: bool = False) -> dict[str, Any]:
         body: dict[str, Any] = {"id": item.id, "proposed": proposed, "stored": False}
         body |= {"src": item.src, "polarity": item.polarity, "why": why}
         self._room.say(body, "title", item.title, limits.ITEM_TITLE_CHARS, handle=handle)
@@ -86,7 +82,7 @@ class Proposing:
 
 
 def tidy(item: Item) -> Item:
-    """The item with title and description on one line each, and without signs that a terminal would obey."""
+    """Return the item with title and description on one line each, and without control characters."""
     title, desc = (" ".join(without_controls(text).split()) for text in (item.title, item.desc))
     content = without_controls(item.content).strip()
     if (title, desc, content) == (item.title, item.desc, item.content):
@@ -95,7 +91,7 @@ def tidy(item: Item) -> Item:
 
 
 def check(item: Item) -> None:
-    """Raises `ToolError` for an item that breaks the limits of what a run may propose."""
+    """Raise `ToolError` for an item that breaks the limits of proposals."""
     for name, text, most in (
         ("title", item.title, limits.ITEM_TITLE_CHARS),
         ("content", item.content, limits.ITEM_CONTENT_CHARS),

@@ -18,7 +18,7 @@ from rbank_es.ontology.schema_model import Schema
 from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
-    from rbank_es.tools.runtime.tool_session import Desk
+    from rbank_es.tools.runtime.tool_session import ToolSession
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,16 +41,16 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def on(
-        cls, desk: Desk, query: str, *, task: str = "", variables: tuple[str, ...] = (), rows: int | None
+        cls, session: ToolSession, query: str, *, task: str = "", variables: tuple[str, ...] = (), rows: int | None
     ) -> Evidence:
         """A query of this run, with what its source knows about the ontology."""
-        source = desk.source
+        source = session.source
         return cls(
             query=query,
             task=task,
             variables=variables,
             rows=rows,
-            domain=desk.domain,
+            domain=session.domain,
             prefixes={} if source is None else source.surroundings.prefixes,
             schema=None if source is None else source.schema,
         )
@@ -96,13 +96,13 @@ class QueryPattern:
         return pitfall(evidence)
 
 
-def proposal(desk: Desk, item: Item, by: str, why: str = "") -> MemoryProposed | None:
+def proposal(session: ToolSession, item: Item, by: str, why: str = "") -> MemoryProposed | None:
     """The event that proposes an item, for the call that is being made; None if this tool has proposed it in this run.
 
     Another tool may propose the same item again: what a query found by itself and what an agent vouches for are
     different reasons for it.
     """
-    if (item.id, by) in desk.proposed:
+    if (item.id, by) in session.proposed:
         return None
     reason = text_of(why)[: limits.ERROR_CHARS]
-    return MemoryProposed(run=desk.run, by=by, call=desk.call, head=item.head, candidate=item.text, why=reason)
+    return MemoryProposed(run=session.run, by=by, call=session.call, head=item.head, candidate=item.text, why=reason)

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.prefixes import Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of
+from rbank_es.ontology.prefixes import Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of, words_of
 from rbank_es.ontology.rdf_names import FORMAL, SKOS, TYPE, XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.parser.tokens import Token, tokenise
-from rbank_es.tools.lookup.term_names import words_of
 from rbank_es.tools.memory.query_format import laid_out
 from rbank_es.tools.memory.query_roles import BELOW, TYPES, Piece, Reading, read
 

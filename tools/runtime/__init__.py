@@ -1,1 +1,1 @@
-"""The runtime of tools: one invocation, its budget, its encoder, the store behind handles."""
+"""The runtime of tools: sessions, calls, encoding, handles, and the toolbox of one run."""

@@ -1,52 +1,50 @@
-"""The one encoder of tool results: whatever a tool answers becomes a small JSON object that survives the sandbox.
+"""The one encoder of tool results: every answer becomes a small JSON object that survives the sandbox's boundary.
 
-At the boundary between host and sandbox (dspy 3.4 with Pyodide, measured) None becomes '' or JsNull, integers beyond
-2^53 become floats, 1.0 becomes 1, keys of digits change their order, and a NaN, a Struct, any other object or a key
-named `constructor` turns the whole answer into text. So none of these leaves this module.
+At the boundary (dspy 3.4 with Pyodide, measured) None becomes '' or JsNull, integers beyond 2^53 become floats, 1.0
+becomes 1, keys of digits change their order, and a NaN, a Struct, any other object or a key named `constructor` turns
+the whole answer into text. None of these leaves this module.
 
-What is promised of an encoded result: it is a dict; its keys are texts, none of them of digits only; its values are
-texts, booleans, integers within 2^53, finite floats that are no integers within 2^53, lists and dicts of these; it
-goes through JSON and the sandbox unchanged.
+An encoded result is a dict. Its keys are texts, none of them of digits only. Its values are texts, booleans, integers
+within 2^53, finite floats that are no integers within 2^53, and lists and dicts of these. It goes through JSON and the
+sandbox unchanged.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from enum import Enum
 from typing import Any
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.events import Ref
 
 EXACT = 2**53 - 1
 """The largest integer that JavaScript holds exactly (ECMA-262, Number.MAX_SAFE_INTEGER)."""
 
-DEPTH = 16
-"""Levels of nesting that are kept; what lies deeper is shown as `CUT`."""
-
 CUT = "…"
-"""Marks a text that was cut."""
+"""The mark of a truncated text."""
 
 LEAST_CAP_CHARS = 150
-"""Room for the word that something was cut."""
+"""Characters that the note about a truncation takes."""
 
 NEXT = "ask for less: a narrower question, a smaller limit, or a slice"
 _RESERVED = frozenset({"__dspy_tool_bridge_error__", "__proto__", "constructor"})
-"""Keys that mean something at the boundary: a dict with `constructor` was seen to arrive as `[object Object]`."""
+"""Keys with a meaning at the boundary: a dict with `constructor` was seen to arrive as `[object Object]`."""
 
 
 def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
-    """The value as a result of at most `cap_chars` characters of JSON.
+    """Return the value as a result of at most `cap_chars` characters of JSON, which are at least `LEAST_CAP_CHARS`.
 
-    A result that is larger is cut (lists at their ends, texts at their ends) and says so with `truncated` and `next`.
-    The cap is at least `LEAST_CAP_CHARS`.
+    A larger result is truncated (lists and texts at their ends), and its `truncated` and `next` say so.
     """
     plain = _dict(value, 0)
     if size(plain) <= cap_chars:
         return plain
+    # A tool's own advice is better than the general one.
     own = plain.get("next")
     note = {"truncated": True, "next": own if isinstance(own, str) and size(own) <= cap_chars // 4 else NEXT}
     rest = {name: part for name, part in plain.items() if name not in note}
@@ -54,17 +52,27 @@ def encode(value: Mapping[str, Any], cap_chars: int) -> dict[str, Any]:
 
 
 def size(value: Any) -> int:
-    """Characters of the value as compact JSON."""
+    """Return the characters of the value as compact JSON."""
     return len(msgspec.json.encode(value).decode())
 
 
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` that fits, or 0. Every number below one that fits must fit, too."""
+    # By bisection, because escapes make the JSON of a text up to six times as long, which only measuring tells.
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
 def handle_of(ref: Ref) -> dict[str, Any]:
-    """A handle as the agent gets it."""
+    """Return a handle as the agent gets it."""
     return {"key": ref.key, "dtype": ref.dtype, "size": ref.sz, "preview": ref.prev}
 
 
 def text_of(text: str) -> str:
-    """The text with lone surrogates, which no UTF-8 can hold, replaced."""
+    """Return the text with lone surrogates, which no UTF-8 can hold, replaced."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -98,7 +106,7 @@ def _number(value: float) -> int | float | str:
 
 
 def _compound(value: Any, depth: int) -> Any:
-    if depth >= DEPTH:
+    if depth >= limits.TOOL_RESULT_DEPTH:
         return CUT
     if isinstance(value, Ref):
         return _dict(handle_of(value), depth)
@@ -109,6 +117,7 @@ def _compound(value: Any, depth: int) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(part, depth + 1) for part in value]
     if isinstance(value, (set, frozenset)):
+        # Sorted, because the order of a set differs between processes, and a rerun compares answers.
         return sorted((_plain(part, depth + 1) for part in value), key=repr)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode("utf-8", "replace")
@@ -124,8 +133,8 @@ def _dict(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def _key(key: Any, taken: Mapping[str, Any]) -> str:
-    """A key that keeps its place and its meaning at the boundary."""
-    name = text_of(key) if isinstance(key, str) else str(_plain(key, DEPTH))
+    """Return a key that keeps its place and its meaning at the boundary."""
+    name = text_of(key) if isinstance(key, str) else str(_plain(key, limits.TOOL_RESULT_DEPTH))
     if name.isdigit() or name in _RESERVED:
         name = f"_{name}"
     while name in taken:
@@ -133,11 +142,8 @@ def _key(key: Any, taken: Mapping[str, Any]) -> str:
     return name
 
 
-# ---------------------------------------------------------------- the last resort: cutting to size
-
-
 def _shrunk(value: Any, room: int) -> Any:
-    """The value in at most `room` characters of JSON; None if there is no room for anything of it."""
+    """Return the value in at most `room` characters of JSON; None if nothing of it fits."""
     if size(value) <= room:
         return value
     if isinstance(value, str):
@@ -150,12 +156,7 @@ def _shrunk(value: Any, room: int) -> Any:
 def _shrunk_text(text: str, room: int) -> str | None:
     if room < 3:
         return None
-    # Escapes make JSON longer than the text, by up to six times: halve the distance until it fits.
-    low, high = 0, min(len(text), room)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(text[:middle] + CUT) <= room else (low, middle - 1)
-    return text[:low] + CUT
+    return text[: largest(min(len(text), room), lambda chars: size(text[:chars] + CUT) <= room)] + CUT
 
 
 def _shrunk_list(values: list[Any], room: int) -> list[Any] | None:
@@ -174,9 +175,10 @@ def _shrunk_list(values: list[Any], room: int) -> list[Any] | None:
 
 
 def _shrunk_dict(value: dict[str, Any], room: int) -> dict[str, Any]:
-    """Small values whole, large ones cut to an equal share of what is left; keys that find no room go."""
+    """Keep small values whole, truncate large ones to an equal share of the rest, drop keys that don't fit."""
     left = max(0, room - 2)
     shares: dict[str, int] = {}
+    # Smallest first: the room that they don't need goes to the larger ones.
     waiting = sorted(value, key=lambda name: size(value[name]) + size(name))
     for index, name in enumerate(waiting):
         fixed = size(name) + 2

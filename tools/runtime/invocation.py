@@ -1,7 +1,7 @@
-"""One call of one tool: arguments in, a bounded answer out, and an event on disk before the agent sees it.
+"""One call of one tool: arguments checked, an answer within its cap, and an event on disk before the agent sees it.
 
-Nothing that a tool does raises into the sandbox: every failure is data with a code, a message and a hint. An answer
-whose event can't be written is withheld, for an agent must not know what the log doesn't.
+No failure raises into the sandbox: it is data with a code, a message and a hint. An answer whose event can't be
+appended is withheld, because an agent must not know anything that the log doesn't.
 """
 
 from __future__ import annotations
@@ -21,29 +21,28 @@ from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
 from rbank_es.events.redaction import scrub, scrub_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
-from rbank_es.tools.runtime.reply import Reply, ToolError
-from rbank_es.tools.runtime.tool_session import Desk
+from rbank_es.tools.runtime.tool_family import RawTool
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
-RawTool = Callable[..., Reply]
 Clock = Callable[[], float]
 
 NAIVE_KEY = "naive_payload"
-"""Under which the naive mode gives the payload itself."""
+"""The key under which the naive mode returns the payload itself."""
 
 NAIVE_CHARS = limits.PAYLOAD_BYTES * 2
-"""The cap of the naive mode: none but what one text can hold."""
+"""The cap of the naive mode: what one payload can hold."""
 
 _PATH = re.compile(r"(?<![\w:/<.])/(?:[^\s/'\"<>]+/)+[^\s'\"<>:;,)]*")
 _PYTHON = {"`object": "`dict", "| object": "| dict", "`array": "`list", "| array": "| list", "`null": "`None"}
 _TYPES = re.compile("|".join(map(re.escape, _PYTHON)))
-"""What msgspec calls types, and what Python does."""
+"""Names of types as msgspec reports them, to be replaced by Python's."""
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @lru_cache(maxsize=256)
 def _typed(function: RawTool, is_method: bool) -> tuple[inspect.Signature, Mapping[str, Any]]:
-    """The signature of a function, of a method without `self`, and its types: the same for every run."""
+    """Return the signature and the types of a function, of a method without `self`. Cached, because runs share them."""
     signature = inspect.signature(function)
     if is_method:
         signature = signature.replace(parameters=[*signature.parameters.values()][1:])
@@ -51,21 +50,24 @@ def _typed(function: RawTool, is_method: bool) -> tuple[inspect.Signature, Mappi
 
 
 class Tool:
-    """One tool as the agent calls it: checked, bounded, recorded. Safe to call with anything; never raises."""
+    """One tool as the agent calls it: checked, bounded, recorded. Its calls never raise, whatever the arguments."""
 
-    def __init__(self, name: str, raw: RawTool, desk: Desk, cap_chars: int, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self, name: str, raw: RawTool, session: ToolSession, cap_chars: int, clock: Clock = time.perf_counter
+    ) -> None:
         self.name = name
         self.cap_chars = cap_chars
         function = getattr(raw, "__func__", raw)
         self.signature, self.hints = _typed(function, function is not raw)
         self.doc = inspect.cleandoc(raw.__doc__ or "")
         self.raw = raw
-        self._desk = desk
+        self._session = session
         self._clock = clock
 
     def call(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a call, and record it."""
         began = self._clock()
+        # Redact first: neither a tool nor an event nor an error may hold a key.
         given, named = tuple(map(self._clean, given)), {name: self._clean(value) for name, value in named.items()}
         try:
             shown = self._shown(given, named)
@@ -76,27 +78,26 @@ class Tool:
             try:
                 return self._recorded(reply, shown, began)
             except PositionConflict:
-                # Somebody wrote to the bank after this answer was read from it: read again.
+                # Somebody appended after this answer was read. A retrieval must be of the position right before it.
                 continue
             except Exception as error:
                 return self._withheld(error)
         return self._withheld(None)
 
-    # ---------------------------------------------------------------- arguments
-
     def _shown(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-        """The arguments as JSON, for the event."""
+        """Return the arguments as redacted JSON for the event."""
         names = [*self.signature.parameters]
         unnamed = {names[at] if at < len(names) else f"argument {at + 1}": value for at, value in enumerate(given)}
         plain = encode({**unnamed, **named}, 10 * limits.TOOL_ARGUMENT_CHARS)
-        return scrub(msgspec.json.encode(plain).decode(), self._desk.hidden)
+        return scrub(msgspec.json.encode(plain).decode(), self._session.hidden)
 
     def _clean(self, value: Any) -> Any:
-        return scrub_all(_slim(value), self._desk.hidden)
+        return scrub_all(_slim(value), self._session.hidden)
 
     def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         try:
             given_all = self.signature.bind(*given, **named).arguments
+            # None means the default: models pass it for parameters that they don't set.
             arguments = {name: value for name, value in given_all.items() if value is not None}
             self.signature.bind(**arguments)
         except TypeError as error:
@@ -108,6 +109,7 @@ class Tool:
         if isinstance(value, Ref) and any(get_origin(part) is dict for part in get_args(hint)):
             return value
         try:
+            # Not strict, because models write '5' for 5.
             return msgspec.convert(value, hint, strict=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, msgspec.ValidationError) else f"got {type(value).__name__}"
@@ -123,8 +125,6 @@ class Tool:
         )
         return f"{self.name}({', '.join(parameters)})"
 
-    # ---------------------------------------------------------------- answers
-
     def _reply(self, given: tuple[Any, ...], named: Mapping[str, Any], shown: str) -> Reply | ToolError:
         try:
             if len(shown) > limits.TOOL_ARGUMENT_CHARS:
@@ -138,39 +138,42 @@ class Tool:
             return error_of(error)
 
     def _recorded(self, reply: Reply | ToolError, shown: str, began: float) -> dict[str, Any]:
-        """Write the event, then give the answer."""
+        """Append the event, then return the answer."""
         if isinstance(reply, ToolError):
             return self._failed(reply, shown, began)
-        cap_chars = NAIVE_CHARS if self._desk.naive else self.cap_chars
+        cap_chars = NAIVE_CHARS if self._session.naive else self.cap_chars
         if reply.payload is not None:
-            reply = reply._replace(payload=scrub(reply.payload, self._desk.hidden))
-        ref = None if reply.payload is None else self._desk.store.put(reply.payload, reply.dtype or "text")
+            reply = reply._replace(payload=scrub(reply.payload, self._session.hidden))
+        ref = None if reply.payload is None else self._session.store.put(reply.payload, reply.dtype or "text")
         result = encode({"ok": True, **self._handle(ref), **self._inlined(reply), **reply.body}, cap_chars)
         cut = result.get("truncated") is True
         event = self._event(shown, began, size(result), truncated=reply.truncated or cut)
         if ref is not None:
-            named = {"id": ref.key, "dtype": ref.dtype, "alias": self._desk.store.alias_of(ref)}
+            named = {"id": ref.key, "dtype": ref.dtype, "alias": self._session.store.alias_of(ref)}
             event = msgspec.structs.replace(event, **named, result=reply.payload)
         try:
             self._append((*reply.beside, event), reply.position)
+        # Also for an interrupt: the key would name an event that doesn't exist.
         except BaseException:
             if ref is not None:
-                self._desk.store.drop(ref)
+                self._session.store.drop(ref)
             raise
         if ref is not None:
-            self._desk.store.settle(ref)
-        self._desk.proposed.update((each.head.id, each.by) for each in reply.beside if isinstance(each, MemoryProposed))
+            self._session.store.settle(ref)
+        self._session.proposed.update(
+            (each.head.id, each.by) for each in reply.beside if isinstance(each, MemoryProposed)
+        )
         return result
 
     def _handle(self, ref: Ref | None) -> dict[str, Any]:
-        return {} if ref is None else {"alias": self._desk.store.alias_of(ref), **handle_of(ref)}
+        return {} if ref is None else {"alias": self._session.store.alias_of(ref), **handle_of(ref)}
 
     def _inlined(self, reply: Reply) -> dict[str, Any]:
-        return {NAIVE_KEY: reply.payload} if self._desk.naive and reply.payload is not None else {}
+        return {NAIVE_KEY: reply.payload} if self._session.naive and reply.payload is not None else {}
 
     def _failed(self, error: ToolError, shown: str, began: float) -> dict[str, Any]:
-        told = {"code": error.code, "message": error.message, "hint": error.hint}
-        result = encode({"ok": False, "error": told}, self.cap_chars)
+        fields = {"code": error.code, "message": error.message, "hint": error.hint}
+        result = encode({"ok": False, "error": fields}, self.cap_chars)
         cause = error.__cause__
         words = f"{error.message}. {error.hint}" if cause is None else f"{type(cause).__name__}: {cause}"
         event = self._event(shown, began, size(result), truncated=False)
@@ -180,10 +183,10 @@ class Tool:
     def _event(self, shown: str, began: float, chars: int, *, truncated: bool) -> ToolCalled:
         clipped = len(shown) > limits.TOOL_ARGUMENT_CHARS
         return ToolCalled(
-            run=self._desk.run,
+            run=self._session.run,
             tool=self.name,
-            call=self._desk.call,
-            step=self._desk.step,
+            call=self._session.call,
+            step=self._session.step,
             chars=chars,
             truncated=truncated,
             duration_s=max(0.0, round(self._clock() - began, 6)),
@@ -192,26 +195,26 @@ class Tool:
         )
 
     def _append(self, events: tuple[Event, ...], position: int | None) -> None:
-        self._desk.bank.append(events, expected=ANY if position is None else position)
+        self._session.bank.append(events, expected=ANY if position is None else position)
 
     def _withheld(self, error: Exception | None) -> dict[str, Any]:
-        """The answer of a call whose event could not be written."""
-        self._desk.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
+        """Return the error of a call whose event could not be appended."""
+        self._session.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
         why = "other writers were faster each time" if error is None else _words_of(error)
         hint = "the answer is withheld; call again, and if that fails too, submit what you have"
-        told = {"code": "not_recorded", "message": f"the call could not be recorded: {why}", "hint": hint}
-        return encode({"ok": False, "error": told}, self.cap_chars)
+        fields = {"code": "not_recorded", "message": f"the call could not be recorded: {why}", "hint": hint}
+        return encode({"ok": False, "error": fields}, self.cap_chars)
 
 
 def _slim(value: Any) -> Any:
-    """A handle without the payload that the naive mode puts into it: it may be handed on as it came."""
+    """Return a handle without the payload that the naive mode puts into it; agents pass handles on as they came."""
     if isinstance(value, dict) and NAIVE_KEY in value:
         return {name: part for name, part in value.items() if name != NAIVE_KEY}
     return value
 
 
 def error_of(error: Exception) -> ToolError:
-    """An error as data: its code, what happened, what to do next; without a path of the host, without a traceback."""
+    """Return an error as data: its code, a message, the next step; no path of the host, no traceback."""
     if isinstance(error, ToolError):
         return error
     if isinstance(error, (QueryRefused, QueryFailed)):
@@ -219,6 +222,7 @@ def error_of(error: Exception) -> ToolError:
     if isinstance(error, UnknownHandle):
         return ToolError("unknown_handle", f"{error.key!r}: {error.reason}", "give a handle that a tool returned")
     if isinstance(error, RBankError):
+        # The class name is stable; the message is for people.
         code = _CAMEL.sub("_", type(error).__name__).lower()
         made = ToolError(code, _words_of(error), "change the arguments, or go on without this tool")
     else:

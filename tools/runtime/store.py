@@ -1,8 +1,8 @@
-"""The store: payloads by key, so that a prompt holds handles instead.
+"""The store: payloads by key, so that prompts hold handles instead.
 
-A store over a bank keeps payloads in the bank's own texts: what is put gets the id of the `tool_called` event that will
-hold it, and is durable when that event is appended. So a key is good in every later process, and in `rbank-es show`.
-Without a bank, payloads are held in memory, and a key is good as long as the store.
+A store over a bank keeps payloads in the bank: a payload's key is the id of the `tool_called` event that will hold it,
+and it is durable once that event is appended. Such a key is valid in every later process, and in `rbank-es show`.
+Without a bank, payloads are held in memory, and a key is valid as long as the store.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rbank_es.events import Ref, ToolCalled
 from rbank_es.tools.runtime.encoder import text_of
 
 Handle = str | Mapping[str, Any] | Ref
-"""What names a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""
+"""A name of a payload: a key, an alias, the dict that a tool returned, or a `Ref`."""
 
 
 class Store:
     """Payloads by key and by alias (`results_0`), for one run.
 
-    `new_id` makes the keys of a store over a bank; the log's own ids, unless given. Who runs a recorded run again gives
-    the recorded ones, for they stand in its prompts.
+    `new_id` makes the keys of a store over a bank; without it, the log does. A rerun passes the recorded keys, because
+    they are part of the recorded prompts.
     """
 
     def __init__(self, bank: Bank | None = None, run: str = "", new_id: Callable[[], str] | None = None) -> None:
@@ -40,9 +40,9 @@ class Store:
         self._aliases: dict[str, str] = {}
 
     def put(self, content: str, dtype: str) -> Ref:
-        """Keep a payload; `dtype` says what it is: results, graph, mem, text.
+        """Keep a payload and return its handle; `dtype` is its kind: results, graph, mem, text.
 
-        Raises `LimitExceeded` if the payload, or all that is held in memory, is larger than the limits allow.
+        Raises `LimitExceeded` if the payload, or all that is held in memory, exceeds the limits.
         """
         content = text_of(content)
         # An escape takes up to six bytes: shorter texts need no counting.
@@ -56,21 +56,22 @@ class Store:
         return self._name(Ref(key, dtype, len(content), content[: limits.REF_PREVIEW_CHARS]), alias)
 
     def remember(self, calls: Iterable[ToolCalled]) -> None:
-        """Know the aliases that calls of this run were given in an earlier process; those to come follow on them."""
+        """Take up the aliases of calls that an earlier process of this run made; new ones continue their numbers."""
         self._aliases.update((call.alias, call.id) for call in calls if call.alias)
 
     def settle(self, ref: Ref) -> None:
-        """The event that holds this payload was appended: from now on it may be read from there."""
+        """Release memory that a payload takes, if memory is scarce: its event was appended and can be read instead."""
+        # The latest payloads are the ones that an agent pages through, so they stay in memory.
         if self._bank is not None and self._held_chars > limits.PAYLOADS_KEPT_CHARS:
             self._held_chars -= len(self._held.pop(ref.key, ""))
 
     def drop(self, ref: Ref) -> None:
-        """The event that should hold this payload could not be appended: the handle is void."""
+        """Remove a payload whose event could not be appended: its handle is void."""
         self._held_chars -= len(self._held.pop(ref.key, ""))
         self._refs.pop(ref.key, None)
 
     def resolve(self, handle: Handle) -> Ref:
-        """The `Ref` of whatever names a payload. Raises `UnknownHandle`."""
+        """Return the `Ref` of a handle. Raises `UnknownHandle`."""
         key = _key_of(handle)
         key = self._aliases.get(key, key)
         known = self._refs.get(key)
@@ -82,11 +83,11 @@ class Store:
         return found
 
     def alias_of(self, ref: Ref) -> str:
-        """The short name within the run; empty where it has none."""
+        """Return the short name within the run; an empty text if it has none."""
         return next((alias for alias, key in self._aliases.items() if key == ref.key), "")
 
     def get(self, handle: Handle) -> str:
-        """The whole payload. Raises `UnknownHandle`, also where its text was erased."""
+        """Return the whole payload. Raises `UnknownHandle`, also if its text was erased."""
         ref = self.resolve(handle)
         if ref.key in self._held:
             return self._held[ref.key]
@@ -96,17 +97,17 @@ class Store:
         return text
 
     def peek(self, handle: Handle, n: int = limits.PEEK_CHARS) -> str:
-        """The first `n` characters. Raises `UnknownHandle`, `BadInput` for a negative `n`."""
+        """Return the first `n` characters. Raises `UnknownHandle`, `BadInput` for a negative `n`."""
         return self.slice(handle, 0, n)
 
     def slice(self, handle: Handle, start: int, end: int) -> str:
-        """The characters from `start` (from 0) up to, not including, `end`. Raises `UnknownHandle`, `BadInput`."""
+        """Return the characters from `start` (from 0) to `end`, not included. Raises `UnknownHandle`, `BadInput`."""
         if start < 0 or end < 0:
             raise BadInput(f"a slice from {start} to {end}: offsets count from 0 and can't be negative")
         return self.get(handle)[start:end]
 
     def stats(self, handle: Handle) -> dict[str, Any]:
-        """Kind, length in characters, number of lines, and SHA-256 of the UTF-8 text. Raises `UnknownHandle`."""
+        """Return kind, length in characters, number of lines, and SHA-256 of the UTF-8 text. Raises `UnknownHandle`."""
         ref = self.resolve(handle)
         text = self.get(ref)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -114,12 +115,11 @@ class Store:
         return {"key": ref.key, "dtype": ref.dtype, "length": len(text), "lines": lines, "sha256": digest}
 
     def origin(self, handle: Handle) -> ToolCalled | None:
-        """The call that made a payload, where the bank has it. Raises `UnknownHandle`."""
+        """Return the call that made a payload, None if the bank has none. Raises `UnknownHandle`."""
         return self._event(self.resolve(handle).key)
 
-    # ---------------------------------------------------------------- where payloads are
-
     def _hold(self, key: str, content: str) -> None:
+        # With a bank, `settle` releases memory instead.
         if self._bank is None and self._held_chars + len(content) > limits.STORE_CHARS:
             raise LimitExceeded(
                 "characters held in memory", self._held_chars + len(content), limits.STORE_CHARS, "use a bank"
@@ -133,7 +133,7 @@ class Store:
         return ref
 
     def _in_bank(self, key: str) -> Ref | None:
-        """A payload of an earlier process, by its key, or by its alias in this run."""
+        """Return a payload of an earlier process by its key, or by its alias in this run."""
         event = self._event(key) or self._by_alias(key)
         if event is None or event.result is None:
             return None
@@ -153,6 +153,7 @@ class Store:
         if self._bank is None or not self._run:
             return None
         calls = self._bank.events(types={"tool_called"}, run=self._run)
+        # Aliases count up within a run, so the last call with this one made the payload.
         named = [call for call in calls if isinstance(call, ToolCalled) and call.alias == alias]
         return named[-1] if named else None
 

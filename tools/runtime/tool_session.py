@@ -1,15 +1,16 @@
-"""The desk: what the tools of one run share."""
+"""The session of a run's tools: their shared state, their policy, and the replies and errors that they return."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
+from rbank_es.events import Event
 from rbank_es.events.redaction import secrets
 from rbank_es.tools.runtime.store import Handle, Store
 
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
     from rbank_es.tools.memory.query_extractor import Extractor
 
+
 QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
-"""The tools whose argument `query` made the payload that they returned."""
+"""Tools whose argument `query` made the payload that they returned."""
 
 
 class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How the tools of a run behave.
+    """The behaviour of a run's tools.
 
-    `payloads`: `handles` is the design; `naive` gives full payloads instead, without caps, and exists only as the
-    control condition of experiments on prompt leakage. `mode`: with `auto`, memory reaches the agent by its context
-    alone, so the tools that read the bank are left out. `propose`: whether queries that worked are proposed as
-    memories.
+    `payloads`: `handles` is the design; `naive` returns full payloads without caps, as the control condition of
+    experiments on prompt leakage. `mode`: with `auto`, memory reaches the agent by its context alone, so that tools
+    that read the bank are not offered. `propose`: whether queries that worked are proposed as items.
     """
 
     payloads: Literal["handles", "naive"] = "handles"
@@ -35,14 +36,15 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
     propose: bool = True
 
     def __post_init__(self) -> None:
+        # Checked here, because msgspec checks types only when it decodes.
         for name, known in (("payloads", ("handles", "naive")), ("mode", ("auto", "tools", "both"))):
             if getattr(self, name) not in known:
                 raise BadInput(f"{name} is {getattr(self, name)!r}; give one of {', '.join(known)}")
 
 
 @dataclass
-class Desk:
-    """What the tools of one run share. `step` and `call` say which step and call is being made."""
+class ToolSession:
+    """The state that the tools of one run share. `step` and `call` identify the current step and call."""
 
     bank: Bank
     run: str
@@ -57,11 +59,11 @@ class Desk:
     proposed: set[tuple[str, str]] = field(default_factory=set)
     """Ids of the items that this run has proposed so far, with the tool that did."""
     seen: int = 0
-    """The bank's position at which its read models were last brought up to date for this run; 0 before."""
+    """The bank's position to which its projections were last brought up to date for this run; 0 before."""
     hidden: tuple[str, ...] = field(default_factory=secrets)
-    """Keys of the environment, which code without a sandbox can read: no call takes them in or gives them out."""
+    """Keys from the environment, which code without a sandbox can read: calls redact them in both directions."""
     unrecorded: list[Exception] = field(default_factory=list)
-    """Why calls could not be recorded: whoever drives the run should stop it."""
+    """Errors of calls that could not be recorded: whoever drives the run should stop it."""
 
     @property
     def naive(self) -> bool:
@@ -74,10 +76,38 @@ class Desk:
         return self.source.id if self.source is not None else None
 
     def query_of(self, handle: Handle) -> str | None:
-        """The query that made a result; None where the handle is of something else. Raises `UnknownHandle`."""
+        """Return the query that made a result, None for another payload. Raises `UnknownHandle`."""
         made = self.store.origin(handle)
         if made is None or made.tool not in QUERY_TOOLS:
             return None
         arguments = json.loads(self.bank.text(made.arguments) or "{}")
         query: Any = arguments.get("query") if isinstance(arguments, dict) else None
         return query if isinstance(query, str) else None
+
+
+class Reply(NamedTuple):
+    """The answer of a tool, before it is encoded and recorded.
+
+    `body` is shown to the agent. `payload` stays behind a handle of kind `dtype`, whose key, alias, size and preview
+    precede the body. `beside` are events that are appended in the same group, before the call itself. `position` is the
+    bank's position that the answer depends on: the call is recorded only if nothing was appended since, else the tool
+    runs again.
+    """
+
+    body: dict[str, Any]
+    payload: str | None = None
+    dtype: str | None = None
+    truncated: bool = False
+    beside: tuple[Event, ...] = ()
+    position: int | None = None
+
+
+class ToolError(Exception):
+    """A call that can't be answered: the agent gets code, message and hint as data, never an exception.
+
+    `code` is stable, for programs; `hint` names the next step.
+    """
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        self.code, self.message, self.hint = code, message, hint
+        super().__init__(f"{message}. {hint}")

@@ -1,10 +1,10 @@
-"""The tools of one run, built together: what the agent may call, its manual, and the same things for Python."""
+"""The tools of one run, built together: the calls of an agent, its manual, and the same calls for a Python program."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,30 +13,21 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events import Ref, ToolCalled
-from rbank_es.tools.runtime.invocation import Clock, RawTool, Tool
+from rbank_es.tools.runtime.invocation import Clock, Tool
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_session import Desk, ToolPolicy
+from rbank_es.tools.runtime.tool_family import RawTool, offered_tools, public_methods
+from rbank_es.tools.runtime.tool_session import ToolPolicy, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.sparql.source import Source
     from rbank_es.tools.memory.query_extractor import Extractor
 
-CAPS_CHARS = {
-    "mem_get": limits.ITEMS_RETURN_CHARS,
-    "sparql_slice": limits.SLICE_RETURN_CHARS,
-    "ctx_slice": limits.SLICE_RETURN_CHARS,
-}
-"""What a tool returns at most, in characters of JSON; all others `TOOL_RETURN_CHARS`."""
-
-READS_MEMORY = frozenset({"mem_search", "mem_get", "mem_quote"})
-"""Tools that are left out where memory reaches the agent by its context alone."""
-
 Function = Callable[..., dict[str, Any]]
 
 
 class Manual(NamedTuple):
-    """What the agent is told about one tool, and what it returns at most, in characters of JSON."""
+    """One tool as the agent reads about it, and the characters of JSON that it returns at most."""
 
     name: str
     usage: str
@@ -45,23 +36,35 @@ class Manual(NamedTuple):
 
 
 class Toolbox:
-    """The tools of one run. A context manager; calls are made one at a time, from any thread."""
+    """The tools of one run, by name. A context manager; calls from several threads are made one at a time."""
 
-    def __init__(self, desk: Desk, raw: Mapping[str, RawTool], hidden: Mapping[str, RawTool], clock: Clock) -> None:
-        self.desk = desk
-        self._calls = desk.calls
+    def __init__(
+        self,
+        session: ToolSession,
+        tools: Mapping[str, RawTool],
+        caps_chars: Mapping[str, int] | None = None,
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        from rbank_es.tools.python_api import PythonApi
+
+        def built(named: Mapping[str, RawTool]) -> dict[str, Tool]:
+            caps = caps_chars or {}
+            return {
+                name: Tool(name, raw, session, caps.get(name, limits.TOOL_RETURN_CHARS), clock)
+                for name, raw in named.items()
+            }
+
+        self.session = session
+        self._calls = session.calls
         self._lock = RLock()
-        self._tools = {name: self._tool(name, tool, clock) for name, tool in raw.items()}
-        self._hidden = {name: self._tool(name, tool, clock) for name, tool in hidden.items()}
+        self._tools = built(tools)
+        self._python = built(dict(public_methods(PythonApi(session))))
         self.functions: dict[str, Function] = {name: self._function(tool) for name, tool in self._tools.items()}
-        """Plain functions by name, with the signature and the docstring that the agent is shown."""
-
-    def _tool(self, name: str, raw: RawTool, clock: Clock) -> Tool:
-        return Tool(name, raw, self.desk, CAPS_CHARS.get(name, limits.TOOL_RETURN_CHARS), clock)
+        """Plain functions by name, with the signature and the docstring that the agent reads."""
 
     def _function(self, tool: Tool) -> Function:
         def function(*given: Any, **named: Any) -> dict[str, Any]:
-            return self._called(tool, given, named)
+            return self._call(tool, given, named)
 
         hints = {**tool.hints, "return": dict[str, Any]}
         parameters = [each.replace(annotation=hints.get(each.name, Any)) for each in tool.signature.parameters.values()]
@@ -71,10 +74,11 @@ class Toolbox:
         function.__signature__ = inspect.Signature(parameters, return_annotation=dict[str, Any])  # type: ignore[attr-defined]
         return function
 
-    def _called(self, tool: Tool, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, tool: Tool, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        # One at a time, because a call's number and its place in the log must agree.
         with self._lock:
             self._calls += 1
-            self.desk.call = f"call-{self._calls}"
+            self.session.call = f"call-{self._calls}"
             return tool.call(given, named)
 
     def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -84,39 +88,35 @@ class Toolbox:
         """
         if name not in self._tools:
             raise BadInput(f"no tool {name!r}; there are: {', '.join(self._tools)}")
-        return self._called(self._tools[name], (), arguments or {})
+        return self._call(self._tools[name], (), arguments or {})
 
     def manual(self) -> tuple[Manual, ...]:
-        """Every tool as the agent is told about it."""
+        """Return every tool as the agent reads about it."""
         return tuple(Manual(tool.name, tool.usage, tool.doc, tool.cap_chars) for tool in self._tools.values())
 
-    # ---------------------------------------------------------------- the same things for Python
-
     def load_graph(self, path: str | Path) -> Ref:
-        """A handle to a graph as N-Quads, read from a file or a directory. Raises `QueryFailed` with the code."""
+        """Return a handle to a graph as N-Quads, read from a file or a directory. Raises `QueryFailed`."""
         return self._ref("load_graph", {"path": str(path)})
 
     def execute_query(self, sparql: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Ref:
-        """A handle to the result of a query on the run's source. Raises `QueryFailed` with the code."""
+        """Return a handle to the result of a query on the run's source. Raises `QueryFailed`."""
         return self._ref("execute_query", {"query": sparql, "limit": limit})
 
     def retrieve_memories(self, query: str, k: int = 1) -> Ref:
-        """A handle to the items that fit a query best, in full, as JSON. Raises `QueryFailed` with the code."""
+        """Return a handle to the `k` items that fit a query best, in full, as JSON. Raises `QueryFailed`."""
         return self._ref("retrieve_memories", {"query": query, "k": k})
 
     def _ref(self, name: str, arguments: Mapping[str, Any]) -> Ref:
-        result = self._called(self._hidden[name], (), arguments)
+        result = self._call(self._python[name], (), arguments)
         if not result["ok"]:
             error = result["error"]
             raise QueryFailed(error["code"], error["message"], error["hint"])
-        return self.desk.store.resolve(result)
-
-    # ---------------------------------------------------------------- closing
+        return self.session.store.resolve(result)
 
     def close(self) -> None:
-        """Let go of the source's processes and connections."""
-        if self.desk.source is not None:
-            self.desk.source.close()
+        """Release the source's processes and connections."""
+        if self.session.source is not None:
+            self.session.source.close()
 
     def __enter__(self) -> Toolbox:
         return self
@@ -138,11 +138,16 @@ def build_tools(
     clock: Clock = time.perf_counter,
     new_id: Callable[[], str] | None = None,
 ) -> Toolbox:
-    """The tools of one run: over a local ontology, an endpoint, a source that is open already, or memory alone.
+    """Build the tools of one run over a local ontology, an endpoint, a source that is already open, or memory alone.
 
-    `void` is a file that describes the endpoint; `clock` measures how long calls take, in seconds. Every call writes
-    its events to `bank` under `run`. `new_id` makes the keys of handles; the log's own ids, unless given.
-    Raises `BadOntology` and `BadInput` for what can't be a source.
+    Every call appends its events to `bank` under `run`. `void` is a file that describes the endpoint; without
+    `extractor`, queries are proposed by `QueryPattern`; `clock` measures the duration of calls, in seconds; `new_id`
+    makes the keys of handles, by default the log does.
+
+    Raises:
+        BadInput: `run` is too long, or more than one of `ontology`, `endpoint` and `source` is given.
+        BadOntology: the ontology can't be loaded.
+        BadPlugin: a plugin fails, or its tool has a name that is taken.
     """
     from rbank_es.tools.memory.query_extractor import QueryPattern
 
@@ -150,39 +155,40 @@ def build_tools(
         raise BadInput(f"a run's id has 1 to {limits.NAME_CHARS} characters, not {len(run):,}")
     if sum(given is not None for given in (ontology, endpoint, source)) > 1:
         raise BadInput("give one of ontology, endpoint and source, not several")
-    opened = source or _opened(ontology, endpoint, void)
-    chosen = policy or ToolPolicy()
-    desk = Desk(bank, run, Store(bank, run, new_id), extractor or QueryPattern(), opened, chosen)
-    _take_up(desk)
-    return Toolbox(desk, dict(_raw_tools(desk)), _python_tools(desk), clock)
+    opened = source or _open(ontology, endpoint, void)
+    store = Store(bank, run, new_id)
+    session = ToolSession(bank, run, store, extractor or QueryPattern(), opened, policy or ToolPolicy())
+    _resume(session)
+    return Toolbox(session, *offered_tools(session), clock)
 
 
-def _take_up(desk: Desk) -> None:
-    """Go on counting calls and aliases where an earlier process of the same run left off."""
-    begun = _begun_at(desk)
-    if begun is None:
+def _resume(session: ToolSession) -> None:
+    """Continue the numbers of calls and aliases where an earlier process of the same run stopped."""
+    started_seq = _started_seq(session)
+    if started_seq is None:
         return
-    found = desk.bank.events(after=begun, types={"tool_called"}, run=desk.run)
+    found = session.bank.events(after=started_seq, types={"tool_called"}, run=session.run)
     calls = [event for event in found if isinstance(event, ToolCalled)]
-    desk.calls = len(calls)
-    desk.store.remember(calls)
+    session.calls = len(calls)
+    session.store.remember(calls)
 
 
-def _begun_at(desk: Desk) -> int | None:
-    """Where the run began; None if it did not. Most have only just begun, which spares the read models a look."""
-    from rbank_es.tools.memory.item_search import LOOK_BACK_EVENTS, looking
+def _started_seq(session: ToolSession) -> int | None:
+    """Return the position of the run's start, None if it hasn't begun."""
+    from rbank_es.tools.memory.item_search import items_view
 
-    after = max(0, desk.bank.position - LOOK_BACK_EVENTS)
-    for started in desk.bank.events(after=after, types={"run_started"}, run=desk.run):
+    # The newest events first, because most runs have only just begun: that saves bringing projections up to date.
+    after = max(0, session.bank.position - limits.LOOK_BACK_EVENTS)
+    for started in session.bank.events(after=after, types={"run_started"}, run=session.run):
         return started.seq
     if not after:
         return None
-    with looking(desk) as (view, _):
-        begun = view.run(desk.run)
-    return None if begun is None else int(begun["started_seq"])
+    with items_view(session) as (view, _):
+        row = view.run(session.run)
+    return None if row is None else int(row["started_seq"])
 
 
-def _opened(ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None) -> Source | None:
+def _open(ontology: Ontology | str | Path | None, endpoint: str | None, void: str | Path | None) -> Source | None:
     if ontology is None and endpoint is None:
         return None
     from rbank_es.sparql.source import open_source
@@ -192,32 +198,3 @@ def _opened(ontology: Ontology | str | Path | None, endpoint: str | None, void: 
 
         ontology = load_ontology(ontology)
     return open_source(ontology=ontology, endpoint=endpoint, void=void)
-
-
-def _raw_tools(desk: Desk) -> Iterator[tuple[str, RawTool]]:
-    """The tools that this run may call, family by family."""
-    from rbank_es.tools.context_tools import ContextTools
-    from rbank_es.tools.graph_tools import GraphTools
-    from rbank_es.tools.memory_tools import MemoryTools
-    from rbank_es.tools.sparql_tools import SparqlTools
-
-    left_out = READS_MEMORY if desk.policy.mode == "auto" else frozenset()
-    yield from _methods(ContextTools(desk))
-    yield from ((name, raw) for name, raw in _methods(MemoryTools(desk)) if name not in left_out)
-    if desk.source is not None:
-        yield from _methods(SparqlTools(desk))
-        if desk.source.kind == "local":
-            yield from _methods(GraphTools(desk))
-
-
-def _python_tools(desk: Desk) -> dict[str, RawTool]:
-    from rbank_es.tools.runtime.python_api import PythonTools
-
-    return dict(_methods(PythonTools(desk)))
-
-
-def _methods(family: object) -> Iterator[tuple[str, RawTool]]:
-    """The public methods of a family, in the order in which they are written."""
-    for name in vars(type(family)):
-        if not name.startswith("_"):
-            yield name, getattr(family, name)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.tools.runtime.encoder import CUT, encode, size
-from rbank_es.tools.runtime.row_pages import (
+from rbank_es.tools.runtime.answer_budget import (
     KIND_CHARS,
     OK_CHARS,
     XSD,
@@ -24,6 +23,7 @@ from rbank_es.tools.runtime.row_pages import (
     slice_answer,
     value_of,
 )
+from rbank_es.tools.runtime.encoder import CUT, encode, size
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),

@@ -1,0 +1,139 @@
+"""Tool families: which tools a run is offered, and a family that another package adds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, BadPlugin
+from rbank_es.sparql.source import Source
+from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolFamily, offered_tools
+from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolPolicy, ToolSession
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from tests.tools.tool_sessions import calls, session_for
+
+PLUGIN = '''
+"""A family of another package, in one file."""
+
+from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolFamily
+from rbank_es.tools.runtime.tool_session import Reply, ToolSession
+
+
+class TideTools:
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+
+    def tide_height(self, hour: int = 0) -> Reply:
+        """The height of the tide at an hour.
+
+        Args: hour: 0 to 23.
+        Returns: metres.
+        Example: tide_height(6)['metres']
+        """
+        return Reply({"metres": 4 if hour % 12 < 6 else 1})
+
+
+FAMILY = ToolFamily(TideTools, caps_chars={"tide_height": 200})
+
+
+def add() -> None:
+    TOOL_FAMILIES.add("tides", "tide_tools:FAMILY")
+'''
+
+PROGRAM = """
+import json, sys
+from rbank_es import Bank, build_tools
+from rbank_es.cli import main
+
+bank = Bank.create(sys.argv[1])
+with build_tools(bank, run="run-1") as box:
+    print(json.dumps(box.call("tide_height", {"hour": "7"})))
+    print(json.dumps([tool for tool in box.manual() if tool.name == "tide_height"]))
+    print(json.dumps([event.tool for event in bank.events(types={"tool_called"})]))
+main(["tools", "--json", "--call", "tide_height"])
+"""
+
+
+class BellTools:
+    """Two tools, of which one is offered to one run."""
+
+    def __init__(self, session: ToolSession) -> None:
+        self._session = session
+
+    def bell_ring(self, times: int = 1) -> Reply:
+        """Ring the bell.
+
+        Args: times: how often. Returns: rung. Example: bell_ring(2)
+        """
+        if times > 9:
+            raise ToolError("too_loud", "more than nine times", "ring less")
+        return Reply({"rung": times, "echo": "x" * 5_000 if times == 9 else ""})
+
+    def bell_stop(self) -> Reply:
+        """Stop it."""
+        return Reply({})
+
+
+BELLS = ToolFamily(BellTools, lambda session, tool: session.run == "run-1" and tool == "bell_ring", {"bell_ring": 300})
+
+
+def test_the_families_of_the_project_are_offered_by_source_and_mode(bank: Bank, source: Source) -> None:
+    """Without a source there is memory and context; where memory comes by the context, nothing reads the bank."""
+    alone = build_tools(bank, run="run-1", policy=ToolPolicy(mode="both"))
+    assert {name.split("_")[0] for name in alone.functions} == {"ctx", "mem", "event"}
+    local = build_tools(bank, run="run-1", source=source)
+    assert {name.split("_")[0] for name in local.functions} == {"ctx", "mem", "event", "sparql", "g"}
+    assert "mem_add" in local.functions and "mem_search" not in local.functions
+
+
+def test_a_family_s_tools_are_checked_bounded_and_recorded(bank: Bank) -> None:
+    """Arguments are converted, answers are cut to the family's cap, errors are data, and every call is an event."""
+    session = session_for(bank)
+    box = Toolbox(session, dict(BELLS.build(session)), BELLS.caps_chars)
+    assert box.call("bell_ring", {"times": "2"}) == {"ok": True, "rung": 2, "echo": ""}
+    assert len(json.dumps(box.call("bell_ring", {"times": 9}), ensure_ascii=False, separators=(",", ":"))) <= 300
+    assert box.call("bell_ring", {"times": 10})["error"]["code"] == "too_loud"
+    assert [call.tool for call in calls(bank)] == ["bell_ring"] * 3
+    [manual] = box.manual()
+    assert (manual.name, manual.usage, manual.cap_chars) == ("bell_ring", "bell_ring(times=1)", 300)
+    assert manual.doc.startswith("Ring the bell.")
+
+
+def test_names_of_families_and_of_tools_are_taken_once(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name means one thing: who takes another's is refused, and named."""
+    with pytest.raises(BadInput, match="tool family 'context' already"):
+        TOOL_FAMILIES.add("context", BELLS)
+    twice = (("bells", BELLS), ("more bells", BELLS))
+    monkeypatch.setattr(TOOL_FAMILIES, "all", lambda: iter(twice))
+    with pytest.raises(BadPlugin, match=r"more bells.*'bell_ring'"):
+        offered_tools(session_for(bank))
+
+
+def test_a_plugin_s_family_is_in_python_in_the_manual_and_on_the_command_line(tmp_path: Path) -> None:
+    """Another package adds it by an entry point; nothing in this one names it."""
+    (tmp_path / "tide_tools.py").write_text(PLUGIN)
+    installed = tmp_path / "tides-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: tides\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[rbank_es.plugins]\ntides = tide_tools:add\n")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "bank")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    called, manual, recorded, *printed = done.stdout.splitlines()
+    assert json.loads(called) == {"ok": True, "metres": 1}
+    [[name, usage, doc, cap_chars]] = json.loads(manual)
+    assert (name, usage, cap_chars) == ("tide_height", "tide_height(hour=0)", 200)
+    assert doc.startswith("The height of the tide at an hour.")
+    assert json.loads(recorded) == ["tide_height"]
+    [tried] = json.loads("\n".join(printed))["calls"]
+    assert tried["result"] == {"ok": True, "metres": 4} and tried["cap_chars"] == 200
