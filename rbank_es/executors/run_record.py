@@ -126,13 +126,13 @@ class Recorder:
         )
 
     def _set_step(self, index: int | None) -> None:
-        self.tools.desk.step = index
+        self.tools.session.step = index
         if self._lms is not None:
             self._lms.calls.step = index
 
     def _check(self) -> None:
-        if self.tools.desk.unrecorded:
-            error = self.tools.desk.unrecorded[0]
+        if self.tools.session.unrecorded:
+            error = self.tools.session.unrecorded[0]
             raise RunStopped("not_recorded", f"a call of a tool could not be recorded: {error}") from error
         broken = self._lms.calls.broken if self._lms is not None else None
         if broken is not None:

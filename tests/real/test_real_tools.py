@@ -16,7 +16,7 @@ from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.source import Source, open_source
-from tests.tools.library import Desktop
+from tests.tools.library import LibraryTools
 from tests.tools.tool_sessions import bank_at
 
 pytestmark = [
@@ -51,7 +51,7 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
         yield made
 
 
-def rows_of(tools: Desktop, handle: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def rows_of(tools: LibraryTools, handle: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """All rows of a result, page by page, and the kinds of their columns; no value may be clipped."""
     rows: list[dict[str, Any]] = []
     kinds: dict[str, str] = {}
@@ -93,7 +93,7 @@ def asked() -> Iterator[Any]:
 def test_the_gold_query_gives_the_stored_answer(
     request: pytest.FixtureRequest, bank: Bank, task: dict[str, Any], engine: str
 ) -> None:
-    tools = Desktop(bank, request.getfixturevalue(engine)[task["dataset"]])
+    tools = LibraryTools(bank, request.getfixturevalue(engine)[task["dataset"]])
     handle = tools("sparql_query", query=task["gold_sparql"], limit=1_000)
     assert (handle["rows"], handle["truncated"]) == (task["n_rows"], False)
     rows, kinds = rows_of(tools, handle)
@@ -106,7 +106,7 @@ def test_the_gold_query_gives_the_stored_answer(
 def test_every_class_and_property_can_be_paged_through_and_looked_at(
     sources: dict[str, Source], bank: Bank, name: str
 ) -> None:
-    tools = Desktop(bank, sources[name])
+    tools = LibraryTools(bank, sources[name])
     schema = sources[name].schema
     assert schema is not None
     classes, offset = [], 0
@@ -126,7 +126,7 @@ def test_every_class_and_property_can_be_paged_through_and_looked_at(
 
 def test_the_schema_of_a_described_endpoint_is_answered_without_a_query(data: Path, bank: Bank) -> None:
     source = open_source(endpoint="http://127.0.0.1:1/none", void=data / "ontologies" / "void_uniprot.ttl")
-    tools = Desktop(bank, source)
+    tools = LibraryTools(bank, source)
     assert tools("sparql_schema")["class_count"] > 150
     rows = tools("sparql_schema", output_mode="classes", filter_prefix="up:")["classes"]
     assert max(row["count"] for row in rows) > 1_000_000

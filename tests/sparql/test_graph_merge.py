@@ -12,7 +12,7 @@ from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.engines.query_engine import Caps, Engine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.source import Source, open_source
-from tests.tools.library import Desktop
+from tests.tools.library import LibraryTools
 from tests.tools.tool_sessions import bank_at
 
 # rdflib calls its own old names.
@@ -120,7 +120,7 @@ def test_what_the_schema_counts_is_what_a_query_counts(source: Source) -> None:
 
 def test_tools_agree_with_queries_on_how_much_there_is(source: Source, tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
-        tools = Desktop(bank, source)
+        tools = LibraryTools(bank, source)
         everything = tools("sparql_query", query=COUNT + "{ ?s ?p ?o }")
         [row] = tools("sparql_slice", result=everything)["rows"]
         assert tools("g_stats")["triples"] == row["n"]
