@@ -59,7 +59,7 @@ class Means(NamedTuple):
         elif self.endpoint is not None:
             found = open_source(endpoint=self.endpoint, void=self.void)
         elif self.void is not None:
-            from rbank_es.judging.void_source import described
+            from rbank_es.judging.grounded_terms import described
 
             found = described(self.void)
         else:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.decisions import HasLog, Latest, append_decided
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, Source
+from rbank_es.extraction.extractors import Extraction
+from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
 """Why no item came of an entry: it is no object; it has no title, or no content; it says what one before it said; there
@@ -42,7 +46,7 @@ class Usable(msgspec.Struct, frozen=True, kw_only=True):
     flaws: tuple[Flaw, ...] = ()
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer as it was read: its entries, or None where there is no list to be found; and the words beside them."""
 
     entries: list[Any] | None = None
@@ -52,7 +56,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- reading
 
 
-def read_answer(text: str, entries: str, reason: str) -> Reading:
+def read_answer(text: str, entries: str, reason: str) -> ParsedAnswer:
     """An answer's list, and the words beside it: the fields named so, as dspy's chat adapter marks them.
 
     An answer without these marks is read as the list itself. Malformed JSON is mended up to
@@ -60,7 +64,7 @@ def read_answer(text: str, entries: str, reason: str) -> Reading:
     """
     fields = dict(_sections(text))
     found = _list(fields.get(entries, "" if fields else text))
-    return Reading(entries=found, reason=one_line(fields.get(reason, "")))
+    return ParsedAnswer(entries=found, reason=one_line(fields.get(reason, "")))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
@@ -226,3 +230,63 @@ def shortened(text: str, most: int) -> str:
     room = text[: most - 1]
     space = room.rfind(" ")
     return (room[:space] if space >= most // 2 else room).rstrip() + "…"
+
+
+class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of extractions: their ids, and the decisions about each one's candidates.
+
+    `decisions` stand in the order of the candidates, one extraction after the other. `first` and `last` are positions;
+    `duplicate` tells that the extractions were in the bank already, and that nothing was decided anew.
+    """
+
+    extractions: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+    first: int
+    last: int
+    duplicate: bool = False
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Ids of the items that came to life."""
+        return tuple(decision.item for decision in self.decisions if decision.action in BIRTHS)
+
+
+def consolidate(
+    bank: HasLog,
+    extractions: Iterable[Extraction | MemoriesExtracted | Item],
+    *,
+    before: Sequence[Event] = (),
+    latest: Latest | None = None,
+) -> Consolidated:
+    """Put extractions into the bank, each with a decision about every candidate, as one atomic group.
+
+    The policy in force decides, in the state at the very position that is appended to; where other writers were faster,
+    it decides again. Items that are given as they are become one extraction by hand. Extractions without candidates are
+    recorded with their reason. An event with an id that the bank has already is not decided again.
+
+    Args:
+        bank: where they go.
+        extractions: in the order in which they are decided about; at least one.
+        before: events that are appended before them, in the same group: the judgment that they follow, for instance.
+        latest: the state of the bank, kept by a caller that consolidates often.
+
+    Raises `BadPolicy`, `DuplicateEvent`, `PositionConflict` (other writers were faster
+    `limits.CONSOLIDATION_TRIES` times), and as `Bank.append`; nothing was appended then.
+    """
+    appended = append_decided(bank.log, [*before, *_events(extractions)], latest)
+    decided = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
+    return Consolidated(
+        extractions=tuple(event.id for event in appended.events if isinstance(event, MemoriesExtracted)),
+        decisions=tuple(decision for event in decided for decision in event.decisions),
+        first=appended.first,
+        last=appended.last,
+        duplicate=appended.duplicate,
+    )
+
+
+def _events(extractions: Iterable[Extraction | MemoriesExtracted | Item]) -> list[MemoriesExtracted]:
+    given = list(extractions)
+    items = tuple(each for each in given if isinstance(each, Item))
+    by_hand = [Extraction(kind="manual", items=items)] if items else []
+    others = [each for each in given if not isinstance(each, Item)]
+    return [each.event() if isinstance(each, Extraction) else each for each in (*others, *by_hand)]

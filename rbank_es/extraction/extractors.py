@@ -27,9 +27,8 @@ from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory import ExtractionKind
 from rbank_es.extraction.candidates import Usable, one_line, usable
-from rbank_es.extraction.judged_run import Attempt, Judgment
-from rbank_es.extraction.model_call import Asked, ask
-from rbank_es.extraction.trajectory import clip, format_trajectory
+from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
+from rbank_es.extraction.prompts import ExtractorReply, ask
 from rbank_es.policies import SuccessFailure, find_similar
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ PROMPT_OF: Mapping[Kind, str] = {
 }
 
 
-class Facts(TypedDict, total=False):
+class ExtractionFacts(TypedDict, total=False):
     """What is known beside the attempts: the id of the ontology, where they don't say it; tags for each item; which
     sample of the model's answers is wanted.
     """
@@ -118,7 +117,7 @@ def extract(
     judgment: Any,
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> Extraction:
     """What is learnt of one judged attempt: strategies from a success, guardrails from a failure.
 
@@ -127,12 +126,12 @@ def extract(
         judgment: the verdict for learning, as `Judgment.of` takes it.
         lms: the models of the run; the one in the role `extractor` is asked, and every call is recorded.
         policy: how; its defaults unless given.
-        facts: see `Facts`.
+        facts: see `ExtractionFacts`.
 
     Raises `BadInput` for a judgment that is none or that only scores, and `LmFailed` where no model could be asked
     anything any more; whatever a model answers raises nothing.
     """
-    rule, attempt, verdict = policy or SuccessFailure(), Attempt.of(result, task), Judgment.of(judgment)
+    rule, attempt, verdict = policy or SuccessFailure(), PastRun.of(result, task), Judgment.of(judgment)
     work = _Work([attempt], rule, "success" if verdict.success else "failure", verdict.event, **facts)
     if attempt.empty:
         return work.blank.without("nothing_happened", "the agent took no step and gave no answer")
@@ -157,7 +156,7 @@ def contrastive_extract(
     judgments: Iterable[Any],
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> Extraction:
     """What the successful attempts at a task did that the failed ones didn't. Arguments and errors as of `extract`.
 
@@ -181,7 +180,7 @@ def extract_common_patterns(
     judgments: Iterable[Any],
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> Extraction:
     """What the successful attempts at a task have in common. Arguments and errors as of `extract`.
 
@@ -202,7 +201,7 @@ def extract_from_rollouts(
     best: int,
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> tuple[Extraction, ...]:
     """What is learnt of rollouts of one task, by the policy's `extract_from`. Arguments and errors as of `extract`.
 
@@ -259,7 +258,7 @@ class _Work:
 
     def __init__(
         self,
-        attempts: Sequence[Attempt],
+        attempts: Sequence[PastRun],
         policy: SuccessFailure,
         kind: Kind,
         judgment: str | None = None,
@@ -298,7 +297,7 @@ class _Work:
         source: Source = self._kind
         return usable(entries, source, domain=self._domain, tags=self._tags, most=self._policy.items_max)
 
-    def _made(self, found: Asked) -> Extraction:
+    def _made(self, found: ExtractorReply) -> Extraction:
         items, flaws = found.usable.items, ", ".join(found.usable.flaws)
         if items:
             return self.blank.holding(items, self._kind, flaws, found.tries)
@@ -315,9 +314,9 @@ def _reason(code: str, words: str) -> str:
 
 def _learnable(
     results: Iterable[Any], task: str, judgments: Iterable[Any], policy: SuccessFailure
-) -> list[tuple[Attempt, Judgment]]:
+) -> list[tuple[PastRun, Judgment]]:
     """The attempts that something may be learnt from, each with its judgment. Raises `BadInput` if one has none."""
-    attempts = [Attempt.of(result, task) for result in results]
+    attempts = [PastRun.of(result, task) for result in results]
     verdicts = [Judgment.of(judgment) for judgment in judgments]
     if len(attempts) != len(verdicts):
         raise BadInput(f"{len(attempts)} attempts and {len(verdicts)} judgments; give one judgment for each attempt")
@@ -333,11 +332,11 @@ def _room(policy: SuccessFailure, attempts: int) -> int:
     return min(policy.trajectory_chars, limits.EXTRACTION_ROLLOUTS_CHARS // attempts)
 
 
-def _several(pairs: Sequence[tuple[Attempt, Judgment]], room: int) -> str:
+def _several(pairs: Sequence[tuple[PastRun, Judgment]], room: int) -> str:
     return "\n\n\n".join(_described(number, *pair, room) for number, pair in enumerate(pairs, 1))
 
 
-def _described(number: int, attempt: Attempt, verdict: Judgment, room: int) -> str:
+def _described(number: int, attempt: PastRun, verdict: Judgment, room: int) -> str:
     # Runs have ids, which are left out: what is asked must not depend on them, or it could never be replayed.
     parts = {
         "Verdict": _verdict(attempt, verdict),
@@ -348,7 +347,7 @@ def _described(number: int, attempt: Attempt, verdict: Judgment, room: int) -> s
     return "\n".join([f"Attempt {number}", *(f"{name}:\n{text}" for name, text in parts.items() if text)])
 
 
-def _verdict(attempt: Attempt, verdict: Judgment) -> str:
+def _verdict(attempt: PastRun, verdict: Judgment) -> str:
     decided = "a success" if verdict.success else "a failure"
     because = f": {verdict.reason}" if verdict.reason else ""
     return _within(f"How it ended: {attempt.ending}. The judge decided that it is {decided}{because}")

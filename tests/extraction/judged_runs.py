@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rbank_es.bank import Bank
-from rbank_es.extraction import Attempt, Step
+from rbank_es.extraction import PastRun, RunStep
 from rbank_es.models.router import Lms
 from tests.models.runs import Saying, models
 
@@ -18,15 +18,15 @@ WON = {"success": True, "reason": "the rows answer it"}
 LOST = {"success": False, "reason": "the class is missing"}
 
 STEPS = (
-    Step(index=1, reasoning="Look at the classes.", code="print(g_classes())", output="Light, Sector"),
-    Step(index=2, reasoning="Count.", code="sparql_query('SELECT …')", output="3"),
+    RunStep(index=1, reasoning="Look at the classes.", code="print(g_classes())", output="Light, Sector"),
+    RunStep(index=2, reasoning="Count.", code="sparql_query('SELECT …')", output="3"),
 )
 
 
-def attempt(run: str = "run-a", **facts: Any) -> Attempt:
+def attempt(run: str = "run-a", **facts: Any) -> PastRun:
     """An attempt that submitted an answer."""
     told: dict[str, Any] = {"answer": "3 lights", "sparql": "SELECT (COUNT(*) AS ?n) {}", "steps": STEPS}
-    return Attempt(task=TASK, run=run, **(told | facts))
+    return PastRun(task=TASK, run=run, **(told | facts))
 
 
 def entry(title: str = "Count with DISTINCT", content: str = "Joins repeat rows: count distinct things.") -> Any:

@@ -19,8 +19,7 @@ from rbank_es.events import LmCalled
 from rbank_es.events.items import Item
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.judges import decide, judge, judging_policy
-from rbank_es.judging.lm_judge import judge_by_lm
-from rbank_es.judging.precedents import NONE, Precedents, precedents_for
+from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.policies import CheckJudging, LmJudging, load_policies

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.judging.metrics import Metrics
+from rbank_es.judging.calibration import Metrics
 
 
 def metrics(tp: int = 0, fp: int = 0, fn: int = 0, tn: int = 0) -> Metrics:
