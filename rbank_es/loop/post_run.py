@@ -15,8 +15,8 @@ import msgspec
 from rbank_es.bank.decisions import Latest
 from rbank_es.errors import BadPolicy, JudgeFailed, LmFailed, LoopStopped
 from rbank_es.events import JudgmentOverruled, MemoriesExtracted, RunJudged
-from rbank_es.extraction.candidates import consolidate
-from rbank_es.extraction.extractors import Extraction, extract_from_rollouts
+from rbank_es.extraction.candidates import Extraction, consolidate
+from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.extraction.proposals import from_proposals, proposals_of

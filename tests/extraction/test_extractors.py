@@ -259,7 +259,7 @@ def test_a_pattern_is_drawn_from_successes_alone(tmp_path: Path) -> None:
 
 
 def test_each_attempt_needs_its_judgment(tmp_path: Path) -> None:
-    with extractor(tmp_path, GOOD) as (_, lms, _), pytest.raises(BadInput, match="2 attempts and 1 judgments"):
+    with extractor(tmp_path, GOOD) as (_, lms, _), pytest.raises(BadInput, match="2 runs and 1 judgments"):
         contrastive_extract([attempt(), attempt()], TASK, [WON], lms)
 
 

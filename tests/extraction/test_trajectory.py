@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.extraction import RunStep, format_trajectory, past_run, trajectory_of
-from rbank_es.extraction.judged_run import LEAST_CHARS, clip
+from rbank_es.extraction.judged_run import clip
 
 
 def steps(count: int, chars: int = 100) -> list[RunStep]:
@@ -73,7 +74,7 @@ def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_mor
 
 def test_no_steps_and_no_room_give_an_empty_text() -> None:
     assert format_trajectory([]) == ""
-    assert format_trajectory(steps(2), LEAST_CHARS - 1) == ""
+    assert format_trajectory(steps(2), limits.EXTRACTION_TRAJECTORY_LEAST_CHARS - 1) == ""
     assert format_trajectory([RunStep(index=1)]) == "Step 1\n(nothing was recorded)"
     with pytest.raises(BadInput, match="can't be kept"):
         format_trajectory([], -1)

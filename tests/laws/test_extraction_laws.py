@@ -29,7 +29,7 @@ from rbank_es.extraction import (
     format_trajectory,
 )
 from rbank_es.extraction.candidates import read_answer, usable
-from rbank_es.extraction.judged_run import LEAST_CHARS, clip
+from rbank_es.extraction.judged_run import clip
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.policies import Append, Dedup, find_similar
@@ -151,7 +151,7 @@ def test_a_trajectory_keeps_its_budget_and_shows_both_ends(given_steps: list[Run
     text.encode()
     if len(whole) <= budget:
         assert text == whole
-    elif budget >= LEAST_CHARS:
+    elif budget >= limits.EXTRACTION_TRAJECTORY_LEAST_CHARS:
         shown = [step.index for step in numbered if f"Step {step.index}\n" in text]
         assert shown[0] == 1 and shown[-1] == len(numbered)
         assert shown[1:] == list(range(len(numbered) - len(shown) + 2, len(numbered) + 1))
