@@ -81,7 +81,10 @@ JUDGES: Registry[Judge] = Registry(
         "gold": "rbank_es.judging.gold:GOLD",
     },
 )
-"""Every judge by the name that `--judge`, the loop's settings and judging policies call it."""
+"""Every judge, by its name in `--judge`, in the loop's settings and in judging policies."""
+
+NOBODY = "none"
+"""The name, in settings and on the command line, that stands for no judge."""
 
 
 def decide(
@@ -139,9 +142,9 @@ def judge(result: Any, task: str, **options: Any) -> dict[str, Any]:
     return decide(RunOutcome.of(result, task), **options).as_dict()
 
 
-def asks_model(name: str) -> bool:
-    """Return whether a judge asks the model in the role `judge`. Raises `BadInput` for an unknown judge."""
-    return "model" in JUDGES.get(name).needs
+def needs_of(name: str) -> Set[str]:
+    """Return the inputs that a judge needs, `model` or `gold`; `NOBODY` needs none. Raises `BadInput` if unknown."""
+    return JUDGES.get(name).needs if name != NOBODY else frozenset()
 
 
 def judging_policy(view: View) -> JudgingPolicy:

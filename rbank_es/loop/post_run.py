@@ -21,7 +21,7 @@ from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.extraction.proposals import from_proposals, proposals_of
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.judges import JudgingPolicy, asks_model, decide, policy_for
+from rbank_es.judging.judges import JudgingPolicy, decide, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.rollouts import Rollout, best_of

@@ -13,6 +13,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.output import Cell, heading, paragraph, say, say_json, styled, table
 from rbank_es.cli.shared.terminal_text import block, count, line
+from rbank_es.judging.judges import needs_of
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def estimated(prompt_chars: int, settings: LoopSettings) -> tuple[Calls, ...]:
     if settings.executor != "react":
         # What code will ask a model, and how long that is, nobody can tell before: as long as an answer, here.
         made.append(calls("sub", 0, runs * settings.subcalls, ANSWER_TOKENS))
-    if settings.judge == "lm":
+    if "model" in needs_of(settings.judge):
         chars = VERDICT_CHARS + 2 * limits.JUDGE_MEMORY_CHARS
         made.append(calls("judge", 0, runs * limits.JUDGE_TRIES, _tokens(chars)))
     if settings.extract:
