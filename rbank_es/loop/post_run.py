@@ -21,7 +21,7 @@ from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.extraction.proposals import from_proposals, proposals_of
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.judges import JudgingPolicy, decide, policy_for
+from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.rollouts import Rollout, best_of
@@ -53,9 +53,9 @@ class Learning:
         gold = _gold(task) if policy.supervised else None
         try:
             with ExitStack() as stack:
-                lms = (
-                    stack.enter_context(self._equipment.lms(run, task, index, bank=bank)) if asks_model(judge) else None
-                )
+                lms = None
+                if "model" in needs_of(judge):
+                    lms = stack.enter_context(self._equipment.lms(run, task, index, bank=bank))
                 source = self._equipment.source
                 verdict = decide(outcome, judge=judge, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
         except LmFailed as failure:
