@@ -16,13 +16,13 @@ An extraction with no items, or fewer than the model gave, has a reason that beg
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
-from rbank_es.events.items import Item, Source
+from rbank_es.events.items import Item
 from rbank_es.extraction.candidates import Extraction, Usable, usable
 from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
 from rbank_es.extraction.prompts import ExtractorReply, ask
@@ -31,18 +31,8 @@ from rbank_es.policies import SuccessFailure, find_similar
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
 
-PASSING = frozenset(
-    {
-        "timeout",
-        "rate_limited",
-        "server_error",
-        "unreachable",
-        "bad_response",
-        "refused",
-        "context_too_long",
-        "request_too_long",
-        "response_too_long",
-    }
+PASSING = frozenset({"timeout", "rate_limited", "server_error", "unreachable", "bad_response", "refused"}) | frozenset(
+    {"context_too_long", "request_too_long", "response_too_long"}
 )
 """Codes of `LmFailed` that concern one extraction. Others are raised, because every later call would fail too."""
 
@@ -92,7 +82,7 @@ def extract(
     Whatever a model answers raises nothing.
     """
     rule, run, verdict = policy or SuccessFailure(), PastRun.of(result, task), Judgment.of(judgment)
-    work = _Work([run], rule, "success" if verdict.success else "failure", verdict.event, **facts)
+    work = _Work("success" if verdict.success else "failure", [run], rule, facts, verdict.event)
     if run.empty:
         return work.blank.without("nothing_happened", "the agent took no step and gave no answer")
     if rule.grounded and verdict.success and not verdict.learnable:
@@ -124,7 +114,7 @@ def contrastive_extract(
     """
     rule = policy or SuccessFailure()
     pairs = _learnable(results, task, judgments, rule)
-    work = _Work([run for run, _ in pairs], rule, "contrastive", **facts)
+    work = _Work("contrastive", [run for run, _ in pairs], rule, facts)
     won = [pair for pair in pairs if pair[1].success]
     lost = [pair for pair in pairs if not pair[1].success]
     if not won or not lost:
@@ -148,7 +138,7 @@ def extract_common_patterns(
     """
     rule = policy or SuccessFailure()
     won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].success]
-    work = _Work([run for run, _ in won], rule, "pattern", **facts)
+    work = _Work("pattern", [run for run, _ in won], rule, facts)
     if len(won) < 2:
         return work.blank.without("nothing_to_compare", f"{len(won)} successes")
     return work.asked({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms)
@@ -210,54 +200,42 @@ def _shortened(extraction: Extraction, kept: tuple[Item, ...]) -> Extraction:
 # ---------------------------------------------------------------- what they share
 
 
-class _Work:
-    """A pending extraction: its runs, its kind and its policy."""
+class _Work(NamedTuple):
+    """A pending extraction."""
 
-    def __init__(
-        self,
-        runs: Sequence[PastRun],
-        policy: SuccessFailure,
-        kind: Kind,
-        judgment: str | None = None,
-        *,
-        domain: str | None = None,
-        tags: Sequence[str] = (),
-        rollout_id: int | None = None,
-    ) -> None:
-        self._kind: Kind = kind
-        self._policy, self._tags, self._rollout_id = policy, tags, rollout_id
-        known = {run.domain for run in runs if run.domain}
-        self._domain = domain or (known.pop() if len(known) == 1 else None)
-        ids = tuple(run.run for run in runs if run.run)
-        self.blank = Extraction(kind=kind, runs=ids, judgment=judgment, extractor=policy.label)
+    kind: Kind
+    runs: Sequence[PastRun]
+    policy: SuccessFailure
+    facts: ExtractionFacts
+    judgment: str | None = None
+
+    @property
+    def blank(self) -> Extraction:
+        """The extraction before a model was asked."""
+        ids = tuple(run.run for run in self.runs if run.run)
+        return Extraction(kind=self.kind, runs=ids, judgment=self.judgment, extractor=self.policy.label)
 
     def asked(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
         """Ask the model, and return the extraction of its answer."""
+        known = {run.domain for run in self.runs if run.domain}
+        domain = self.facts.get("domain") or (known.pop() if len(known) == 1 else None)
+        tags, most = self.facts.get("tags", ()), self.policy.items_max
+
+        def make(entries: list[Any]) -> Usable:
+            return usable(entries, self.kind, domain=domain, tags=tags, most=most)
+
         try:
-            found = ask(
-                PROMPT_OF[self._kind],
-                inputs,
-                lms,
-                self._usable,
-                most=self._policy.items_max,
-                temperature=self._policy.temperature,
-                tries=self._policy.tries,
-                rollout_id=self._rollout_id,
-            )
+            found = ask(PROMPT_OF[self.kind], inputs, lms, make, self.policy, self.facts.get("rollout_id"))
         except LmFailed as failure:
             if failure.code not in PASSING:
                 raise
             return self.blank.without("lm_failed", f"{failure.code}: {failure.message}")
         return self._made(found)
 
-    def _usable(self, entries: list[Any]) -> Usable:
-        source: Source = self._kind
-        return usable(entries, source, domain=self._domain, tags=self._tags, most=self._policy.items_max)
-
     def _made(self, found: ExtractorReply) -> Extraction:
         items, flaws = found.usable.items, ", ".join(found.usable.flaws)
         if items:
-            return self.blank.holding(items, self._kind, flaws, found.tries)
+            return self.blank.holding(items, self.kind, flaws, found.tries)
         if not found.readable:
             return self.blank.without("malformed", f"{found.tries} answers held no list of items", found.tries)
         if flaws:

@@ -23,6 +23,7 @@ from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
 from rbank_es.extraction.judged_run import clip
 from rbank_es.models.serialization import load_dspy
+from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:
     ContrastiveExtractor: Any
@@ -175,21 +176,18 @@ def ask(
     inputs: Mapping[str, str],
     lms: Lms,
     make: Callable[[list[Any]], Usable],
-    *,
-    most: int = limits.EXTRACTION_ITEMS,
-    temperature: float = 1.0,
-    tries: int = limits.EXTRACTION_TRIES,
+    policy: SuccessFailure,
     rollout_id: int | None = None,
 ) -> ExtractorReply:
-    """Ask the model in the role `extractor`, and again after each unusable answer, up to `tries` times.
+    """Ask the model in the role `extractor`, and again after each unusable answer, up to `policy.tries` times.
 
     `prompt` is a key of `PROMPTS`; `make` turns the entries of an answer into items. Raises `LmFailed` if the model
     gives no answer, and `MissingExtra` without dspy.
     """
     asked = ExtractorReply()
-    with lms.context("extractor", temperature=temperature, rollout_id=rollout_id):
-        messages = _messages(prompt, inputs, most)
-        for number in range(1, tries + 1):
+    with lms.context("extractor", temperature=policy.temperature, rollout_id=rollout_id):
+        messages = _messages(prompt, inputs, policy.items_max)
+        for number in range(1, policy.tries + 1):
             text = _answered(messages)
             asked = _read(read_answer(text, ENTRIES, REASON), make, number)
             if asked.settled:
