@@ -35,6 +35,7 @@ _JOINERS = "\u200c\u200d"
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`\n]*\Z")
 _HEADER = re.compile(r"^[ \t]*\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)")
+# Models number and decorate titles, although the prompt asks for the title alone.
 _PREFIX = re.compile(r"\A(?:#{1,6}\s+|[-*]\s+|(?:title|memory item)\s*\d*\s*:\s*)+", re.IGNORECASE)
 
 
@@ -187,6 +188,7 @@ def _between(text: str, opening: str, closing: str) -> str:
 
 def _decoded(text: str) -> Any:
     try:
+        # Not strict, because models write line breaks inside strings.
         return json.loads(text, strict=False) if text else None
     except (ValueError, RecursionError):
         return None

@@ -164,6 +164,7 @@ def extract_from_rollouts(
         pairs = _learnable(results, task, judgments, rule)
         won = sum(verdict.success for _, verdict in pairs)
         made: list[Extraction] = []
+        # The contrast first, because its items are kept where the pattern nearly repeats them.
         if 0 < won < len(pairs):
             made.append(contrastive_extract(results, task, judgments, lms, rule, **facts))
         if won > 1:
@@ -197,7 +198,7 @@ def _shortened(extraction: Extraction, kept: tuple[Item, ...]) -> Extraction:
     return extraction.without("no_usable_item", words, extraction.tries)
 
 
-# ---------------------------------------------------------------- what they share
+# ---------------------------------------------------------------- shared parts
 
 
 class _Work(NamedTuple):

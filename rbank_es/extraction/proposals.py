@@ -36,6 +36,7 @@ def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
     """
     proposed = bank.events(types={"memory_proposed"}, run=run, resolve=True)
     proposals = [event for event in proposed if isinstance(event, MemoryProposed)]
+    # Spare the reading of all calls where no tool proposed anything by itself.
     if not any(event.by in BY_ITSELF for event in proposals):
         return tuple(proposals)
     grounds = _grounds(bank, run)
@@ -83,11 +84,11 @@ def from_proposals(
     blank = Extraction(kind="manual", runs=runs, judgment=verdict.event, extractor=EXTRACTOR)
     if rule.grounded and verdict.success and not verdict.learnable:
         return blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
-    told = [event for event in given if verdict.success or event.head.polarity == "failure"]
-    if not told:
+    taken = [event for event in given if verdict.success or event.head.polarity == "failure"]
+    if not taken:
         return blank.without("judged_a_failure", "what to do, as it was proposed in a failure, is not kept")
     fit: dict[str, Item] = {}
-    for item in filter(None, map(_item, told)):
+    for item in filter(None, map(_item, taken)):
         fit.setdefault(item.id, item)
     items = tuple(fit.values())[: limits.EXTRACTION_PROPOSALS]
     distinct = len({event.head.id for event in given})
@@ -115,10 +116,10 @@ def _item(event: MemoryProposed) -> Item | None:
 
 def _is_clean(item: Item) -> bool:
     """Return whether title and content have words, title and description are single lines, and no text has controls."""
-    said = says_something(item.title) and says_something(item.content)
+    has_words = says_something(item.title) and says_something(item.content)
     on_one_line = all(len(text.splitlines()) <= 1 for text in (item.title, item.desc))
     texts = (item.title, item.desc, item.content)
-    return said and on_one_line and all(without_controls(text) == text for text in texts)
+    return has_words and on_one_line and all(without_controls(text) == text for text in texts)
 
 
 def _kind(items: Iterable[Item]) -> ExtractionKind:

@@ -41,7 +41,7 @@ CODES: dict[str, str] = {
     "untyped_variable": "things of several classes fit, and the query says not which",
     "answer_without_result": "the answer names nothing of the few values that the query found",
     "ungrounded_query": "the query names what exists nowhere",
-    "ungrounded_answer": "the answer names what exists nowhere; the run is not learnt from",
+    "ungrounded_answer": "the answer names what exists nowhere; the run is not learned from",
 }
 """Every code that a finding can have, with its meaning."""
 
@@ -193,6 +193,7 @@ def gather(outcome: RunOutcome, source: Source | None) -> QueryEvidence:
         query = read_query(outcome.sparql, prefixes)
     except QueryRefused as refused:
         return QueryEvidence(problem=_unread(refused))
+    # The run's own answer is preferred to the source's: it is what the agent saw, and it costs no query.
     recorded = _recorded(query, outcome.queries or ())
     if recorded is not None and recorded.answer is not None:
         return QueryEvidence(query=query, answer=recorded.answer, recorded=recorded.answer)
@@ -211,6 +212,7 @@ def _unread(refused: QueryRefused) -> Finding:
 def _recorded(query: ReadQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
     """Return the last time that the run got an answer to the same query."""
     wanted = fingerprint(query)
+    # From the end, because the last answer is the one that the agent submitted.
     for run in reversed(runs):
         try:
             if run.error_code is None and fingerprint(read_query(run.query, query.prefixes)) == wanted:
@@ -259,7 +261,7 @@ def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ReadQuery) -
     if len(answer.rows) <= FEW_ROWS and outcome.answer.strip() and not _names_a_value(outcome.answer, answer):
         from rbank_es.judging.result_comparison import shown
 
-        values = "; ".join(shown(row) for row in answer.rows[:2])
+        values = "; ".join(shown(row) for row in answer.rows[:2])  # two rows are enough to recognise a result
         message = f"the query found {values}, and the answer names nothing of it"
         # Because the source's answer now may differ from the run's, only a recorded answer is certain.
         yield Finding(code="answer_without_result", message=message, fails=evidence.recorded is not None)

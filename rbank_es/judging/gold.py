@@ -66,6 +66,7 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
     def sorted_by(self, expected: Answer) -> tuple[int, ...]:
         """Return the columns by which the right answer is sorted; none if it is sorted by anything else as well."""
         query = read_query(self.sparql)
+        # ORDER BY is the last clause with conditions: those before its offset are HAVING and GROUP BY.
         order = max(token.offset for token in query.tokens if token.keyword == "ORDER")
         found = [each for each in query.tree.body.conditions if getattr(each, "offset", order) >= order]
         names = [each.name for each in found if isinstance(each, Variable)]
@@ -104,6 +105,7 @@ def _cell(value: Any) -> Cell | None:
     match value:
         case None:
             return None
+        # Before int, because True and False are ints too.
         case bool():
             return Cell("literal", str(value).lower(), "", XSD_BOOLEAN)
         case int() | float():
@@ -184,8 +186,8 @@ def _says_nothing(expected: Answer, given: Answer) -> bool:
 def _by_results(comparison: Comparison, expected: Answer, purpose: Purpose) -> Verdict:
     found = f"{len(expected.rows):,} rows" if expected.form != "ask" else f"{expected.boolean}".lower()
     if comparison.outcome == "wrong":
-        told = "; ".join(map(str, comparison.differences))
-        return _verdict(False, f"its result is not the right one: {told}", purpose, differences=comparison.differences)
+        how = "; ".join(map(str, comparison.differences))
+        return _verdict(False, f"its result is not the right one: {how}", purpose, differences=comparison.differences)
     beside = ", in more columns" if comparison.differences else ""
     reason = f"its result is the right one: {found}{beside}"
     return _verdict(True, reason, purpose, differences=comparison.differences)
@@ -208,7 +210,7 @@ def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpos
         expected = read_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
     except QueryRefused as refused:
         raise JudgeFailed(JUDGE, f"the right query can't be read: {refused.message}") from refused
-    told = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)
-    if not told:
+    found = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)
+    if not found:
         return _verdict(True, "its query is the right one, in other words at most", purpose)
-    return _verdict(False, f"its query is not the right one: {'; '.join(told)}", purpose)
+    return _verdict(False, f"its query is not the right one: {'; '.join(found)}", purpose)

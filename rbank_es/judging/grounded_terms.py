@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _START = r"(?:https?://|urn:[A-Za-z0-9][A-Za-z0-9-]+:)"
+# A comma or semicolon may be part of an IRI; it ends one only if another IRI follows at once.
 _IRI = re.compile(rf"{_START}(?:(?![,;]{_START})[^\s<>\"{{}}|\\^`\[\]])+")
 _NAME = re.compile(r"(?<![\w:/.#@-])([A-Za-z][\w-]*):(\w[\w.-]*)")
 _ENDS = frozenset({"Po", "Pe", "Pf", "Pi", "Ps"})

@@ -73,6 +73,7 @@ class Judge(Protocol):
         """Return the verdict on a converged run. Raises `JudgeFailed` if there is none, and `LmFailed`."""
 
 
+# By their homes, because `gold` loads the comparison of results and `lm` the models, and a run may need neither.
 JUDGES: Registry[Judge] = Registry(
     "judge",
     {
@@ -121,8 +122,10 @@ def decide(
     if "gold" in chosen.needs and not by_gold:
         raise BadInput(f"the judge {name} judges for learning only under a policy that is supervised; score with it")
     checked = judge_by_checks(outcome, source, grounding=rule.grounding, purpose=purpose)
+    # Before anything else, because a model's call would cost money and could not change this verdict.
     if not outcome.converged:
         return checked
+    # A failing check doesn't matter beside the right answer: a query with a flaw may have the right result.
     if gold is not None and by_gold:
         chosen = JUDGES.get("gold")
     elif not checked.success:
@@ -175,5 +178,6 @@ def policy_for(view: View, name: str | None = None, *, supervised: bool = False)
     own = JUDGES.get(wanted).policy
     policy = in_force if wanted == in_force.name else own
     if supervised and not policy.supervised:
+        # Every policy is a msgspec struct, which a protocol can't express.
         policy = msgspec.structs.replace(cast("Any", policy), supervised=True)
     return wanted, policy

@@ -99,6 +99,7 @@ def judge_by_lm(
         LmFailed: the model gave no reply.
     """
     known = precedents or Precedents()
+    # Markers are removed from every text, because an agent's answer must not begin a field of the prompt.
     asked = {
         "task": _within(outcome.task, limits.JUDGE_ANSWER_CHARS),
         "answer": _within(outcome.answer, limits.JUDGE_ANSWER_CHARS),
@@ -150,6 +151,7 @@ def _once(lms: Lms, asked: dict[str, str], problem: str) -> _Reply | str:
         field = dspy.InputField(desc="What was wrong with your last reply")
         signature, given["problem"] = signature.append("problem", field, type_=str), unmarked(problem)
     try:
+        # At 0, because the verdict on the same run should be the same again.
         with lms.context("judge", temperature=0.0):
             found = dspy.Predict(signature)(**given)
     except dspy.AdapterParseError as error:

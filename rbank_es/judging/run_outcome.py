@@ -140,6 +140,7 @@ def _queries(bank: Bank, events: Iterable[Event], *, imported: bool) -> tuple[Qu
     return tuple(
         QueryRun(query=given["query"], answer=_answer(bank, call), error_code=call.error_code)
         for call, given in zip(made, arguments, strict=True)
+        # `explain` only plans a query: the agent saw no rows.
         if given and isinstance(given.get("query"), str) and given.get("explain") is not True
     )
 
@@ -154,7 +155,7 @@ def _arguments(bank: Bank, call: ToolCalled) -> dict[str, Any] | None:
 
 
 def _answer(bank: Bank, call: ToolCalled) -> Answer | None:
-    from rbank_es.sparql.results import NotResults, from_json
+    from rbank_es.sparql.results import NotResults, from_json  # only runs with recorded results need the parser
 
     text = bank.text(call.result) if "result" not in call.previews else None
     try:
@@ -187,6 +188,7 @@ _COUNTING = re.compile(r"\bhow many\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 def asks_for_all(task: str) -> bool:
     """Return whether a task says that it wants everything of a kind, with no number and no superlative."""
     words = set(words_of(task))
+    # At most 3 digits, because 4 are usually a year.
     some = bool(_SOME & words) or any(word.isdigit() and len(word) <= 3 for word in words)
     return bool(_CERTAIN & words) and not some
 

@@ -52,6 +52,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             run=run,
             purpose=self.purpose,
             success=self.success,
+            # Truncated, because a model's name, which is part of it, has no limit.
             judge=self.judge[: limits.NAME_CHARS],
             judge_version=self.judge_version,
             kind=self.kind,
