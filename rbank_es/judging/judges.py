@@ -103,7 +103,8 @@ def decide(
     """Return the verdict on a run, in this order.
 
     1. A run that did not converge failed; nobody else is asked.
-    2. The right answer decides if it is given, and the purpose is scoring or the policy is supervised.
+    2. The right answer decides if it is given, and the purpose is scoring or the policy is supervised: by the judge
+       `gold`, unless `judge` itself needs the right answer.
     3. A run with a failing check failed.
     4. Otherwise `judge` decides: the name of a judge, or else the one by which the policy is called, or `checks`.
        It may use the principles and past cases of `bank` at `point`.
@@ -127,11 +128,11 @@ def decide(
         return checked
     # A failing check doesn't matter beside the right answer: a query with a flaw may have the right result.
     if gold is not None and by_gold:
-        chosen = JUDGES.get("gold")
+        chosen = chosen if "gold" in chosen.needs else JUDGES.get("gold")
     elif not checked.success:
         return checked
-    elif "model" in chosen.needs and lms is None:
-        raise BadInput("the judging policy asks a model, and none was given; give one with --judge-lm")
+    if "model" in chosen.needs and lms is None:
+        raise BadInput(f"the judge {name} asks a model, and none was given; name one with --judge-lm, or give lms")
     verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, source, gold, lms, bank, point))
     return msgspec.structs.replace(verdict, grounding=checked.grounding)
 

@@ -11,7 +11,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli import main
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
-from rbank_es.judging import JUDGES, Gold, decide
+from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, decide
 from rbank_es.judging.judges import NOBODY, JudgingPolicy, needs_of, policy_for
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
@@ -119,6 +119,26 @@ def test_gold_by_name_judges_for_learning_only_under_supervision() -> None:
     assert decide(RUN, judge="gold", gold=gold, policy=CheckJudging(supervised=True)).judge == "gold"
     with pytest.raises(JudgeFailed, match="no right query or answer"):
         decide(RUN, judge="gold", purpose="scoring")
+
+
+class ExactJudge:
+    """A judge of ours, in place of the comparison of results."""
+
+    needs = frozenset({"gold"})
+    policy = CheckJudging()
+
+    def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
+        assert inputs.gold is not None
+        same = outcome.sparql == inputs.gold.sparql
+        return Verdict(success=same, reason="to the letter", kind="check", judge="exact", judge_version="1")
+
+
+def test_a_judge_that_needs_the_right_answer_takes_the_place_of_ours() -> None:
+    JUDGES.add("exact", ExactJudge())
+    other_words = Gold(sparql=THINGS.replace("?x", "?y"))
+    assert decide(RUN, gold=other_words, purpose="scoring").success
+    verdict = decide(RUN, judge="exact", gold=other_words, purpose="scoring")
+    assert (verdict.judge, verdict.success) == ("exact", False)
 
 
 def test_a_judge_goes_by_the_policy_in_force_if_it_has_its_name_else_by_its_own(tmp_path: Path) -> None:
