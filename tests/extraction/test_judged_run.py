@@ -135,7 +135,7 @@ def test_a_run_without_steps_is_told_by_its_calls_of_tools(bank: Bank) -> None:
     )
 
 
-def test_an_attempt_is_a_run_with_its_end(bank: Bank) -> None:
+def test_a_past_run_has_its_end(bank: Bank) -> None:
     """A run that did not end counts as failed; one that did not begin is none."""
     bank.append([RunStarted(run="r", task="why", ontology="lights"), StepTaken(run="r", index=1, code="x")])
     begun = past_run(bank, "r")

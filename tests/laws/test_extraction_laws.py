@@ -37,7 +37,7 @@ from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
 from tests.effort import examples
-from tests.extraction.judged_runs import LOST, TASK, WON, Extractor, answer, attempt, entry
+from tests.extraction.judged_runs import LOST, TASK, WON, Extractor, answer, entry, past
 from tests.faults.disk import Quick
 from tests.laws.test_consolidation import banks, batches, near_items
 from tests.strategies import stamped
@@ -128,12 +128,12 @@ def test_a_thousand_answers_are_recorded_and_nothing_bad_reaches_the_bank(
 
 
 def drawn(how: str, lms: Lms) -> Extraction:
-    """What a model draws from one attempt, or from several."""
+    """Return the candidates that a model draws from one run, or from several."""
     if how in ("success", "failure"):
-        return extract(attempt(), TASK, WON if how == "success" else LOST, lms)
+        return extract(past(), TASK, WON if how == "success" else LOST, lms)
     if how == "contrast":
-        return contrastive_extract([attempt("a"), attempt("b")], TASK, [WON, LOST], lms)
-    return extract_common_patterns([attempt("a"), attempt("b")], TASK, [WON, WON], lms)
+        return contrastive_extract([past("a"), past("b")], TASK, [WON, LOST], lms)
+    return extract_common_patterns([past("a"), past("b")], TASK, [WON, WON], lms)
 
 
 # ---------------------------------------------------------------- trajectories
