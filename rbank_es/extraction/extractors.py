@@ -82,11 +82,11 @@ def extract(
     Whatever a model answers raises nothing.
     """
     rule, run, verdict = policy or SuccessFailure(), PastRun.of(result, task), Judgment.of(judgment)
-    work = _Work("success" if verdict.success else "failure", [run], rule, facts, verdict.event)
+    pending = _PendingExtraction("success" if verdict.success else "failure", [run], rule, facts, verdict.event)
     if run.empty:
-        return work.blank.without("nothing_happened", "the agent took no step and gave no answer")
+        return pending.blank.without("nothing_happened", "the agent took no step and gave no answer")
     if rule.grounded and verdict.success and not verdict.learnable:
-        return work.blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
+        return pending.blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
     inputs = {
         "task": _within(task),
         "trajectory": format_trajectory(run.steps, rule.trajectory_chars) or "(no steps were recorded)",
@@ -94,7 +94,7 @@ def extract(
         "sparql": _within(run.sparql),
         "verdict": _verdict(run, verdict),
     }
-    return work.asked(inputs, lms)
+    return pending.ask_model(inputs, lms)
 
 
 # ---------------------------------------------------------------- several runs of one task
@@ -114,14 +114,14 @@ def contrastive_extract(
     """
     rule = policy or SuccessFailure()
     pairs = _learnable(results, task, judgments, rule)
-    work = _Work("contrastive", [run for run, _ in pairs], rule, facts)
+    pending = _PendingExtraction("contrastive", [run for run, _ in pairs], rule, facts)
     won = [pair for pair in pairs if pair[1].success]
     lost = [pair for pair in pairs if not pair[1].success]
     if not won or not lost:
-        return work.blank.without("nothing_to_compare", f"{len(won)} successes and {len(lost)} failures")
+        return pending.blank.without("nothing_to_compare", f"{len(won)} successes and {len(lost)} failures")
     room = _room(rule, len(pairs))
     inputs = {"task": _within(task), "successes": _several(won, room), "failures": _several(lost, room)}
-    return work.asked(inputs, lms)
+    return pending.ask_model(inputs, lms)
 
 
 def extract_common_patterns(
@@ -138,10 +138,10 @@ def extract_common_patterns(
     """
     rule = policy or SuccessFailure()
     won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].success]
-    work = _Work("pattern", [run for run, _ in won], rule, facts)
+    pending = _PendingExtraction("pattern", [run for run, _ in won], rule, facts)
     if len(won) < 2:
-        return work.blank.without("nothing_to_compare", f"{len(won)} successes")
-    return work.asked({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms)
+        return pending.blank.without("nothing_to_compare", f"{len(won)} successes")
+    return pending.ask_model({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms)
 
 
 def extract_from_rollouts(
@@ -180,12 +180,12 @@ def _without_repeats(extractions: Iterable[Extraction]) -> tuple[Extraction, ...
     made: list[Extraction] = []
     for each in extractions:
         before = [item for other in made for item in other.items]
-        kept = tuple(item for item in each.items if not _is_said(item, before))
+        kept = tuple(item for item in each.items if not _repeats(item, before))
         made.append(each if len(kept) == len(each.items) else _shortened(each, kept))
     return tuple(made)
 
 
-def _is_said(item: Item, before: Iterable[Item]) -> bool:
+def _repeats(item: Item, before: Iterable[Item]) -> bool:
     alike = (msgspec.structs.replace(old, src=item.src) for old in before)
     return find_similar(item, alike) is not None
 
@@ -201,8 +201,8 @@ def _shortened(extraction: Extraction, kept: tuple[Item, ...]) -> Extraction:
 # ---------------------------------------------------------------- shared parts
 
 
-class _Work(NamedTuple):
-    """A pending extraction."""
+class _PendingExtraction(NamedTuple):
+    """An extraction whose model was not asked yet."""
 
     kind: Kind
     runs: Sequence[PastRun]
@@ -212,11 +212,11 @@ class _Work(NamedTuple):
 
     @property
     def blank(self) -> Extraction:
-        """The extraction before a model was asked."""
+        """The extraction without items or a reason."""
         ids = tuple(run.run for run in self.runs if run.run)
         return Extraction(kind=self.kind, runs=ids, judgment=self.judgment, extractor=self.policy.label)
 
-    def asked(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
+    def ask_model(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
         """Ask the model, and return the extraction of its answer."""
         known = {run.domain for run in self.runs if run.domain}
         domain = self.facts.get("domain") or (known.pop() if len(known) == 1 else None)

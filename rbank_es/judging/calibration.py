@@ -49,11 +49,6 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     failure: str = ""
 
-    @property
-    def agrees(self) -> bool:
-        """Whether judge and expert gave the same verdict."""
-        return self.verdict is not None and self.verdict.success == self.case.expert_verdict
-
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a judge's verdicts against an expert's, success being positive. An undefined metric is None."""
@@ -132,7 +127,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def disagreements(self) -> tuple[JudgedCase, ...]:
         """The cases on which judge and expert disagree."""
-        return tuple(each for each in self.judged if each.verdict is not None and not each.agrees)
+        return tuple(each for each in self.judged if each.verdict and each.verdict.success != each.case.expert_verdict)
 
     @property
     def unjudged(self) -> tuple[JudgedCase, ...]:

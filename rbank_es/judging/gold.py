@@ -194,7 +194,7 @@ def _by_results(comparison: Comparison, expected: Answer, purpose: Purpose) -> V
 
 
 def _by_words(outcome: RunOutcome, gold: Gold, purpose: Purpose) -> Verdict:
-    """Return whether the answer contains the right words; case, white space and punctuation don't count."""
+    """Return a success if the answer contains the right words; case, white space and punctuation don't count."""
     if plain(gold.words) and plain(gold.words) in plain(outcome.answer):
         return _verdict(True, "its answer has the right words", purpose)
     return _verdict(False, f"its answer has not the right words: {gold.words[: limits.JUDGE_QUOTE_CHARS]}", purpose)

@@ -29,7 +29,7 @@ def blank(label: str) -> Cell:
 
 
 def table(*rows: tuple[Cell | None, ...], names: str = "", **more: Any) -> Answer:
-    """A SELECT's answer; columns are called a, b, c … unless named."""
+    """Return a SELECT's answer; columns are called a, b, c … unless named."""
     width = len(rows[0]) if rows else len(names)
     return Answer(form="select", variables=tuple(names or "abcdefghij"[:width]), rows=rows, **more)
 
@@ -39,7 +39,7 @@ def yes_or_no(value: bool) -> Answer:
 
 
 def run_of(sparql: str, task: str = "Which things are there?", answer: str = "", **more: Any) -> RunOutcome:
-    """A run that submitted a query."""
+    """Return a run that submitted a query."""
     return RunOutcome(task=task, sparql=sparql, answer=answer, **more)
 
 
