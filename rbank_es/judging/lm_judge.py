@@ -39,11 +39,11 @@ class LmJudge:
         """Return the model's verdict, with the findings of the checks. Raises as `judge_by_lm`."""
         if inputs.lms is None:
             raise BadInput("the judge lm asks a model, and none was given")
-        known, settings = None, inputs.policy if isinstance(inputs.policy, LmJudging) else self.policy
+        settings = inputs.policy if isinstance(inputs.policy, LmJudging) else self.policy
+        known = None
         if inputs.bank is not None:
-            known = precedents_for(
-                outcome, inputs.bank, principles=settings.principles, cases=settings.cases, point=inputs.point
-            )
+            k = {"principles": settings.principles, "cases": settings.cases}
+            known = precedents_for(outcome, inputs.bank, **k, point=inputs.point)
         verdict = judge_by_lm(outcome, inputs.lms, known, purpose=inputs.purpose)
         return msgspec.structs.replace(verdict, findings=inputs.checked.findings)
 
