@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXTRACTOR = "proposals-1"
 
-BY_ITSELF = frozenset({"sparql_query"})
+AUTOMATIC_PROPOSERS = frozenset({"sparql_query"})
 """Tools that propose every query with a result, although nobody says that it is good."""
 
 
@@ -36,11 +36,11 @@ def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
     """
     proposed = bank.events(types={"memory_proposed"}, run=run, resolve=True)
     proposals = [event for event in proposed if isinstance(event, MemoryProposed)]
-    # Spare the reading of all calls where no tool proposed anything by itself.
-    if not any(event.by in BY_ITSELF for event in proposals):
+    # Read the calls, of which a run may have hundreds, only if a tool proposed a query.
+    if not any(event.by in AUTOMATIC_PROPOSERS for event in proposals):
         return tuple(proposals)
     grounds = _grounds(bank, run)
-    return tuple(event for event in proposals if event.by not in BY_ITSELF or event.call in grounds)
+    return tuple(event for event in proposals if event.by not in AUTOMATIC_PROPOSERS or event.call in grounds)
 
 
 def _grounds(bank: Bank, run: str) -> set[str | None]:
