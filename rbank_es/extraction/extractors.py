@@ -286,4 +286,5 @@ def _verdict(run: PastRun, verdict: Judgment) -> str:
 
 
 def _within(text: str) -> str:
+    # Lone surrogates can't be encoded, so no request could hold them.
     return clip(text.encode("utf-8", "replace").decode().strip(), limits.EXTRACTION_TEXT_CHARS)

@@ -288,6 +288,7 @@ def _names_of(cell: Cell) -> tuple[str, ...]:
         return (cell.value, local_name(cell.value))
     if cell.kind == "bnode":
         return ("",)  # nobody can name a blank node: any answer will do
+    # An answer may write 45.0 as 45, and 45.250 as 45.25.
     whole = re.fullmatch(r"([+-]?\d+)\.0+|([+-]?\d+\.\d{2,}?)0*", cell.value)
     return (cell.value, *(part for part in (whole.groups() if whole else ()) if part), *_rounded(cell.value))
 

@@ -256,6 +256,7 @@ def _moment(text: str) -> Value:
         moment = datetime.fromisoformat(early)
     except ValueError:
         return None
+    # `fromisoformat` also takes a date alone, which is no xsd:dateTime.
     if "T" not in text:
         return None
     try:
@@ -269,6 +270,7 @@ def _moment(text: str) -> Value:
 def _day(text: str) -> Value:
     bare = _UTC.sub("", text)
     try:
+        # 10 characters, because `fromisoformat` also takes 20250131 and 2025-W05-5.
         return ("day", date.fromisoformat(bare).isoformat(), bare != text) if len(bare) == 10 else None
     except ValueError:
         return None

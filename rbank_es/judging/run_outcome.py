@@ -135,6 +135,7 @@ def _queries(bank: Bank, events: Iterable[Event], *, imported: bool) -> tuple[Qu
     """Return the queries of a run; None if one is not known in full, or the run may have had others."""
     made = [event for event in events if isinstance(event, ToolCalled) and event.tool in QUERY_TOOLS]
     arguments = [_arguments(bank, call) for call in made]
+    # Because any unknown query may be the submitted one, "never ran its query" must not be concluded from the others.
     if (imported and not made) or None in arguments:
         return None
     return tuple(
