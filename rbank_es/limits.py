@@ -447,6 +447,18 @@ INTERPRETER_OUTPUT_CHARS = 4 * SANDBOX_OUTPUT_CHARS
 DIFFERENCE_EXAMPLES = 3
 """Rows or columns that are shown of one way in which two answers differ."""
 
+JUDGE_VALUE_CHARS = 60
+"""Characters of one value that a judge quotes from a result: three rows of three still fit into a reason."""
+
+JUDGE_QUOTE_CHARS = 200
+"""Characters of an error, or of the right words, that a judge quotes in its reason."""
+
+JUDGE_COLUMN_CHOICES = 5_000
+"""Ways to match the columns of two answers that are all tried; beyond, each column takes its most similar one."""
+
+JUDGE_EXPONENT = 400
+"""Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out."""
+
 JUDGE_REASON_CHARS = 2_000
 """What a judgment says of its reasons."""
 
@@ -461,6 +473,9 @@ JUDGE_MEMORY_CHARS = 3_000
 
 JUDGE_TRIES = 3
 """Replies of a judging model that are read, each told why the one before couldn't be, before it is given up."""
+
+JUDGE_PROBLEM_CHARS = 500
+"""Characters of the reason why a reply can't be read, as the judging model is told: parsers quote all of a reply."""
 
 JUDGE_TERMS = 200
 """Terms of a query or an answer that are looked up in the data, in one query."""
@@ -477,6 +492,12 @@ arXiv:2509.25140), and of those that its agent proposed."""
 
 EXTRACTION_TRIES = 3
 """Answers of an extracting model that are read, each told why the one before couldn't be, before it is given up."""
+
+EXTRACTION_SHOWN_AGAIN_CHARS = 2_000
+"""Characters that an extracting model is shown of its own unusable answer, and of the reason why it is unusable."""
+
+EXTRACTION_TRAJECTORY_LEAST_CHARS = 200
+"""Characters below which steps are not shown at all: two truncated steps and the note between them need that many."""
 
 EXTRACTION_TRAJECTORY_CHARS = 12_000
 EXTRACTION_ROLLOUTS_CHARS = 24_000

@@ -59,7 +59,7 @@ class Means(NamedTuple):
         elif self.endpoint is not None:
             found = open_source(endpoint=self.endpoint, void=self.void)
         elif self.void is not None:
-            from rbank_es.judging.void_source import described
+            from rbank_es.judging.grounded_terms import described
 
             found = described(self.void)
         else:
@@ -114,8 +114,8 @@ def judge() -> None:
 )
 @click.option("--cases", metavar="FILE", required=True, help="Labelled cases, as a JSON list or JSON Lines.")
 @click.option(
-    "--judge", "judge_name", type=click.Choice(["checks", "gold", "lm"]), default="checks", show_default=True,
-    help="Deterministic checks; these and a model; or the right query of each case.",
+    "--judge", "judge_name", metavar="NAME", default="checks", show_default=True,
+    help="Who judges: checks, lm (checks and a model), gold (the right query of each case), or a plugin's judge.",
 )  # fmt: skip
 @click.option("--bank", metavar="BANK", help="Whose principles and past cases the model is given.")
 @means
@@ -145,39 +145,30 @@ def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **op
 
 def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
     from rbank_es.errors import JudgeFailed, LmFailed
-    from rbank_es.judging.checks import judge_by_checks
-    from rbank_es.judging.judges import decide
+    from rbank_es.judging.judges import decide, needs_of
     from rbank_es.models.call_errors import FATAL, STOPPING
-    from rbank_es.policies import LmJudging
 
-    source, choice = given.source(stack), given.choice()
-    if (name == "lm") != (choice is not None):
+    needs, source, choice = needs_of(name), given.source(stack), given.choice()
+    if ("model" in needs) != (choice is not None):
         raise BadInput("--judge lm needs --lm MODEL, and --lm is for --judge lm")
-    if name == "gold":
-        return lambda case: _by_gold(case, source)
-    if choice is None:
-        return lambda case: judge_by_checks(case.run, source, purpose="scoring")
-    scratch = stack.enter_context(_scratch())
+    scratch = stack.enter_context(_scratch()) if choice is not None else None
 
-    def asked(case: Case) -> Verdict:
+    def judged(case: Case) -> Verdict:
+        gold = case.gold if "gold" in needs else None
+        if "gold" in needs and gold is None:
+            raise JudgeFailed(name, "the case has no expected_sparql")
         try:
-            with _models(scratch, "calibration", choice, case.id) as lms:
-                return decide(case.run, policy=LmJudging(), source=source, lms=lms, bank=bank, purpose="scoring")
+            with ExitStack() as calls:
+                lms = None
+                if scratch is not None and choice is not None:
+                    lms = calls.enter_context(_models(scratch, "calibration", choice, case.id))
+                return decide(case.run, judge=name, source=source, gold=gold, lms=lms, bank=bank, purpose="scoring")
         except LmFailed as failure:
             if failure.code in STOPPING or failure.code in FATAL:
                 raise
-            raise JudgeFailed("lm", failure.message) from failure
+            raise JudgeFailed(name, failure.message) from failure
 
-    return asked
-
-
-def _by_gold(case: Case, source: Source | None) -> Verdict:
-    from rbank_es.errors import JudgeFailed
-    from rbank_es.judging.gold import judge_by_gold
-
-    if case.gold is None:
-        raise JudgeFailed("gold", "the case has no expected_sparql")
-    return judge_by_gold(case.run, case.gold, source)
+    return judged
 
 
 @contextmanager
@@ -242,8 +233,9 @@ def _word(success: bool) -> str:
 @click.argument("bank")
 @click.argument("run_id", metavar="RUN")
 @click.option(
-    "--policy", type=click.Choice(["checks", "lm"]), help="How to judge; as the bank's policy says, unless given."
-)
+    "--judge", "judge_name", metavar="NAME",
+    help="Who judges: checks, lm, gold, or a plugin's judge; as the bank's policy says, unless given.",
+)  # fmt: skip
 @click.option("--gold", metavar="SPARQL", help="The right query. It scores; it judges for learning only if supervised.")
 @click.option(
     "--purpose", type=click.Choice(["learning", "scoring"]), default="learning", show_default=True,
@@ -254,7 +246,7 @@ def _word(success: bool) -> str:
 def run(
     bank: str,
     run_id: str,
-    policy: str | None,
+    judge_name: str | None,
     gold: str | None,
     purpose: Purpose,
     dry_run: bool,
@@ -263,20 +255,23 @@ def run(
 ) -> None:
     """Judge a run of a bank from its own events, and record the verdict; the latest of a purpose holds."""
     from rbank_es.judging.gold import gold_of
-    from rbank_es.judging.judges import decide
+    from rbank_es.judging.judges import decide, policy_for
     from rbank_es.judging.run_outcome import outcome_of
 
     given = Means(**options)
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
         outcome = outcome_of(opened, run_id)
-        choice, chosen = given.choice(), _policy(opened, policy)
-        _check_use(chosen, choice, gold, purpose)
+        choice = given.choice()
+        with opened.as_of() as view:
+            name, policy = policy_for(view, judge_name)
+        _check_use(name, policy, choice, gold, purpose)
         record = stack.enter_context(_scratch()) if dry_run else opened
         lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
         verdict = decide(
             outcome,
-            policy=chosen,
+            judge=name,
+            policy=policy,
             source=given.source(stack),
             gold=gold_of(gold, None),
             lms=lms,
@@ -293,27 +288,18 @@ def run(
     _tell_scripted(choice if verdict.kind == "lm" else None)
 
 
-def _check_use(policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
-    """Raises `BadInput` for what is given and would not be used."""
-    if choice is not None and policy.name != "lm":
-        raise BadInput(f"the judging policy {policy.name} asks no model: leave out --judge-lm, or add --policy lm")
+def _check_use(name: str, policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
+    """Raise `BadInput` for an option that would not be used."""
+    from rbank_es.judging.judges import needs_of
+
+    if choice is not None and "model" not in needs_of(name):
+        raise BadInput(f"the judge {name} asks no model: leave out --judge-lm, or add --judge lm")
     if gold is not None and not gold.strip():
         raise BadInput("--gold holds no query")
     if gold is not None and purpose == "learning" and not policy.supervised:
         raise BadInput(
             "a right query judges for learning only under a policy that is supervised: add --purpose scoring"
         )
-
-
-def _policy(bank: Bank, name: str | None) -> JudgingPolicy:
-    from rbank_es.judging.judges import judging_policy
-    from rbank_es.policies import CheckJudging, LmJudging
-
-    with bank.as_of() as view:
-        in_force = judging_policy(view)
-    if name is None or in_force.name == name:
-        return in_force
-    return LmJudging() if name == "lm" else CheckJudging()
 
 
 judge.params.append(debug_option())

@@ -80,8 +80,8 @@ MATTS_K = 3
 )
 @click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; those beside PATH, unless given.")
 @click.option(
-    "--judge", type=click.Choice(["none", "checks", "lm"]), default="lm", show_default=True,
-    help="Who says whether a run succeeded: nobody, checks alone, or a model where no check decides.",
+    "--judge", metavar="NAME", default="lm", show_default=True,
+    help="Who judges where no check decides: lm (a model), checks (always a success), gold, none, or a plugin's.",
 )  # fmt: skip
 @click.option("--supervised", is_flag=True, help="Right answers of tasks judge for learning too, not only for scoring.")
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")

@@ -1,6 +1,6 @@
-"""What is learnt of runs: trajectories as text, the models that draw items from them, and what becomes of these.
+"""Extraction: candidates drawn from judged runs, and their consolidation into the bank.
 
-The public names below are found on first use. `find_similar`, `title_similarity` and `content_jaccard` are those by
+The public names below are imported on first use. `find_similar`, `title_similarity` and `content_jaccard` are those by
 which the consolidation policy `dedup` decides.
 """
 
@@ -9,31 +9,28 @@ from typing import TYPE_CHECKING
 from rbank_es.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.extraction.consolidation_step import Consolidated, consolidate
+    from rbank_es.extraction.candidates import Consolidated, Extraction, consolidate
     from rbank_es.extraction.extractors import (
-        Extraction,
         contrastive_extract,
         extract,
         extract_common_patterns,
         extract_from_rollouts,
     )
-    from rbank_es.extraction.judged_run import Attempt, Judgment, attempt_of
+    from rbank_es.extraction.judged_run import Judgment, PastRun, RunStep, format_trajectory, past_run, trajectory_of
     from rbank_es.extraction.prompts import ContrastiveExtractor, FailureExtractor, PatternExtractor, SuccessExtractor
     from rbank_es.extraction.proposals import from_proposals, proposals_of
-    from rbank_es.extraction.trajectory import Step, format_trajectory, trajectory_of
     from rbank_es.policies.consolidation import content_jaccard, find_similar, title_similarity
 
 __all__ = [
-    "Attempt",
     "Consolidated",
     "ContrastiveExtractor",
     "Extraction",
     "FailureExtractor",
     "Judgment",
+    "PastRun",
     "PatternExtractor",
-    "Step",
+    "RunStep",
     "SuccessExtractor",
-    "attempt_of",
     "consolidate",
     "content_jaccard",
     "contrastive_extract",
@@ -43,35 +40,20 @@ __all__ = [
     "find_similar",
     "format_trajectory",
     "from_proposals",
+    "past_run",
     "proposals_of",
     "title_similarity",
     "trajectory_of",
 ]
 
+_MODULES = {
+    "extraction.candidates": ("Consolidated", "Extraction", "consolidate"),
+    "extraction.extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
+    "extraction.judged_run": ("Judgment", "PastRun", "RunStep", "format_trajectory", "past_run", "trajectory_of"),
+    "extraction.prompts": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
+    "extraction.proposals": ("from_proposals", "proposals_of"),
+    "policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),
+}
 __getattr__, __dir__ = exports(
-    __name__,
-    {
-        "Attempt": "rbank_es.extraction.judged_run",
-        "Consolidated": "rbank_es.extraction.consolidation_step",
-        "ContrastiveExtractor": "rbank_es.extraction.prompts",
-        "Extraction": "rbank_es.extraction.extractors",
-        "FailureExtractor": "rbank_es.extraction.prompts",
-        "Judgment": "rbank_es.extraction.judged_run",
-        "PatternExtractor": "rbank_es.extraction.prompts",
-        "Step": "rbank_es.extraction.trajectory",
-        "SuccessExtractor": "rbank_es.extraction.prompts",
-        "attempt_of": "rbank_es.extraction.judged_run",
-        "consolidate": "rbank_es.extraction.consolidation_step",
-        "content_jaccard": "rbank_es.policies.consolidation",
-        "contrastive_extract": "rbank_es.extraction.extractors",
-        "extract": "rbank_es.extraction.extractors",
-        "extract_common_patterns": "rbank_es.extraction.extractors",
-        "extract_from_rollouts": "rbank_es.extraction.extractors",
-        "find_similar": "rbank_es.policies.consolidation",
-        "format_trajectory": "rbank_es.extraction.trajectory",
-        "from_proposals": "rbank_es.extraction.proposals",
-        "proposals_of": "rbank_es.extraction.proposals",
-        "title_similarity": "rbank_es.policies.consolidation",
-        "trajectory_of": "rbank_es.extraction.trajectory",
-    },
+    __name__, {name: f"rbank_es.{module}" for module, names in _MODULES.items() for name in names}
 )

@@ -1,7 +1,7 @@
-"""Items out of what a model wrote: read, cleaned, cut to their limits, or left out with the reason. Never an error.
+"""Candidates: parsed from a model's answer, held in an `Extraction`, put into the bank with a decision about each.
 
-A model's answer is anybody's text. Whatever it is, what comes of it are items that keep every limit, and a code for
-each entry that no item came of.
+A model's answer may be any text. Whatever it is, parsing raises nothing: it returns items within every limit, and the
+flaw of each entry without an item.
 """
 
 from __future__ import annotations
@@ -9,63 +9,164 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.decisions import HasLog, Latest, append_decided
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, Source
+from rbank_es.events.memory import ExtractionKind
+from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
-"""Why no item came of an entry: it is no object; it has no title, or no content; it says what one before it said; there
-were enough already."""
+"""Why an entry gives no item. `repeated`: an earlier entry has its title or its words."""
 
 NAMES = {
     "title": ("title", "name"),
     "desc": ("description", "desc", "summary"),
     "content": ("content", "text", "body"),
 }
-"""Under which keys a model may have put what an item is made of; the first is what it was asked for."""
+"""Keys under which a model may have put each part of an item; the first is the one that it was asked for."""
 
 _JOINERS = "\u200c\u200d"
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`\n]*\Z")
 _HEADER = re.compile(r"^[ \t]*\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)")
+# Models number and decorate titles, although the prompt asks for the title alone.
 _PREFIX = re.compile(r"\A(?:#{1,6}\s+|[-*]\s+|(?:title|memory item)\s*\d*\s*:\s*)+", re.IGNORECASE)
 
 
-class Usable(msgspec.Struct, frozen=True, kw_only=True):
-    """The items that came of an answer, and the flaws of the entries that none came of, in order."""
+class Extraction(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidates, or the reason why there are none.
 
+    `code` is the code that the reason begins with, empty if there is nothing to report. `runs` are the ids of the
+    source runs, `judgment` the id of the judgment's event, `extractor` the extractor's name and version, `tries` the
+    number of a model's answers that were parsed.
+    """
+
+    kind: ExtractionKind
     items: tuple[Item, ...] = ()
-    flaws: tuple[Flaw, ...] = ()
+    code: str = ""
+    reason: str = ""
+    runs: tuple[str, ...] = ()
+    judgment: str | None = None
+    extractor: str | None = None
+    tries: int = 0
+
+    def without(self, code: str, words: str, tries: int = 0) -> Extraction:
+        """Return the extraction without items, for a reason."""
+        return msgspec.structs.replace(self, items=(), code=code, reason=_reason(code, words), tries=tries)
+
+    def holding(self, items: tuple[Item, ...], kind: ExtractionKind, left_out: str = "", tries: int = 0) -> Extraction:
+        """Return the extraction with items of a kind; `left_out` describes the entries without an item."""
+        code, reason = ("left_out", _reason("left_out", left_out)) if left_out else ("", "")
+        return msgspec.structs.replace(self, kind=kind, items=items, code=code, reason=reason, tries=tries)
+
+    def event(self, id: str = "") -> MemoriesExtracted:
+        """Return the event that records the extraction. With an id, appending it again is idempotent."""
+        return MemoriesExtracted(
+            id=id,
+            kind=self.kind,
+            runs=self.runs,
+            judgment=self.judgment,
+            extractor=self.extractor,
+            heads=tuple(item.head for item in self.items),
+            candidates=tuple(item.text for item in self.items),
+            reason=self.reason,
+        )
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer as it was read: its entries, or None where there is no list to be found; and the words beside them."""
+def _reason(code: str, words: str) -> str:
+    return f"{code}: {one_line(words)}"[: limits.ERROR_CHARS]
+
+
+# ---------------------------------------------------------------- consolidation
+
+
+class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of consolidating: the ids of the extractions, and the decisions about their candidates, in order.
+
+    `first` and `last` are positions. `duplicate` is True if the bank had the extractions already, and decided nothing.
+    """
+
+    extractions: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+    first: int
+    last: int
+    duplicate: bool = False
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Ids of the items that became active."""
+        return tuple(decision.item for decision in self.decisions if decision.action in BIRTHS)
+
+
+def consolidate(
+    bank: HasLog,
+    extractions: Iterable[Extraction | MemoriesExtracted | Item],
+    *,
+    before: Sequence[Event] = (),
+    latest: Latest | None = None,
+) -> Consolidated:
+    """Append extractions to a bank with a decision about every candidate, as one atomic group.
+
+    The policy in force decides, in the state at the position that is appended to; after a conflict with another writer
+    it decides again. Extractions without candidates are recorded with their reason. An event whose id the bank has
+    is not decided again.
+
+    Args:
+        extractions: at least one, in the order of decision. Bare items become one extraction by hand.
+        before: events to append before them in the same group, such as the judgment that they rely on.
+        latest: the bank's state, kept by a caller that consolidates often.
+
+    Raises `BadPolicy`, `DuplicateEvent`, `PositionConflict` (after `limits.CONSOLIDATION_TRIES` conflicts), and the
+    errors of `Bank.append`; nothing is appended then.
+    """
+    appended = append_decided(bank.log, [*before, *_events(extractions)], latest)
+    decided = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
+    return Consolidated(
+        extractions=tuple(event.id for event in appended.events if isinstance(event, MemoriesExtracted)),
+        decisions=tuple(decision for event in decided for decision in event.decisions),
+        first=appended.first,
+        last=appended.last,
+        duplicate=appended.duplicate,
+    )
+
+
+def _events(extractions: Iterable[Extraction | MemoriesExtracted | Item]) -> list[MemoriesExtracted]:
+    given = list(extractions)
+    items = tuple(each for each in given if isinstance(each, Item))
+    by_hand = [Extraction(kind="manual", items=items)] if items else []
+    others = [each for each in given if not isinstance(each, Item)]
+    return [each.event() if isinstance(each, Extraction) else each for each in (*others, *by_hand)]
+
+
+# ---------------------------------------------------------------- a model's answer
+
+
+class ParsedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries of an answer, None if it has no list; and the reason beside them."""
 
     entries: list[Any] | None = None
     reason: str = ""
 
 
-# ---------------------------------------------------------------- reading
+def read_answer(text: str, entries: str, reason: str) -> ParsedAnswer:
+    """Parse an answer: the fields of these names, as dspy's chat adapter marks them.
 
-
-def read_answer(text: str, entries: str, reason: str) -> Reading:
-    """An answer's list, and the words beside it: the fields named so, as dspy's chat adapter marks them.
-
-    An answer without these marks is read as the list itself. Malformed JSON is mended up to
-    `limits.LM_REPAIRED_CHARS`.
+    An answer without marks is parsed as the list itself. Malformed JSON is repaired up to `limits.LM_MENDED_CHARS`.
     """
     fields = dict(_sections(text))
     found = _list(fields.get(entries, "" if fields else text))
-    return Reading(entries=found, reason=one_line(fields.get(reason, "")))
+    return ParsedAnswer(entries=found, reason=one_line(fields.get(reason, "")))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
     end = len(text)
-    # From the last to the first: of a field that is there twice, the first counts, and `dict` keeps what comes last.
+    # Last to first, because `dict` keeps the last value of a key, and of a repeated field the first one counts.
     for mark in reversed(list(_HEADER.finditer(text))):
         yield mark.group(1), text[mark.end() : end]
         end = mark.start()
@@ -77,7 +178,7 @@ def _list(text: str) -> list[Any] | None:
         found = _as_list(_decoded(candidate))
         if found is not None:
             return found
-    return _as_list(_mended(bare)) or None  # what is mended to an empty list was none
+    return _as_list(_repaired(bare)) or None  # an empty list was not in the text: the repair invented it
 
 
 def _between(text: str, opening: str, closing: str) -> str:
@@ -87,13 +188,14 @@ def _between(text: str, opening: str, closing: str) -> str:
 
 def _decoded(text: str) -> Any:
     try:
+        # Not strict, because models write line breaks inside strings.
         return json.loads(text, strict=False) if text else None
     except (ValueError, RecursionError):
         return None
 
 
-def _mended(text: str) -> Any:
-    if not 0 < len(text) <= limits.LM_REPAIRED_CHARS or not {"[", "{"} & set(text):
+def _repaired(text: str) -> Any:
+    if not 0 < len(text) <= limits.LM_MENDED_CHARS or not {"[", "{"} & set(text):
         return None
     from rbank_es.models.model import load_dspy
 
@@ -102,12 +204,12 @@ def _mended(text: str) -> Any:
 
     try:
         return parse_value(text, list[Any])
-    except Exception:  # whatever mending raises, the text is no list
+    except Exception:  # any error means that the text is no list, and dspy doesn't say which it may raise
         return None
 
 
 def _as_list(value: Any) -> list[Any] | None:
-    """A list, or the list that an object holds, or an object that is the one entry."""
+    """Return a list, the only list inside an object, or an object that is itself an entry."""
     if isinstance(value, list):
         return value
     if not isinstance(value, dict):
@@ -121,6 +223,13 @@ def _as_list(value: Any) -> list[Any] | None:
 # ---------------------------------------------------------------- items
 
 
+class Usable(msgspec.Struct, frozen=True, kw_only=True):
+    """The items of an answer, and the flaws of the entries without an item, in order."""
+
+    items: tuple[Item, ...] = ()
+    flaws: tuple[Flaw, ...] = ()
+
+
 def usable(
     entries: Sequence[Any],
     src: Source,
@@ -129,7 +238,7 @@ def usable(
     tags: Sequence[str] = (),
     most: int = limits.EXTRACTION_ITEMS,
 ) -> Usable:
-    """The first `most` items that come of a model's entries, with source, domain and tags as given."""
+    """Return the first `most` items of a model's entries, with this source, domain and tags."""
     items: dict[str, Item] = {}
     titles: set[str] = set()
     flaws: list[Flaw] = []
@@ -161,7 +270,7 @@ def _item(entry: Any, src: Source, domain: str | None, tags: tuple[str, ...]) ->
 
 
 def _given(entry: Mapping[Any, Any], name: str) -> str:
-    """What an entry says under one of the names, in capitals or not; of a list of texts, its lines."""
+    """Return the text of an entry under any of the keys of a part, in any case; a list of texts as lines."""
     lowered = {str(key).strip().lower(): value for key, value in entry.items() if value}
     value = next((lowered[key] for key in NAMES[name] if key in lowered), "")
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
@@ -170,12 +279,12 @@ def _given(entry: Mapping[Any, Any], name: str) -> str:
 
 
 def says_something(text: str) -> bool:
-    """Whether a text holds a letter or a digit."""
+    """Return whether a text has a letter or a digit."""
     return any(char.isalnum() for char in text)
 
 
 def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """The distinct tags that keep their limits, in order."""
+    """Return the distinct tags within `ITEM_TAG_CHARS`, in order, at most `ITEM_TAGS`."""
     clean = dict.fromkeys(map(one_line, tags))
     return tuple(tag for tag in clean if 0 < len(tag) <= limits.ITEM_TAG_CHARS)[: limits.ITEM_TAGS]
 
@@ -184,27 +293,25 @@ def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def one_line(text: str) -> str:
-    """A text as one line, without fences around it and without characters that can't be seen."""
+    """Return a text as one line, without a code fence around it and without invisible characters."""
     return " ".join(_visible(unfenced(text)).split())
 
 
 def many_lines(text: str) -> str:
-    """A text with its lines, of which no two in a row are blank; without fences around it and characters that can't be
-    seen.
-    """
+    """Return a text without a code fence around it, invisible characters, and repeated blank lines."""
     lines = [_visible(line).rstrip() for line in unfenced(text).splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 def unfenced(text: str) -> str:
-    """A text without the code fence around it, if there is one around all of it."""
+    """Return a text without the code fence around all of it, if there is one."""
     lines = text.strip().splitlines()
     opening = _FENCE.match(lines[0].strip()) if len(lines) > 1 else None
     return "\n".join(lines[1:-1]) if opening and lines[-1].strip() == opening.group(1) else text
 
 
 def _visible(text: str) -> str:
-    # What looks the same must be the same, or no two items would be found alike: letters and their marks are composed.
+    # Compose letters and their marks (NFC), because near duplicates are found by comparing characters.
     spaced = unicodedata.normalize("NFC", text).replace("\t", " ").replace("\n", " ").replace("\r", " ")
     if spaced.isprintable():
         return spaced
@@ -213,11 +320,12 @@ def _visible(text: str) -> str:
 
 
 def _is_visible(char: str) -> bool:
+    # Keep the joiners: Persian and many emoji are misspelt without them.
     return char.isspace() or char in _JOINERS or unicodedata.category(char)[0] != "C"
 
 
 def shortened(text: str, most: int) -> str:
-    """The text in at most `most` characters: its whole sentences or lines, else its words, then `…`."""
+    """Return a text truncated to `most` characters: after a sentence or line, else after a word, with `…`."""
     if len(text) <= most:
         return text
     ends = [mark.end() for mark in _SENTENCE_END.finditer(text[: most + 1])] + [text.rfind("\n", 0, most)]

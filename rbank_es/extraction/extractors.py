@@ -1,54 +1,40 @@
-"""Extracting: what is learnt of judged attempts at a task, as candidates for the bank. What they become is decided
-elsewhere, by the consolidation policy.
+"""Extractors: candidates drawn by a model from judged runs of a task. The consolidation policy decides about them.
 
-Every extraction says why it holds nothing, or less than the model gave, beginning with a code:
+An extraction with no items, or fewer than the model gave, has a reason that begins with a code:
 
-    nothing_happened       the agent did nothing that could be learnt from; no model was asked
-    ungrounded             a success that names what the ontology doesn't have; no model was asked
+    nothing_happened       the agent did nothing from which anything could be learned; no model was asked
+    ungrounded             a success that names terms that the ontology doesn't have; no model was asked
     nothing_to_compare     a contrast needs a success and a failure, a pattern two successes; no model was asked
     lm_failed              the model gave no answer; the code of the failure follows
-    malformed              no answer of the model held a list
-    no_usable_item         they did, but of no entry came an item
-    nothing_worth_keeping  the model says that there is nothing, and why
-    left_out               there are items, and entries of which none came
-    judged_a_failure       of what was proposed in a failed run, nothing says what to avoid
+    malformed              no answer of the model had a list
+    no_usable_item         the last list had entries, but no usable one
+    nothing_worth_keeping  the model found nothing, and said why
+    left_out               there are items, and also entries without one
+    judged_a_failure       no proposal of a failed run says what to avoid
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
-from rbank_es.events import MemoriesExtracted
-from rbank_es.events.items import Item, Source
-from rbank_es.events.memory import ExtractionKind
-from rbank_es.extraction.candidates import Usable, one_line, usable
-from rbank_es.extraction.judged_run import Attempt, Judgment
-from rbank_es.extraction.model_call import Asked, ask
-from rbank_es.extraction.trajectory import clip, format_trajectory
+from rbank_es.events.items import Item
+from rbank_es.extraction.candidates import Extraction, Usable, usable
+from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
+from rbank_es.extraction.prompts import ExtractorReply, ask
 from rbank_es.policies import SuccessFailure, find_similar
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
 
-PASSING = frozenset(
-    {
-        "timeout",
-        "rate_limited",
-        "server_error",
-        "unreachable",
-        "bad_response",
-        "refused",
-        "context_too_long",
-        "request_too_long",
-        "response_too_long",
-    }
+PASSING = frozenset({"timeout", "rate_limited", "server_error", "unreachable", "bad_response", "refused"}) | frozenset(
+    {"context_too_long", "request_too_long", "response_too_long"}
 )
-"""Codes of `LmFailed` that concern one extraction; all others concern every call that would follow, and are raised."""
+"""Codes of `LmFailed` that concern one extraction. Others are raised, because every later call would fail too."""
 
 Kind = Literal["success", "failure", "contrastive", "pattern"]
 
@@ -60,9 +46,11 @@ PROMPT_OF: Mapping[Kind, str] = {
 }
 
 
-class Facts(TypedDict, total=False):
-    """What is known beside the attempts: the id of the ontology, where they don't say it; tags for each item; which
-    sample of the model's answers is wanted.
+class ExtractionFacts(TypedDict, total=False):
+    """Options of an extraction.
+
+    `domain` is the id of the ontology, for runs that don't name it; `tags` are given to each item; `rollout_id` tells
+    apart equal requests of several rollouts.
     """
 
     domain: str | None
@@ -70,46 +58,7 @@ class Facts(TypedDict, total=False):
     rollout_id: int | None
 
 
-class Extraction(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates, or why there are none.
-
-    `code` is that of the reason, empty where all is well. `runs` are the ids of the source runs, `judgment` the id of
-    the judgment's event, `extractor` who drew them, as name and version, `tries` how many answers of a model were read.
-    """
-
-    kind: ExtractionKind
-    items: tuple[Item, ...] = ()
-    code: str = ""
-    reason: str = ""
-    runs: tuple[str, ...] = ()
-    judgment: str | None = None
-    extractor: str | None = None
-    tries: int = 0
-
-    def without(self, code: str, words: str, tries: int = 0) -> Extraction:
-        """The same with no items, and why."""
-        return msgspec.structs.replace(self, items=(), code=code, reason=_reason(code, words), tries=tries)
-
-    def holding(self, items: tuple[Item, ...], kind: ExtractionKind, left_out: str = "", tries: int = 0) -> Extraction:
-        """The same of some kind with items, and what was left out, in words."""
-        code, reason = ("left_out", _reason("left_out", left_out)) if left_out else ("", "")
-        return msgspec.structs.replace(self, kind=kind, items=items, code=code, reason=reason, tries=tries)
-
-    def event(self, id: str = "") -> MemoriesExtracted:
-        """The event that records it; with an id of its own, it can be appended again without being decided again."""
-        return MemoriesExtracted(
-            id=id,
-            kind=self.kind,
-            runs=self.runs,
-            judgment=self.judgment,
-            extractor=self.extractor,
-            heads=tuple(item.head for item in self.items),
-            candidates=tuple(item.text for item in self.items),
-            reason=self.reason,
-        )
-
-
-# ---------------------------------------------------------------- one attempt
+# ---------------------------------------------------------------- one run
 
 
 def extract(
@@ -118,37 +67,37 @@ def extract(
     judgment: Any,
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> Extraction:
-    """What is learnt of one judged attempt: strategies from a success, guardrails from a failure.
+    """Draw candidates from one judged run: strategies from a success, guardrails from a failure.
 
     Args:
-        result: the run, as `Attempt.of` takes it.
+        result: the run, as `PastRun.of` takes it.
         judgment: the verdict for learning, as `Judgment.of` takes it.
         lms: the models of the run; the one in the role `extractor` is asked, and every call is recorded.
-        policy: how; its defaults unless given.
-        facts: see `Facts`.
+        policy: the extraction policy; the default one unless given.
+        facts: see `ExtractionFacts`.
 
-    Raises `BadInput` for a judgment that is none or that only scores, and `LmFailed` where no model could be asked
-    anything any more; whatever a model answers raises nothing.
+    Raises `BadInput` for an invalid judgment or one for scoring, and `LmFailed` if every later call would fail too.
+    Whatever a model answers raises nothing.
     """
-    rule, attempt, verdict = policy or SuccessFailure(), Attempt.of(result, task), Judgment.of(judgment)
-    work = _Work([attempt], rule, "success" if verdict.success else "failure", verdict.event, **facts)
-    if attempt.empty:
-        return work.blank.without("nothing_happened", "the agent took no step and gave no answer")
+    rule, run, verdict = policy or SuccessFailure(), PastRun.of(result, task), Judgment.of(judgment)
+    pending = _PendingExtraction("success" if verdict.success else "failure", [run], rule, facts, verdict.event)
+    if run.empty:
+        return pending.blank.without("nothing_happened", "the agent took no step and gave no answer")
     if rule.grounded and verdict.success and not verdict.learnable:
-        return work.blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
+        return pending.blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
     inputs = {
         "task": _within(task),
-        "trajectory": format_trajectory(attempt.steps, rule.trajectory_chars) or "(no steps were recorded)",
-        "answer": _within(attempt.answer),
-        "sparql": _within(attempt.sparql),
-        "verdict": _verdict(attempt, verdict),
+        "trajectory": format_trajectory(run.steps, rule.trajectory_chars) or "(no steps were recorded)",
+        "answer": _within(run.answer),
+        "sparql": _within(run.sparql),
+        "verdict": _verdict(run, verdict),
     }
-    return work.asked(inputs, lms)
+    return pending.ask_model(inputs, lms)
 
 
-# ---------------------------------------------------------------- several attempts at one task
+# ---------------------------------------------------------------- several runs of one task
 
 
 def contrastive_extract(
@@ -157,22 +106,22 @@ def contrastive_extract(
     judgments: Iterable[Any],
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> Extraction:
-    """What the successful attempts at a task did that the failed ones didn't. Arguments and errors as of `extract`.
+    """Draw candidates from the contrast of successful and failed runs of a task. Arguments and errors as `extract`.
 
-    Attempts that can't be learnt from are left out; without a success and a failure there is nothing to compare.
+    Runs that may not be learned from are left out. Without a success and a failure, no model is asked.
     """
     rule = policy or SuccessFailure()
     pairs = _learnable(results, task, judgments, rule)
-    work = _Work([attempt for attempt, _ in pairs], rule, "contrastive", **facts)
+    pending = _PendingExtraction("contrastive", [run for run, _ in pairs], rule, facts)
     won = [pair for pair in pairs if pair[1].success]
     lost = [pair for pair in pairs if not pair[1].success]
     if not won or not lost:
-        return work.blank.without("nothing_to_compare", f"{len(won)} successes and {len(lost)} failures")
+        return pending.blank.without("nothing_to_compare", f"{len(won)} successes and {len(lost)} failures")
     room = _room(rule, len(pairs))
     inputs = {"task": _within(task), "successes": _several(won, room), "failures": _several(lost, room)}
-    return work.asked(inputs, lms)
+    return pending.ask_model(inputs, lms)
 
 
 def extract_common_patterns(
@@ -181,18 +130,18 @@ def extract_common_patterns(
     judgments: Iterable[Any],
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> Extraction:
-    """What the successful attempts at a task have in common. Arguments and errors as of `extract`.
+    """Draw candidates from what successful runs of a task have in common. Arguments and errors as `extract`.
 
-    Failures, and attempts that can't be learnt from, are left out; there must be two others.
+    Failures, and runs that may not be learned from, are left out. With fewer than two others, no model is asked.
     """
     rule = policy or SuccessFailure()
     won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].success]
-    work = _Work([attempt for attempt, _ in won], rule, "pattern", **facts)
+    pending = _PendingExtraction("pattern", [run for run, _ in won], rule, facts)
     if len(won) < 2:
-        return work.blank.without("nothing_to_compare", f"{len(won)} successes")
-    return work.asked({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms)
+        return pending.blank.without("nothing_to_compare", f"{len(won)} successes")
+    return pending.ask_model({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms)
 
 
 def extract_from_rollouts(
@@ -202,20 +151,20 @@ def extract_from_rollouts(
     best: int,
     lms: Lms,
     policy: SuccessFailure | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ExtractionFacts],
 ) -> tuple[Extraction, ...]:
-    """What is learnt of rollouts of one task, by the policy's `extract_from`. Arguments and errors as of `extract`.
+    """Draw candidates from rollouts of one task, by the policy's `extract_from`. Arguments and errors as `extract`.
 
-    `best`: of the attempt at that index alone. `contrastive`: what sets successes apart from failures, where there are
-    both, then what successes share, where there are two; of the best alone, where there is neither. What they share is
-    often what the failures lacked: of items that nearly repeat one another, as `find_similar` has it whatever their
-    source, the first is kept.
+    `best`: from the run at the index `best` alone. `contrastive`: from the contrast if there are successes and
+    failures, then from the pattern if there are two successes; without either, from the best run alone. Near duplicates
+    of earlier items are left out, whatever their source, because what successes share is often what failures lacked.
     """
     rule = policy or SuccessFailure()
     if rule.extract_from == "contrastive":
         pairs = _learnable(results, task, judgments, rule)
         won = sum(verdict.success for _, verdict in pairs)
         made: list[Extraction] = []
+        # The contrast first, because its items are kept where the pattern nearly repeats them.
         if 0 < won < len(pairs):
             made.append(contrastive_extract(results, task, judgments, lms, rule, **facts))
         if won > 1:
@@ -226,19 +175,17 @@ def extract_from_rollouts(
 
 
 def _without_repeats(extractions: Iterable[Extraction]) -> tuple[Extraction, ...]:
-    """The same, without items that say what one of an earlier extraction said: the runs are the same, and count once.
-
-    Consolidation would take both, for it compares items of one source alone.
-    """
+    """Return the extractions without items that nearly repeat one of an earlier extraction."""
+    # Consolidation would keep both, because it compares only items of one source; but the same runs count once.
     made: list[Extraction] = []
     for each in extractions:
         before = [item for other in made for item in other.items]
-        kept = tuple(item for item in each.items if not _is_said(item, before))
+        kept = tuple(item for item in each.items if not _repeats(item, before))
         made.append(each if len(kept) == len(each.items) else _shortened(each, kept))
     return tuple(made)
 
 
-def _is_said(item: Item, before: Iterable[Item]) -> bool:
+def _repeats(item: Item, before: Iterable[Item]) -> bool:
     alike = (msgspec.structs.replace(old, src=item.src) for old in before)
     return find_similar(item, alike) is not None
 
@@ -251,57 +198,45 @@ def _shortened(extraction: Extraction, kept: tuple[Item, ...]) -> Extraction:
     return extraction.without("no_usable_item", words, extraction.tries)
 
 
-# ---------------------------------------------------------------- what they share
+# ---------------------------------------------------------------- shared parts
 
 
-class _Work:
-    """One extraction in the making: from which attempts, of which kind, and by which policy."""
+class _PendingExtraction(NamedTuple):
+    """An extraction whose model was not asked yet."""
 
-    def __init__(
-        self,
-        attempts: Sequence[Attempt],
-        policy: SuccessFailure,
-        kind: Kind,
-        judgment: str | None = None,
-        *,
-        domain: str | None = None,
-        tags: Sequence[str] = (),
-        rollout_id: int | None = None,
-    ) -> None:
-        self._kind: Kind = kind
-        self._policy, self._tags, self._rollout_id = policy, tags, rollout_id
-        known = {attempt.domain for attempt in attempts if attempt.domain}
-        self._domain = domain or (known.pop() if len(known) == 1 else None)
-        runs = tuple(attempt.run for attempt in attempts if attempt.run)
-        self.blank = Extraction(kind=kind, runs=runs, judgment=judgment, extractor=policy.label)
+    kind: Kind
+    runs: Sequence[PastRun]
+    policy: SuccessFailure
+    facts: ExtractionFacts
+    judgment: str | None = None
 
-    def asked(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
-        """What the model makes of it."""
+    @property
+    def blank(self) -> Extraction:
+        """The extraction without items or a reason."""
+        ids = tuple(run.run for run in self.runs if run.run)
+        return Extraction(kind=self.kind, runs=ids, judgment=self.judgment, extractor=self.policy.label)
+
+    def ask_model(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
+        """Ask the model, and return the extraction of its answer."""
+        known = {run.domain for run in self.runs if run.domain}
+        domain = self.facts.get("domain") or (known.pop() if len(known) == 1 else None)
+        tags, most = self.facts.get("tags", ()), self.policy.items_max
+
+        def make(entries: list[Any]) -> Usable:
+            return usable(entries, self.kind, domain=domain, tags=tags, most=most)
+
         try:
-            found = ask(
-                PROMPT_OF[self._kind],
-                inputs,
-                lms,
-                self._usable,
-                most=self._policy.items_max,
-                temperature=self._policy.temperature,
-                tries=self._policy.tries,
-                rollout_id=self._rollout_id,
-            )
+            found = ask(PROMPT_OF[self.kind], inputs, lms, make, self.policy, self.facts.get("rollout_id"))
         except LmFailed as failure:
             if failure.code not in PASSING:
                 raise
             return self.blank.without("lm_failed", f"{failure.code}: {failure.message}")
         return self._made(found)
 
-    def _usable(self, entries: list[Any]) -> Usable:
-        source: Source = self._kind
-        return usable(entries, source, domain=self._domain, tags=self._tags, most=self._policy.items_max)
-
-    def _made(self, found: Asked) -> Extraction:
+    def _made(self, found: ExtractorReply) -> Extraction:
         items, flaws = found.usable.items, ", ".join(found.usable.flaws)
         if items:
-            return self.blank.holding(items, self._kind, flaws, found.tries)
+            return self.blank.holding(items, self.kind, flaws, found.tries)
         if not found.readable:
             return self.blank.without("malformed", f"{found.tries} answers held no list of items", found.tries)
         if flaws:
@@ -309,50 +244,47 @@ class _Work:
         return self.blank.without("nothing_worth_keeping", found.reason or "the model gave no reason", found.tries)
 
 
-def _reason(code: str, words: str) -> str:
-    return f"{code}: {one_line(words)}"[: limits.ERROR_CHARS]
-
-
 def _learnable(
     results: Iterable[Any], task: str, judgments: Iterable[Any], policy: SuccessFailure
-) -> list[tuple[Attempt, Judgment]]:
-    """The attempts that something may be learnt from, each with its judgment. Raises `BadInput` if one has none."""
-    attempts = [Attempt.of(result, task) for result in results]
+) -> list[tuple[PastRun, Judgment]]:
+    """Return the runs that may be learned from, each with its judgment. Raises `BadInput` if one has no judgment."""
+    runs = [PastRun.of(result, task) for result in results]
     verdicts = [Judgment.of(judgment) for judgment in judgments]
-    if len(attempts) != len(verdicts):
-        raise BadInput(f"{len(attempts)} attempts and {len(verdicts)} judgments; give one judgment for each attempt")
+    if len(runs) != len(verdicts):
+        raise BadInput(f"{len(runs)} runs and {len(verdicts)} judgments; give one judgment for each run")
     return [
-        (attempt, verdict)
-        for attempt, verdict in zip(attempts, verdicts, strict=True)
-        if not attempt.empty and (verdict.learnable or not verdict.success or not policy.grounded)
+        (run, verdict)
+        for run, verdict in zip(runs, verdicts, strict=True)
+        if not run.empty and (verdict.learnable or not verdict.success or not policy.grounded)
     ]
 
 
-def _room(policy: SuccessFailure, attempts: int) -> int:
-    """Characters for the steps of each of several attempts."""
-    return min(policy.trajectory_chars, limits.EXTRACTION_ROLLOUTS_CHARS // attempts)
+def _room(policy: SuccessFailure, runs: int) -> int:
+    """Return the characters for the steps of each of several runs."""
+    return min(policy.trajectory_chars, limits.EXTRACTION_ROLLOUTS_CHARS // runs)
 
 
-def _several(pairs: Sequence[tuple[Attempt, Judgment]], room: int) -> str:
+def _several(pairs: Sequence[tuple[PastRun, Judgment]], room: int) -> str:
     return "\n\n\n".join(_described(number, *pair, room) for number, pair in enumerate(pairs, 1))
 
 
-def _described(number: int, attempt: Attempt, verdict: Judgment, room: int) -> str:
-    # Runs have ids, which are left out: what is asked must not depend on them, or it could never be replayed.
+def _described(number: int, run: PastRun, verdict: Judgment, room: int) -> str:
+    # Leave out the ids of runs: the prompt must not depend on them, or a recorded answer would never match it again.
     parts = {
-        "Verdict": _verdict(attempt, verdict),
-        "Answer": _within(attempt.answer),
-        "Query": _within(attempt.sparql),
-        "Steps": format_trajectory(attempt.steps, room),
+        "Verdict": _verdict(run, verdict),
+        "Answer": _within(run.answer),
+        "Query": _within(run.sparql),
+        "Steps": format_trajectory(run.steps, room),
     }
     return "\n".join([f"Attempt {number}", *(f"{name}:\n{text}" for name, text in parts.items() if text)])
 
 
-def _verdict(attempt: Attempt, verdict: Judgment) -> str:
+def _verdict(run: PastRun, verdict: Judgment) -> str:
     decided = "a success" if verdict.success else "a failure"
     because = f": {verdict.reason}" if verdict.reason else ""
-    return _within(f"How it ended: {attempt.ending}. The judge decided that it is {decided}{because}")
+    return _within(f"How it ended: {run.ending}. The judge decided that it is {decided}{because}")
 
 
 def _within(text: str) -> str:
+    # Lone surrogates can't be encoded, so no request could hold them.
     return clip(text.encode("utf-8", "replace").decode().strip(), limits.EXTRACTION_TEXT_CHARS)

@@ -1,22 +1,49 @@
-"""Attempts: runs as an extractor sees them, and what a judge said of them."""
+"""A judged run as an extractor sees it: the run, its steps, the judgment, and the steps as text within a budget."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import RunFinished, RunStarted
+from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run import Outcome
-from rbank_es.extraction.trajectory import Step, told, trajectory_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
+_NOTE_CHARS = 60
+"""Room for the note on omitted steps."""
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt at a task. `domain` is the id of the ontology that it was about."""
+_MARK_CHARS = 40
+"""Room for the note on omitted characters of a text."""
+
+_LEAST_CLIP_CHARS = 80
+"""A text with less room than this is truncated at its end: a note would take half of it."""
+
+_TEXTS = ("reasoning", "code", "output")
+
+
+class RunStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of an agent: its reasoning, its code and the output. `index` counts from 1."""
+
+    index: int
+    reasoning: str = ""
+    code: str = ""
+    output: str = ""
+
+    @classmethod
+    def of(cls, given: Any, index: int) -> RunStep:
+        """Return the step that a mapping's keys or an object's attributes describe; `index` if it has none."""
+        own = _get(given, "index")
+        return cls(index=own if isinstance(own, int) else index, **{name: _text(_get(given, name)) for name in _TEXTS})
+
+
+class PastRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a task with its steps. `domain` is the id of its ontology."""
 
     task: str
     run: str = ""
@@ -25,36 +52,36 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome = "submitted"
     error: str = ""
     domain: str | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RunStep, ...] = ()
 
     @classmethod
-    def of(cls, result: Any, task: str) -> Attempt:
-        """What can be told of a result by its attributes or keys: `answer`, `sparql`, `steps` or `trajectory`,
-        `outcome` or `converged`, `run`, `error`, `domain`. What it is itself, if it is an `Attempt`.
+    def of(cls, result: Any, task: str) -> PastRun:
+        """Return the run that a mapping's keys or an object's attributes describe.
+
+        They are `answer`, `sparql`, `steps` or `trajectory`, `outcome` or `converged`, `run`, `error` and `domain`. A
+        `PastRun` is returned as it is, with this task.
         """
-        if isinstance(result, Attempt):
+        if isinstance(result, PastRun):
             return msgspec.structs.replace(result, task=task)
-        steps = told(result, "steps") or told(result, "trajectory") or ()
-        converged = told(result, "converged") is not False
+        steps = _get(result, "steps") or _get(result, "trajectory") or ()
+        converged = _get(result, "converged") is not False
+        texts = {name: _get(result, name) for name in ("run", "answer", "sparql", "error", "domain")}
+        known = {name: text for name, text in texts.items() if isinstance(text, str) and text}
         return cls(
             task=task,
-            run=_text(result, "run"),
-            answer=_text(result, "answer"),
-            sparql=_text(result, "sparql"),
-            outcome=told(result, "outcome") or ("submitted" if converged else "forced_at_limit"),
-            error=_text(result, "error"),
-            domain=_text(result, "domain") or None,
-            steps=tuple(Step.of(step, number) for number, step in enumerate(steps, 1)),
+            outcome=_get(result, "outcome") or ("submitted" if converged else "forced_at_limit"),
+            steps=tuple(RunStep.of(step, number) for number, step in enumerate(steps, 1)),
+            **known,
         )
 
     @property
     def empty(self) -> bool:
-        """Whether the agent did nothing that could be learnt from."""
+        """Whether the agent did nothing from which anything could be learned."""
         return not (self.steps or self.answer.strip() or self.sparql.strip())
 
     @property
     def ending(self) -> str:
-        """How it ended, in words."""
+        """How the run ended, in the words of the prompt."""
         if self.outcome == "failed":
             return f"it failed: {self.error or 'no reason was recorded'}"
         if self.outcome == "forced_at_limit":
@@ -62,40 +89,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         return "the agent submitted an answer"
 
 
-def attempt_of(bank: Bank, run: str) -> Attempt:
-    """A run as its events tell it; one that didn't finish counts as failed. Texts that were erased are empty.
-
-    Raises `NotInBank` if no such run began.
-    """
-    events = list(bank.events(types={"run_started", "run_finished"}, run=run))
-    started = next((event for event in events if isinstance(event, RunStarted)), None)
-    finished = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
-    if started is None:
-        raise NotInBank(run, bank.position)
-    return Attempt(
-        task=bank.text(started.task) or "",
-        run=run,
-        answer=_said(bank, finished, "answer"),
-        sparql=_said(bank, finished, "sparql"),
-        outcome=finished.outcome if finished else "failed",
-        error=_said(bank, finished, "error") if finished else "the run did not finish",
-        domain=started.ontology,
-        steps=trajectory_of(bank, run),
-    )
-
-
-def _said(bank: Bank, finished: RunFinished | None, name: str) -> str:
-    return (bank.text(getattr(finished, name)) or "") if finished else ""
-
-
-def _text(result: Any, name: str) -> str:
-    value = told(result, name)
-    return value if isinstance(value, str) else ""
-
-
 class Judgment(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict for learning. `learnable` is False where the run is no ground to learn from, though it succeeded: its
-    query or answer names what the ontology doesn't have. `event` is the id of the event that records the verdict.
+    """A verdict for learning.
+
+    `learnable` is False for a success whose query or answer names terms that the ontology doesn't have. `event` is the
+    id of the event that records the verdict.
     """
 
     success: bool
@@ -105,21 +103,184 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, given: Any, event: str | None = None) -> Judgment:
-        """What can be told of a verdict by its attributes, or by its keys if it is a mapping.
+        """Return the verdict that a mapping's keys or an object's attributes describe.
 
-        Raises `BadInput` without a `success` that is true or false, and for a verdict whose `purpose` is scoring:
-        nothing is ever learnt from that.
+        Raises `BadInput` if `success` is neither True nor False, and for the purpose scoring: nothing is ever learned
+        from such a verdict.
         """
         if isinstance(given, Judgment):
             return given if event is None else msgspec.structs.replace(given, event=event)
-        if told(given, "purpose") == "scoring":
+        if _get(given, "purpose") == "scoring":
             raise BadInput("a scoring judgment only measures; give the judgment that was made for learning")
-        success, reason = told(given, "success"), told(given, "reason")
+        success, reason = _get(given, "success"), _get(given, "reason")
         if not isinstance(success, bool):
             raise BadInput("a judgment must say whether the run was a success: True or False")
         return cls(
             success=success,
             reason=reason if isinstance(reason, str) else "",
-            learnable=told(given, "learnable") is not False,
+            learnable=_get(given, "learnable") is not False,
             event=event,
         )
+
+
+def _get(given: Any, name: str) -> Any:
+    """Return a mapping's value, or another object's attribute; None if there is none."""
+    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+
+
+def _text(value: object) -> str:
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    # Lone surrogates can't be encoded, so no request could hold them.
+    return text.encode("utf-8", "replace").decode().replace("\r\n", "\n")
+
+
+# ---------------------------------------------------------------- from a bank
+
+
+def past_run(bank: Bank, run: str) -> PastRun:
+    """Return a run from its events. An unfinished run counts as failed; erased texts are empty.
+
+    Raises `NotInBank` if no such run started.
+    """
+    events = list(bank.events(types={"run_started", "run_finished"}, run=run))
+    started = next((event for event in events if isinstance(event, RunStarted)), None)
+    finished = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
+    if started is None:
+        raise NotInBank(run, bank.position)
+    end: dict[str, Any] = {"outcome": "failed", "error": "the run did not finish"}
+    if finished is not None:
+        texts = {name: bank.text(getattr(finished, name)) or "" for name in ("answer", "sparql", "error")}
+        end = {"outcome": finished.outcome, **texts}
+    task = bank.text(started.task) or ""
+    return PastRun(task=task, run=run, domain=started.ontology, steps=trajectory_of(bank, run), **end)
+
+
+def trajectory_of(bank: Bank, run: str) -> tuple[RunStep, ...]:
+    """Return the steps of a run from its events; its tool calls if no steps were recorded.
+
+    Erased texts are empty. An unknown run has no steps.
+    """
+    events = list(bank.events(types={"step_taken", "tool_called"}, run=run))
+    steps = tuple(_recorded(bank, event) for event in events if isinstance(event, StepTaken))
+    calls = (event for event in events if isinstance(event, ToolCalled))
+    return steps or tuple(_called(bank, event, index) for index, event in enumerate(calls, 1))
+
+
+def _recorded(bank: Bank, event: StepTaken) -> RunStep:
+    texts = {name: bank.text(getattr(event, name)) or "" for name in _TEXTS}
+    return RunStep(index=event.index, **{name: _previewed(event, name, text) for name, text in texts.items()})
+
+
+def _called(bank: Bank, event: ToolCalled, index: int) -> RunStep:
+    arguments = _previewed(event, "arguments", bank.text(event.arguments) or "")
+    given = bank.text(event.error) if event.error_code else bank.text(event.result)
+    return RunStep(index=index, code=f"{event.tool}({arguments})", output=_previewed(event, "result", given or ""))
+
+
+def _previewed(event: StepTaken | ToolCalled, name: str, text: str) -> str:
+    return f"{text}…" if name in event.previews and text else text
+
+
+# ---------------------------------------------------------------- as text
+
+
+def format_trajectory(steps: Iterable[Any], budget_chars: int = limits.EXTRACTION_TRAJECTORY_CHARS) -> str:
+    """Return steps as a text of at most `budget_chars` characters: the first, and as many of the last as fit.
+
+    A step is anything with `reasoning`, `code` and `output`, or a mapping with these keys. Steps that don't fit are
+    truncated between lines or words, and omissions are counted in the text. No steps, or a budget below
+    `limits.EXTRACTION_TRAJECTORY_LEAST_CHARS`, give an empty text. Raises `BadInput` for a budget below 0.
+    """
+    if budget_chars < 0:
+        raise BadInput(f"a budget of {budget_chars} characters can't be kept; give 0 or more")
+    given = [RunStep.of(step, number) for number, step in enumerate(steps, 1)]
+    whole = "\n\n".join(map(_block, given))
+    if len(whole) <= budget_chars:
+        return whole
+    if budget_chars < limits.EXTRACTION_TRAJECTORY_LEAST_CHARS:
+        return ""
+    if len(given) == 1:
+        return _clipped(given[0], budget_chars)
+    return _first_and_last(given, budget_chars)
+
+
+def _first_and_last(steps: Sequence[RunStep], budget_chars: int) -> str:
+    room = budget_chars - (_NOTE_CHARS + 2 if len(steps) > 2 else 0) - 2
+    first, last = _block(steps[0]), _block(steps[-1])
+    if len(first) + len(last) > room:
+        # The last step gets two thirds, because the end of a run explains its verdict best.
+        first_room = max(room // 3, room - len(last))
+        first = _clipped(steps[0], first_room)
+        last = _clipped(steps[-1], room - len(first))
+    shown = [last]
+    left = room - len(first) - len(last)
+    for step in reversed(steps[1:-1]):
+        block = _block(step)
+        if len(block) + 2 > left:
+            break
+        left -= len(block) + 2
+        shown.insert(0, block)
+    skipped = steps[1 : len(steps) - len(shown)]
+    return "\n\n".join([first, *_note(skipped, len(steps)), *shown])
+
+
+def _note(skipped: Sequence[RunStep], total: int) -> list[str]:
+    if not skipped:
+        return []
+    which = f"step {skipped[0].index}" if len(skipped) == 1 else f"steps {skipped[0].index} to {skipped[-1].index}"
+    return [f"[{which} left out: {len(skipped)} of {total}]"[:_NOTE_CHARS]]
+
+
+def _block(step: RunStep) -> str:
+    return _laid_out(step.index, {name: getattr(step, name).strip("\n") for name in _TEXTS})
+
+
+def _laid_out(index: int, parts: Mapping[str, str]) -> str:
+    lines = [f"Step {index}"]
+    for name, text in parts.items():
+        if text:
+            lines += [f"{name.capitalize()}:", text]
+    return "\n".join(lines) if len(lines) > 1 else f"Step {index}\n(nothing was recorded)"
+
+
+def _clipped(step: RunStep, room: int) -> str:
+    """Return a step within the room, which its texts share equally; shorter texts leave their rest to longer ones."""
+    texts = {name: text for name in _TEXTS if (text := getattr(step, name).strip("\n"))}
+    left = room - len(_laid_out(step.index, dict.fromkeys(texts, "x"))) + len(texts)
+    parts = dict(texts)
+    # Shortest first, so that their unused room is known before the longer ones get theirs.
+    for number, name in enumerate(sorted(texts, key=lambda name: len(texts[name]))):
+        parts[name] = clip(texts[name], left // (len(texts) - number))
+        left -= len(parts[name])
+    return _laid_out(step.index, {name: text for name, text in parts.items() if text})[: max(room, 0)]
+
+
+def clip(text: str, room: int) -> str:
+    """Return a text, truncated in its middle to `room` characters: between lines or words, with a note in between."""
+    if len(text) <= room:
+        return text
+    if room < _LEAST_CLIP_CHARS:
+        return text[: max(room - 1, 0)] + "…"[: max(room, 0)]
+    kept = room - _MARK_CHARS
+    head = _beginning(text, kept * 3 // 5)
+    tail = _end(text[len(head) :], kept - len(head))
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head.rstrip()}\n[… {left_out:,} characters left out …]\n{tail.lstrip()}"
+
+
+def _beginning(text: str, room: int) -> str:
+    kept = text[:room]
+    for mark in ("\n", " "):
+        end = kept.rfind(mark)
+        if end >= room // 2:
+            return kept[: end + 1]
+    return kept
+
+
+def _end(text: str, room: int) -> str:
+    kept = text[len(text) - room :]
+    for mark in ("\n", " "):
+        start = kept.find(mark)
+        if 0 <= start < room // 2:
+            return kept[start + 1 :]
+    return kept

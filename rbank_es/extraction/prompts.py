@@ -1,33 +1,41 @@
-"""What extracting models are asked, as dspy signatures. They are made when they are first asked for: dspy is heavy.
+"""Prompts of the extracting model as dspy signatures, created on first use; and the conversation with the model.
 
-SuccessExtractor      what made a run succeed, as strategies that carry over
-FailureExtractor      what made a run fail, as guardrails
-ContrastiveExtractor  what the successful attempts at a task did that the failed ones didn't
-PatternExtractor      what the successful attempts at a task have in common
+SuccessExtractor      strategies: what made a run succeed
+FailureExtractor      guardrails: what made a run fail
+ContrastiveExtractor  what the successful runs of a task did that the failed ones didn't
+PatternExtractor      what the successful runs of a task have in common
 
-All give `memory_items`, a list of objects of the schema that `MemoryItem` shows the model, and `why_none`. Answers are
-read by `rbank_es.extraction.candidates`, which forgives what this schema doesn't.
+All return `memory_items`, a list of objects with the schema of `MemoryItem`, and `why_none`. The parser of answers in
+`rbank_es.extraction.candidates` is more tolerant than this schema.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from rbank_es import limits
 from rbank_es.errors import MissingExtra
-from rbank_es.models.model import load_dspy
+from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
+from rbank_es.extraction.judged_run import clip
+from rbank_es.models.serialization import load_dspy
+from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:
-    SuccessExtractor: Any
-    FailureExtractor: Any
     ContrastiveExtractor: Any
-    PatternExtractor: Any
+    FailureExtractor: Any
     MemoryItem: Any
+    PatternExtractor: Any
+    SuccessExtractor: Any
+    from rbank_es.models.router import Lms
+
 
 ENTRIES, REASON = "memory_items", "why_none"
-"""The output fields: the items, and in words why there are none."""
+"""The output fields: the items, and the reason if there are none."""
 
 _RULES = f"""
 Each item holds one idea that helps with other tasks of the same kind, over the same or another ontology.
@@ -52,7 +60,7 @@ _ONE = {"task": _TASK, "trajectory": _TRAJECTORY, "answer": _ANSWER, "sparql": _
 
 
 class Prompt(NamedTuple):
-    """What a model is told to do, and the fields that it is given, with what each is."""
+    """The instructions of a prompt, and its input fields with their descriptions."""
 
     instructions: str
     inputs: dict[str, str]
@@ -100,6 +108,7 @@ them did.
 
 
 def __getattr__(name: str) -> Any:
+    """Return a signature or `MemoryItem`, created on first use because dspy takes a second to load."""
     if name == "MemoryItem":
         return memory_item()
     if name in PROMPTS:
@@ -109,9 +118,9 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def signature(name: str, most: int = limits.EXTRACTION_ITEMS) -> Any:
-    """The dspy signature of that name, a key of `PROMPTS`, that asks for at most so many items.
+    """Return the dspy signature of a prompt, a key of `PROMPTS`, for at most `most` items.
 
-    Raises `MissingExtra` where dspy is not installed.
+    Raises `MissingExtra` without dspy.
     """
     dspy, prompt = load_dspy(), PROMPTS[name]
     fields: dict[str, Any] = {field: (str, dspy.InputField(desc=desc)) for field, desc in prompt.inputs.items()}
@@ -123,7 +132,7 @@ def signature(name: str, most: int = limits.EXTRACTION_ITEMS) -> Any:
 
 @cache
 def memory_item() -> Any:
-    """The pydantic model whose schema an extracting model is shown: an item's title, description and content."""
+    """Return the pydantic model whose schema the model is shown: an item's title, description and content."""
     try:
         from pydantic import ConfigDict, Field, create_model
     except ImportError as error:
@@ -135,3 +144,92 @@ def memory_item() -> Any:
         description=(str, Field(max_length=limits.ITEM_DESC_CHARS)),
         content=(str, Field(min_length=1, max_length=limits.ITEM_CONTENT_CHARS)),
     )
+
+
+# ---------------------------------------------------------------- conversation
+
+UNREADABLE = (
+    f"Your answer could not be read. [[ ## {ENTRIES} ## ]] must hold one JSON list of objects, each with title, "
+    "description and content, all texts."
+)
+
+
+class ExtractorReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The items of the model's last answer, its own reason if it gave none, and the number of answers parsed.
+
+    `readable` is False if the last answer had no list.
+    """
+
+    usable: Usable = Usable()
+    reason: str = ""
+    tries: int = 0
+    readable: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether no other answer is needed: there are items, or an empty list."""
+        return self.readable and (bool(self.usable.items) or not self.usable.flaws)
+
+
+def ask(
+    prompt: str,
+    inputs: Mapping[str, str],
+    lms: Lms,
+    make: Callable[[list[Any]], Usable],
+    policy: SuccessFailure,
+    rollout_id: int | None = None,
+) -> ExtractorReply:
+    """Ask the model in the role `extractor`, and again after each unusable answer, up to `policy.tries` times.
+
+    `prompt` is a key of `PROMPTS`; `make` turns the entries of an answer into items. Raises `LmFailed` if the model
+    gives no answer, and `MissingExtra` without dspy.
+    """
+    asked = ExtractorReply()
+    with lms.context("extractor", temperature=policy.temperature, rollout_id=rollout_id):
+        messages = _messages(prompt, inputs, policy.items_max)
+        for number in range(1, policy.tries + 1):
+            text = _answered(messages)
+            asked = _read(read_answer(text, ENTRIES, REASON), make, number)
+            if asked.settled:
+                break
+            messages = [*messages, *_complaint(text, asked)]
+    return asked
+
+
+def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[str, Any]]:
+    from rbank_es.models.adapter import adapter, unmarked
+
+    # Remove field markers, because an agent wrote these texts, and its answer must not begin another field.
+    given = {name: unmarked(text) for name, text in inputs.items()}
+    messages: list[dict[str, Any]] = adapter().format(signature(prompt, most), demos=[], inputs=given)
+    return messages
+
+
+def _answered(messages: list[dict[str, Any]]) -> str:
+    """Return the model's answer unparsed, because dspy's parser refuses more answers, and repairs others too much."""
+    from rbank_es.models.serialization import load_dspy
+
+    dspy = load_dspy()
+    lm = dspy.settings.lm
+    given = {name: value for name, value in lm.kwargs.items() if value is not None}
+    request = dspy.lm15.request_from_openai_chat({"model": lm.model, "messages": messages, **given})
+    return str(lm(request).text or "")
+
+
+def _read(reading: ParsedAnswer, make: Callable[[list[Any]], Usable], number: int) -> ExtractorReply:
+    if reading.entries is None:
+        return ExtractorReply(reason=reading.reason, tries=number)
+    return ExtractorReply(usable=make(reading.entries), reason=reading.reason, tries=number, readable=True)
+
+
+def _complaint(text: str, asked: ExtractorReply) -> list[dict[str, Any]]:
+    """Return the messages that continue the conversation: the model's answer, and why it is unusable."""
+    flaws = ", ".join(f"entry {number}: {flaw}" for number, flaw in enumerate(asked.usable.flaws, 1))
+    wrong = f"No item could be made of your list ({flaws}). {UNREADABLE}" if asked.readable else UNREADABLE
+    return [
+        {"role": "assistant", "content": clip(text, limits.EXTRACTION_SHOWN_AGAIN_CHARS)},
+        {
+            "role": "user",
+            "content": f"{clip(wrong, limits.EXTRACTION_SHOWN_AGAIN_CHARS)} Answer again, in the same form.",
+        },
+    ]

@@ -1,6 +1,6 @@
-"""Proposals: what tools proposed in a run becomes candidates once the run was judged.
+"""Proposals of tools, which become candidates once their run is judged.
 
-What to do comes of successes alone. What to avoid comes of failures too: that is when an agent learns it.
+Strategies are taken from successes only; guardrails from failures too, because that is when an agent learns them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from rbank_es import limits
 from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
 from rbank_es.events.items import JUDGE_SOURCES, Item, ItemText
 from rbank_es.events.memory import ExtractionKind
-from rbank_es.extraction.candidates import clean_tags, says_something
-from rbank_es.extraction.extractors import Extraction
+from rbank_es.extraction.candidates import Extraction, clean_tags, says_something
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies import SuccessFailure
@@ -25,26 +24,27 @@ if TYPE_CHECKING:
 
 EXTRACTOR = "proposals-1"
 
-BY_ITSELF = frozenset({"sparql_query"})
-"""Tools that propose whatever finds something, with nobody vouching for it."""
+AUTOMATIC_PROPOSERS = frozenset({"sparql_query"})
+"""Tools that propose every query with a result, although nobody says that it is good."""
 
 
 def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
-    """What was proposed in a run, in order, its words in place.
+    """Return the proposals of a run in order, with their words.
 
-    Of queries that proposed themselves, those alone that the answer rests on: that were submitted with it, or whose
-    handle is named as evidence. An agent that explores asks many others, and they found something, but not the answer.
+    Queries that a tool proposed count only if the answer rests on them: they were submitted with it, or their handle is
+    named as evidence. An agent that explores makes many others that find something, but not the answer.
     """
     proposed = bank.events(types={"memory_proposed"}, run=run, resolve=True)
     proposals = [event for event in proposed if isinstance(event, MemoryProposed)]
-    if not any(event.by in BY_ITSELF for event in proposals):
+    # Read the calls, of which a run may have hundreds, only if a tool proposed a query.
+    if not any(event.by in AUTOMATIC_PROPOSERS for event in proposals):
         return tuple(proposals)
     grounds = _grounds(bank, run)
-    return tuple(event for event in proposals if event.by not in BY_ITSELF or event.call in grounds)
+    return tuple(event for event in proposals if event.by not in AUTOMATIC_PROPOSERS or event.call in grounds)
 
 
 def _grounds(bank: Bank, run: str) -> set[str | None]:
-    """Ids of the calls that the answer of a run rests on; none where it didn't end."""
+    """Return the ids of the calls on which the answer of a run rests; none for an unfinished run."""
     events = list(bank.events(types={"tool_called", "run_finished"}, run=run))
     end = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
     calls = (event for event in events if isinstance(event, ToolCalled))
@@ -52,7 +52,7 @@ def _grounds(bank: Bank, run: str) -> set[str | None]:
 
 
 def _rests_on(bank: Bank, end: RunFinished, call: ToolCalled) -> bool:
-    """Whether an answer names the handle of a call as evidence, or came with its query."""
+    """Return whether an answer names the handle of a call as evidence, or was submitted with its query."""
     evidence, query = bank.text(end.evidence) or "", " ".join((bank.text(end.sparql) or "").split())
     if any(f'"{name}"' in evidence for name in (call.id, call.alias) if name):
         return True
@@ -63,21 +63,19 @@ def _rests_on(bank: Bank, end: RunFinished, call: ToolCalled) -> bool:
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except msgspec.DecodeError:  # a preview of them, or none that were any
+    except msgspec.DecodeError:  # only a preview was recorded, or no valid arguments
         return {}
 
 
 def from_proposals(
     proposals: Iterable[MemoryProposed], judgment: Any, policy: SuccessFailure | None = None
 ) -> Extraction | None:
-    """The candidates that a judged run proposed; None where it proposed nothing. Pure.
+    """Return the candidates that a judged run proposed; None if it proposed nothing. Pure.
 
-    Each item once, as it was proposed first; at most `limits.EXTRACTION_PROPOSALS`. Its kind is that of the items where
-    all have one source, else `manual`. Of a run that was judged a failure, only what says what to avoid. Nothing, under
-    a `grounded` policy, of a success that can't be learnt from. Left out are proposals without words (erased, or not
-    resolved), those that break the limits of items, and those with a source that serves the judge.
-
-    Raises `BadInput` as `Judgment.of`.
+    Each item counts once, as it was first proposed; at most `limits.EXTRACTION_PROPOSALS` are taken. The kind is the
+    items' source if they share one, else `manual`. A failed run gives only guardrails; under a `grounded` policy, a
+    success that is not learnable gives nothing. Left out are proposals without words (erased, or not resolved), beyond
+    the limits of items, or with a source that serves the judge. Raises `BadInput` as `Judgment.of`.
     """
     given, verdict, rule = list(proposals), Judgment.of(judgment), policy or SuccessFailure()
     if not given:
@@ -86,11 +84,11 @@ def from_proposals(
     blank = Extraction(kind="manual", runs=runs, judgment=verdict.event, extractor=EXTRACTOR)
     if rule.grounded and verdict.success and not verdict.learnable:
         return blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
-    told = [event for event in given if verdict.success or event.head.polarity == "failure"]
-    if not told:
+    taken = [event for event in given if verdict.success or event.head.polarity == "failure"]
+    if not taken:
         return blank.without("judged_a_failure", "what to do, as it was proposed in a failure, is not kept")
     fit: dict[str, Item] = {}
-    for item in filter(None, map(_item, told)):
+    for item in filter(None, map(_item, taken)):
         fit.setdefault(item.id, item)
     items = tuple(fit.values())[: limits.EXTRACTION_PROPOSALS]
     distinct = len({event.head.id for event in given})
@@ -101,7 +99,7 @@ def from_proposals(
 
 
 def _item(event: MemoryProposed) -> Item | None:
-    """The item as it was proposed, if it is one that a run may propose."""
+    """Return the proposed item; None if a run may not propose it."""
     words = event.candidate
     if not isinstance(words, ItemText) or event.head.src in JUDGE_SOURCES:
         return None
@@ -117,11 +115,11 @@ def _item(event: MemoryProposed) -> Item | None:
 
 
 def _is_clean(item: Item) -> bool:
-    """Whether the words say something, title and description on one line, and hold no signs that can't be seen."""
-    said = says_something(item.title) and says_something(item.content)
+    """Return whether title and content have words, title and description are single lines, and no text has controls."""
+    has_words = says_something(item.title) and says_something(item.content)
     on_one_line = all(len(text.splitlines()) <= 1 for text in (item.title, item.desc))
     texts = (item.title, item.desc, item.content)
-    return said and on_one_line and all(without_controls(text) == text for text in texts)
+    return has_words and on_one_line and all(without_controls(text) == text for text in texts)
 
 
 def _kind(items: Iterable[Item]) -> ExtractionKind:

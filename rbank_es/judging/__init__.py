@@ -1,7 +1,7 @@
-"""Judging: whether a run did what it was asked, by checks, by the right answer, or by a model.
+"""Judging: whether a run succeeded, by checks, by the right answer, or by a model.
 
-The public names below are found on first use. `judge` and `TrajectoryJudge` are those of the source; a `Gold` is what a
-right answer is, and `calibrate` measures any judge on cases that an expert has judged.
+The public names below are imported on first use. `judge` and `TrajectoryJudge` are those of the source. `JUDGES` is the
+registry of judges; `calibrate` measures any judge on cases that an expert labelled.
 """
 
 from typing import TYPE_CHECKING
@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
     from rbank_es.judging.checks import judge_by_checks
     from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
-    from rbank_es.judging.judges import decide, judge
+    from rbank_es.judging.judges import JUDGES, Judge, JudgeInputs, decide, judge
     from rbank_es.judging.lm_judge import TrajectoryJudge, judge_by_lm
     from rbank_es.judging.run_outcome import RunOutcome, outcome_of
     from rbank_es.judging.verdict import Finding, Verdict
 
 __all__ = [
+    "JUDGES",
     "Calibration",
     "Case",
     "Finding",
     "Gold",
+    "Judge",
+    "JudgeInputs",
     "RunOutcome",
     "TrajectoryJudge",
     "Verdict",
@@ -36,24 +39,15 @@ __all__ = [
     "outcome_of",
 ]
 
+_MODULES = {
+    "calibration": ("Calibration", "Case", "calibrate", "load_cases"),
+    "checks": ("judge_by_checks",),
+    "gold": ("Gold", "gold_of", "judge_by_gold"),
+    "judges": ("JUDGES", "Judge", "JudgeInputs", "decide", "judge"),
+    "lm_judge": ("TrajectoryJudge", "judge_by_lm"),
+    "run_outcome": ("RunOutcome", "outcome_of"),
+    "verdict": ("Finding", "Verdict"),
+}
 __getattr__, __dir__ = exports(
-    __name__,
-    {
-        "Calibration": "rbank_es.judging.calibration",
-        "Case": "rbank_es.judging.calibration",
-        "Finding": "rbank_es.judging.verdict",
-        "Gold": "rbank_es.judging.gold",
-        "RunOutcome": "rbank_es.judging.run_outcome",
-        "TrajectoryJudge": "rbank_es.judging.lm_judge",
-        "Verdict": "rbank_es.judging.verdict",
-        "calibrate": "rbank_es.judging.calibration",
-        "decide": "rbank_es.judging.judges",
-        "gold_of": "rbank_es.judging.gold",
-        "judge": "rbank_es.judging.judges",
-        "judge_by_checks": "rbank_es.judging.checks",
-        "judge_by_gold": "rbank_es.judging.gold",
-        "judge_by_lm": "rbank_es.judging.lm_judge",
-        "load_cases": "rbank_es.judging.calibration",
-        "outcome_of": "rbank_es.judging.run_outcome",
-    },
+    __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 )

@@ -1,4 +1,4 @@
-"""Calibration: any judge over cases that an expert has judged, with every disagreement told."""
+"""Calibration of judges: the metrics of any judge over cases that an expert labelled, and every disagreement."""
 
 from __future__ import annotations
 
@@ -15,16 +15,12 @@ from rbank_es.events.file_input import read_at_most
 from rbank_es.events.run import Outcome
 from rbank_es.events.strict_json import RepeatedKey, decode_given
 from rbank_es.judging.gold import Gold
-from rbank_es.judging.metrics import Metrics
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent submitted, and what an expert says of it. `outcome` tells of runs that didn't submit.
-
-    Other fields of a file are passed over.
-    """
+    """A submission of an agent with an expert's label. Other fields of a file are ignored."""
 
     id: str
     query: str
@@ -42,45 +38,104 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gold(self) -> Gold | None:
-        """What is right, where the case says it."""
+        """The right answer, if the case has one."""
         return Gold(sparql=self.expected_sparql) if self.expected_sparql.strip() else None
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A case and what the judge said; `failure` is why it said nothing."""
+class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case with the judge's verdict, or with the reason why there is none."""
 
     case: Case
     verdict: Verdict | None = None
     failure: str = ""
 
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of a judge's verdicts against an expert's, success being positive. An undefined metric is None."""
+
+    true_positive: int = 0
+    false_positive: int = 0
+    false_negative: int = 0
+    true_negative: int = 0
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[bool, bool]]) -> Metrics:
+        """Count pairs of a judge's success and an expert's success."""
+        counts = Counter(pairs)
+        return cls(
+            true_positive=counts[True, True],
+            false_positive=counts[True, False],
+            false_negative=counts[False, True],
+            true_negative=counts[False, False],
+        )
+
     @property
-    def agrees(self) -> bool:
-        """Whether judge and expert say the same."""
-        return self.verdict is not None and self.verdict.success == self.case.expert_verdict
+    def cases(self) -> int:
+        """The number of verdicts compared."""
+        return self.true_positive + self.false_positive + self.false_negative + self.true_negative
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of verdicts that agree."""
+        return _share(self.true_positive + self.true_negative, self.cases)
+
+    @property
+    def precision(self) -> float | None:
+        """The share of the judge's successes that are the expert's."""
+        return _share(self.true_positive, self.true_positive + self.false_positive)
+
+    @property
+    def recall(self) -> float | None:
+        """The share of the expert's successes that are the judge's."""
+        return _share(self.true_positive, self.true_positive + self.false_negative)
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of precision and recall: 2 TP / (2 TP + FP + FN)."""
+        return _share(2 * self.true_positive, 2 * self.true_positive + self.false_positive + self.false_negative)
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa, -1 to 1: agreement beyond chance. None if both give the same one verdict to every case."""
+        total = self.cases
+        judge, expert = self.true_positive + self.false_positive, self.true_positive + self.false_negative
+        # Compare as integers (scaled by total**2): rounding could make kappa's denominator 0.
+        chance = judge * expert + (total - judge) * (total - expert)
+        agreed = (self.true_positive + self.true_negative) * total
+        return _share(agreed - chance, total * total - chance)
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return all metrics and counts by name."""
+        names = ("cases", "accuracy", "precision", "recall", "f1", "kappa")
+        return {name: getattr(self, name) for name in (*names, *self.__struct_fields__)}
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """A judge over labelled cases, in their order."""
+    """The verdicts of a judge on labelled cases, in their order."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedCase, ...]
 
     @property
     def metrics(self) -> Metrics:
-        """Figures over the cases that got a verdict."""
+        """The metrics over the cases with a verdict."""
         return Metrics.of((each.verdict.success, each.case.expert_verdict) for each in self.judged if each.verdict)
 
     @property
-    def disagreements(self) -> tuple[Judged, ...]:
-        """The cases that judge and expert see differently."""
-        return tuple(each for each in self.judged if each.verdict is not None and not each.agrees)
+    def disagreements(self) -> tuple[JudgedCase, ...]:
+        """The cases on which judge and expert disagree."""
+        return tuple(each for each in self.judged if each.verdict and each.verdict.success != each.case.expert_verdict)
 
     @property
-    def unjudged(self) -> tuple[Judged, ...]:
-        """The cases that the judge came to no verdict on."""
+    def unjudged(self) -> tuple[JudgedCase, ...]:
+        """The cases without a verdict."""
         return tuple(each for each in self.judged if each.verdict is None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Figures, disagreements with both reasons, and cases without a verdict, for programs."""
+        """Return metrics, disagreements with both reasons, and cases without a verdict, for programs."""
         return {
             **self.metrics.as_dict(),
             "disagreements": [
@@ -100,32 +155,32 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-Judge = Callable[[Case], Verdict]
-"""Judges a case. Raises `JudgeFailed` where it comes to no verdict."""
-
-
-def calibrate(cases: Iterable[Case], judge: Judge) -> Calibration:
-    """A judge's verdicts on cases, one after the other. Raises what the judge does, `JudgeFailed` excepted."""
+def calibrate(cases: Iterable[Case], judge: Callable[[Case], Verdict]) -> Calibration:
+    """Judge cases one after the other. A `JudgeFailed` leaves its case without a verdict; other errors are raised."""
     return Calibration(judged=tuple(_judged(case, judge) for case in cases))
 
 
-def _judged(case: Case, judge: Judge) -> Judged:
+def _judged(case: Case, judge: Callable[[Case], Verdict]) -> JudgedCase:
     try:
-        return Judged(case=case, verdict=judge(case))
+        return JudgedCase(case=case, verdict=judge(case))
     except JudgeFailed as failed:
-        return Judged(case=case, failure=failed.reason)
+        return JudgedCase(case=case, failure=failed.reason)
+
+
+# ---------------------------------------------------------------- files of cases
 
 
 def load_cases(path: str | Path) -> tuple[Case, ...]:
-    """The cases of a file: a JSON list, or JSON Lines. Raises `BadInput`, naming the case that is wrong."""
+    """Return the cases of a file: a JSON list, or JSON Lines. Raises `BadInput`, naming the invalid case."""
     place = Path(path)
     data = read_at_most(place, limits.JUDGE_CASES_BYTES, "cases")
+    # Some editors put a byte order mark before the text.
     cases = tuple(_cases(data.removeprefix(b"\xef\xbb\xbf"), str(place)))
     if not cases:
         raise BadInput(f"{place}: there is no case in it")
     [(id, times)] = Counter(case.id for case in cases).most_common(1)
     if times > 1:
-        raise BadInput(f"{place}: the id {id!r} is there {times:,} times")
+        raise BadInput(f"{place}: the id {id!r} is there {times:,} times; give each case an id of its own")
     return cases
 
 

@@ -1,4 +1,4 @@
-"""Deterministic checks: what shows without a model, and without the right answer, that a run did not succeed."""
+"""The judge `checks`: flaws of a run that show without a model and without the right answer."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rbank_es.errors import JudgeFailed
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import JudgeFailed, QueryFailed, QueryRefused
 from rbank_es.judging import query_flaws
-from rbank_es.judging.cell_values import shown
 from rbank_es.judging.grounded_terms import Grounding, ground
-from rbank_es.judging.query_evidence import Evidence, gather
-from rbank_es.judging.run_outcome import RunOutcome
-from rbank_es.judging.task_wording import asks_for_all, asks_for_count, plain
+from rbank_es.judging.run_outcome import QueryRun, RunOutcome, asks_for_all, asks_for_count, plain
+from rbank_es.judging.submitted_query import ReadQuery, fingerprint, read_query
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.prefixes import local_name
+from rbank_es.policies import CheckJudging
 from rbank_es.sparql.answers import Answer, Cell
 from rbank_es.sparql.parser.traversal import is_grouped
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose
+    from rbank_es.judging.judges import JudgeInputs
     from rbank_es.sparql.source import Source
 
 CODES: dict[str, str] = {
@@ -38,31 +41,47 @@ CODES: dict[str, str] = {
     "untyped_variable": "things of several classes fit, and the query says not which",
     "answer_without_result": "the answer names nothing of the few values that the query found",
     "ungrounded_query": "the query names what exists nowhere",
-    "ungrounded_answer": "the answer names what exists nowhere; the run is not learnt from",
+    "ungrounded_answer": "the answer names what exists nowhere; the run is not learned from",
 }
-"""Every code that a finding can have, and what it stands for."""
+"""Every code that a finding can have, with its meaning."""
 
 FEW_ROWS = 5
-"""Rows of a result of which an answer is expected to name a value."""
+"""The size of a result up to which an answer is expected to name one of its values."""
 
 JUDGE, VERSION = "checks", "1"
+
+_QUERY_AT_FAULT = frozenset({"bad_query", "timeout", "out_of_memory"})
+"""Codes of `QueryFailed` that are the query's own fault; the others are the endpoint's, or this machine's."""
+
+
+class ChecksJudge:
+    """The judge that counts every run as a success in which the checks find no failure."""
+
+    needs: frozenset[str] = frozenset()
+    policy = CheckJudging()
+
+    def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
+        """Return the verdict that the checks gave already."""
+        return inputs.checked
+
+
+CHECKS = ChecksJudge()
 
 
 def judge_by_checks(
     outcome: RunOutcome, source: Source | None = None, *, grounding: bool = True, purpose: Purpose = "learning"
 ) -> Verdict:
-    """The verdict of the checks alone: a success is a run against which nothing speaks.
+    """Return the verdict of the checks alone: a success unless a finding fails.
 
-    Without a source, only the run's own events and the query's text are looked at. `grounding` says whether terms are
-    looked up; it needs a source. Pure, given what the source answers. Raises as `check` does.
+    Without a source, only the run's own events and the query's text are checked. `grounding` says whether terms are
+    looked up in the source. Pure, given the source's answers. Raises `JudgeFailed` as `check` does.
     """
     findings, terms = check(outcome, source, grounding=grounding)
     failing = [finding for finding in findings if finding.fails]
-    told = failing or findings
-    reason = "; ".join(f"{finding.message} ({finding.code})" for finding in told)
+    reason = "; ".join(f"{finding.message} ({finding.code})" for finding in failing or findings)
     return Verdict(
         success=not failing,
-        reason=reason or _praise(outcome, terms),
+        reason=reason or _praise(terms),
         kind="check",
         judge=JUDGE,
         judge_version=VERSION,
@@ -75,10 +94,10 @@ def judge_by_checks(
 def check(
     outcome: RunOutcome, source: Source | None = None, *, grounding: bool = True
 ) -> tuple[list[Finding], Grounding | None]:
-    """What the checks find, in order of `CODES`, and which terms exist, where they were looked up.
+    """Return the findings in order of `CODES`, and which terms exist if they were looked up.
 
-    A run that did not converge is not looked at further; nor is a query that has no answer. Raises `JudgeFailed` where
-    a run converged, and what it submitted is not known.
+    A run that did not converge is not checked further. Raises `JudgeFailed` if a run converged but its submission is
+    not in the bank.
     """
     if outcome.converged and not outcome.recorded:
         raise JudgeFailed(JUDGE, "what the run submitted was not recorded, or was erased")
@@ -91,106 +110,37 @@ def check(
     evidence = gather(outcome, source)
     found = [*([evidence.problem] if evidence.problem else []), *_ungrounded(terms)]
     if evidence.query is not None:
-        found += _of_answer(outcome, evidence)
-        found += _of_query(outcome, evidence, source)
+        found += _of_answer(outcome, evidence, evidence.query)
+        found += _of_query(outcome, evidence, evidence.query, source)
     return _ordered(found), terms
 
 
 def _ordered(findings: list[Finding]) -> list[Finding]:
-    """Each code once, in the order in which they are listed."""
+    """Return the first finding of each code, in the order of `CODES`."""
     order = list(CODES)
     return sorted({each.code: each for each in reversed(findings)}.values(), key=lambda each: order.index(each.code))
 
 
 def _ended(outcome: RunOutcome) -> Finding | None:
-    """Why nothing that was submitted counts."""
+    """Return why nothing was submitted, if nothing was."""
     if outcome.converged:
         if outcome.answer.strip() or outcome.sparql.strip():
             return None
         return Finding(code="no_answer", message="neither an answer nor a query was submitted")
     how = {"forced_at_limit": "it was stopped at its iteration limit", "failed": "it failed"}[outcome.outcome]
     after = f" after {outcome.iterations:,} iterations" if outcome.iterations else ""
-    why = f": {' '.join(outcome.error.split())[:200]}" if outcome.error else ""
+    why = f": {' '.join(outcome.error.split())[: limits.JUDGE_QUOTE_CHARS]}" if outcome.error else ""
     return Finding(code="not_converged", message=f"the run did not converge: {how}{after}{why}")
 
 
 def _no_query(outcome: RunOutcome) -> Iterator[Finding]:
-    """An answer without a query counts where the run saw the data by other means."""
+    # An answer without a query is acceptable if the run saw the data in another way: some tools need no query.
     answered = any(run.error_code is None for run in outcome.queries or ())
     if outcome.looked or answered:
         tools = ", ".join(outcome.looked) or "queries that it did not submit"
         yield Finding(code="no_query", message=f"no query was submitted; the run saw the data by {tools}", fails=False)
     else:
         yield Finding(code="no_query", message="an answer in prose, with no query and no look at the data behind it")
-
-
-# ---------------------------------------------------------------- what the query found
-
-
-def _of_answer(outcome: RunOutcome, evidence: Evidence) -> Iterator[Finding]:
-    answer = evidence.answer
-    if answer is None or answer.form == "ask":
-        return
-    if not answer.rows:
-        yield Finding(code="empty_result", message="the query finds nothing, and that was submitted as an answer")
-        return
-    yield from _cut(outcome, evidence, answer)
-    if len(answer.rows) <= FEW_ROWS and outcome.answer.strip() and not _names_a_value(outcome.answer, answer):
-        values = "; ".join(shown(row) for row in answer.rows[:2])
-        message = f"the query found {values}, and the answer names nothing of it"
-        # What the source says now may not be what the run saw.
-        yield Finding(code="answer_without_result", message=message, fails=evidence.recorded is not None)
-
-
-def _cut(outcome: RunOutcome, evidence: Evidence, answer: Answer) -> Iterator[Finding]:
-    """A whole query whose answer was too long to be seen whole is no failure, unless its rows were to be counted."""
-    recorded = evidence.recorded
-    if recorded is None or not recorded.truncated or evidence.query is None or is_grouped(evidence.query.tree.body):
-        return
-    counting = asks_for_count(outcome.task)
-    if counting or asks_for_all(outcome.task):
-        wanted = "their number" if counting else "all of them"
-        message = f"the task asks for {wanted}, and the run saw only the first {len(answer.rows):,} rows"
-        yield Finding(code="cut_result", message=message, fails=counting)
-
-
-def _names_a_value(text: str, answer: Answer) -> bool:
-    """Whether an answer has any value of a result in it, however it is written."""
-    words = plain(text)
-    return any(plain(name) in words for row in answer.rows for cell in row if cell for name in _names_of(cell))
-
-
-def _names_of(cell: Cell) -> tuple[str, ...]:
-    """How an answer may write a value."""
-    if cell.kind == "iri":
-        return (cell.value, local_name(cell.value))
-    if cell.kind == "bnode":
-        return ("",)
-    whole = re.fullmatch(r"([+-]?\d+)\.0+|([+-]?\d+\.\d{2,}?)0*", cell.value)
-    return (cell.value, *(part for part in (whole.groups() if whole else ()) if part), *_moderately(cell.value))
-
-
-def _moderately(text: str) -> tuple[str, ...]:
-    """A number with many digits as people round it."""
-    try:
-        number = float(text)
-    except ValueError:
-        return ()
-    return (f"{number:.1f}", f"{number:.2f}", f"{number:g}", f"{number:.0f}")
-
-
-# ---------------------------------------------------------------- what the query says
-
-
-def _of_query(outcome: RunOutcome, evidence: Evidence, source: Source | None) -> Iterator[Finding]:
-    query = evidence.query
-    if query is None:
-        return
-    yield from query_flaws.limited(query, outcome.task, evidence.rows)
-    yield from query_flaws.made_up(query)
-    yield from query_flaws.named_only(query, outcome.task)
-    if source is not None and source.schema is not None:
-        yield from query_flaws.untyped(query, source.schema)
 
 
 def _ungrounded(terms: Grounding | None) -> Iterator[Finding]:
@@ -205,11 +155,158 @@ def _ungrounded(terms: Grounding | None) -> Iterator[Finding]:
         yield Finding(code="ungrounded_answer", message=message, fails=False)
 
 
-def _praise(outcome: RunOutcome, terms: Grounding | None) -> str:
-    """What speaks for a run against which nothing was found."""
+def _praise(terms: Grounding | None) -> str:
+    """Return the reason for the success of a run without findings."""
     checked = ""
     if terms and terms.terms and not terms.unchecked:
         checked = "; the one term that it names exists"
         if terms.terms > 1:
             checked = f"; all {terms.terms:,} terms that it names exist"
     return f"the run converged on a query, and no check speaks against it{checked}"
+
+
+# ---------------------------------------------------------------- evidence: the submitted query and its answer
+
+
+class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A submitted query, parsed, with its answer if known.
+
+    `recorded` is the answer that the run got. `answer` is the same or, without it, the source's answer now. `problem`
+    is the finding if the query has no answer by its own fault.
+    """
+
+    query: ReadQuery | None = None
+    answer: Answer | None = None
+    recorded: Answer | None = None
+    problem: Finding | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows of the answer; None if it is unknown, or a yes or no."""
+        return len(self.answer.rows) if self.answer is not None and self.answer.form != "ask" else None
+
+
+def gather(outcome: RunOutcome, source: Source | None) -> QueryEvidence:
+    """Return what is known of a run's submitted query. Asks the source only if the run's events have no answer."""
+    prefixes = source.surroundings.prefixes if source is not None else {}
+    try:
+        query = read_query(outcome.sparql, prefixes)
+    except QueryRefused as refused:
+        return QueryEvidence(problem=_unread(refused))
+    # The run's own answer is preferred to the source's: it is what the agent saw, and it costs no query.
+    recorded = _recorded(query, outcome.queries or ())
+    if recorded is not None and recorded.answer is not None:
+        return QueryEvidence(query=query, answer=recorded.answer, recorded=recorded.answer)
+    answer, problem = ask(outcome.sparql, source) if source is not None else (None, None)
+    if problem is None and outcome.queries is not None and recorded is None:
+        problem = _not_run(outcome.queries, answer)
+    return QueryEvidence(query=query, answer=answer, problem=problem)
+
+
+def _unread(refused: QueryRefused) -> Finding:
+    if refused.code in ("syntax", "too_long"):
+        return Finding(code="unreadable_query", message=f"the query can't be read: {refused.message}")
+    return Finding(code="refused_query", message=f"the query was refused: {refused.message}")
+
+
+def _recorded(query: ReadQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
+    """Return the last time that the run got an answer to the same query."""
+    wanted = fingerprint(query)
+    # From the end, because the last answer is the one that the agent submitted.
+    for run in reversed(runs):
+        try:
+            if run.error_code is None and fingerprint(read_query(run.query, query.prefixes)) == wanted:
+                return run
+        except QueryRefused:
+            continue
+    return None
+
+
+def ask(sparql: str, source: Source) -> tuple[Answer | None, Finding | None]:
+    """Return a source's answer to a query, or the query's flaw; neither if the source is at fault."""
+    try:
+        return source.query(sparql, rows=limits.QUERY_ROWS)[1], None
+    except QueryRefused as refused:
+        code = "ungrounded_query" if refused.code == "unknown_term" else "refused_query"
+        return None, Finding(code=code, message=f"the query was refused: {refused.message}")
+    except QueryFailed as failed:
+        if failed.code not in _QUERY_AT_FAULT:
+            return None, None
+        return None, Finding(code="failed_query", message=f"the query fails: {failed.message}")
+
+
+def _not_run(runs: tuple[QueryRun, ...], answer: Answer | None) -> Finding | None:
+    """Return the finding that the run never ran its query, unless another query of the run had the same answer."""
+    from rbank_es.judging.result_comparison import compare_results
+
+    seen = (run.answer for run in runs if run.answer is not None and run.error_code is None)
+    if answer is not None and any(compare_results(answer, other).equal for other in seen):
+        return None
+    message = f"the submitted query is none of the {len(runs):,} that the run had answered"
+    return Finding(code="query_not_run", message=message + (", nor has it their answer" if answer is not None else ""))
+
+
+# ---------------------------------------------------------------- what query and answer show
+
+
+def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ReadQuery) -> Iterator[Finding]:
+    answer = evidence.answer
+    if answer is None or answer.form == "ask":
+        return
+    if not answer.rows:
+        yield Finding(code="empty_result", message="the query finds nothing, and that was submitted as an answer")
+        return
+    if evidence.recorded is not None and evidence.recorded.truncated and not is_grouped(query.tree.body):
+        yield from _cut(outcome.task, answer)
+    if len(answer.rows) <= FEW_ROWS and outcome.answer.strip() and not _names_a_value(outcome.answer, answer):
+        from rbank_es.judging.result_comparison import shown
+
+        values = "; ".join(shown(row) for row in answer.rows[:2])  # two rows are enough to recognise a result
+        message = f"the query found {values}, and the answer names nothing of it"
+        # Because the source's answer now may differ from the run's, only a recorded answer is certain.
+        yield Finding(code="answer_without_result", message=message, fails=evidence.recorded is not None)
+
+
+def _cut(task: str, answer: Answer) -> Iterator[Finding]:
+    """Yield `cut_result`; it fails only if rows were to be counted, because a whole query is right without its rows."""
+    counting = asks_for_count(task)
+    if counting or asks_for_all(task):
+        wanted = "their number" if counting else "all of them"
+        message = f"the task asks for {wanted}, and the run saw only the first {len(answer.rows):,} rows"
+        yield Finding(code="cut_result", message=message, fails=counting)
+
+
+def _names_a_value(text: str, answer: Answer) -> bool:
+    """Return whether a text names any value of a result, in any of its usual forms."""
+    words = plain(text)
+    return any(plain(name) in words for row in answer.rows for cell in row if cell for name in _names_of(cell))
+
+
+def _names_of(cell: Cell) -> tuple[str, ...]:
+    """Return the forms in which an answer may write a value."""
+    if cell.kind == "iri":
+        return (cell.value, local_name(cell.value))
+    if cell.kind == "bnode":
+        return ("",)  # nobody can name a blank node: any answer will do
+    # An answer may write 45.0 as 45, and 45.250 as 45.25.
+    whole = re.fullmatch(r"([+-]?\d+)\.0+|([+-]?\d+\.\d{2,}?)0*", cell.value)
+    return (cell.value, *(part for part in (whole.groups() if whole else ()) if part), *_rounded(cell.value))
+
+
+def _rounded(text: str) -> tuple[str, ...]:
+    """Return a number as people round it; nothing for another text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return ()
+    return (f"{number:.1f}", f"{number:.2f}", f"{number:g}", f"{number:.0f}")
+
+
+def _of_query(
+    outcome: RunOutcome, evidence: QueryEvidence, query: ReadQuery, source: Source | None
+) -> Iterator[Finding]:
+    yield from query_flaws.limited(query, outcome.task, evidence.rows)
+    yield from query_flaws.made_up(query)
+    yield from query_flaws.named_only(query, outcome.task)
+    if source is not None and source.schema is not None:
+        yield from query_flaws.untyped(query, source.schema)

@@ -1,6 +1,4 @@
-"""The gold check: a run's query against the right one, or against the right answer. It scores; it teaches only where
-a policy says `supervised`.
-"""
+"""The judge `gold`: compares a run with the right query or answer, for scoring; for learning only if supervised."""
 
 from __future__ import annotations
 
@@ -11,28 +9,47 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed, QueryFailed, QueryRefused
-from rbank_es.judging.checks import check
+from rbank_es.judging.checks import ask, check
 from rbank_es.judging.query_comparison import differences_of_queries
-from rbank_es.judging.query_evidence import ask
 from rbank_es.judging.result_comparison import XSD_BOOLEAN, Comparison, compare_results
-from rbank_es.judging.run_outcome import RunOutcome
+from rbank_es.judging.run_outcome import RunOutcome, plain
 from rbank_es.judging.submitted_query import read_query
-from rbank_es.judging.task_wording import plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.rdf_names import XSD
+from rbank_es.policies import CheckJudging
 from rbank_es.sparql.answers import Answer, Cell
 from rbank_es.sparql.parser.traversal import projected
 from rbank_es.sparql.parser.tree import Variable
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose
+    from rbank_es.judging.judges import JudgeInputs
     from rbank_es.sparql.source import Source
 
 JUDGE, VERSION = "gold", "1"
 
+_HOPELESS = frozenset({"not_converged", "no_answer", "no_query", "unreadable_query", "refused_query"})
+"""Findings after which there is nothing to compare."""
+
+
+class GoldJudge:
+    """The judge that compares with the right answer, which must be given."""
+
+    needs = frozenset({"gold"})
+    policy = CheckJudging()
+
+    def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
+        """Return the verdict of `judge_by_gold`. Raises `JudgeFailed` as it does, and without a right answer."""
+        if inputs.gold is None:
+            raise JudgeFailed(JUDGE, "no right query or answer is given")
+        return judge_by_gold(outcome, inputs.gold, inputs.source, purpose=inputs.purpose)
+
+
+GOLD = GoldJudge()
+
 
 class Gold(msgspec.Struct, frozen=True, kw_only=True):
-    """What is right: rows, else the rows that a query finds, else words that the answer must have."""
+    """The right answer: rows, else the rows that a query finds, else words that the answer must contain."""
 
     sparql: str = ""
     answer: Answer | None = None
@@ -40,15 +57,16 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of rows counts: the right query sorts them."""
+        """Whether the order of rows counts, because the right query sorts them."""
         try:
             return bool(self.sparql) and read_query(self.sparql).tree.body.ordered
         except QueryRefused:
             return False
 
     def sorted_by(self, expected: Answer) -> tuple[int, ...]:
-        """The columns of the right answer that it is sorted by; empty where it is sorted by anything else as well."""
+        """Return the columns by which the right answer is sorted; none if it is sorted by anything else as well."""
         query = read_query(self.sparql)
+        # ORDER BY is the last clause with conditions: those before its offset are HAVING and GROUP BY.
         order = max(token.offset for token in query.tokens if token.keyword == "ORDER")
         found = [each for each in query.tree.body.conditions if getattr(each, "offset", order) >= order]
         names = [each.name for each in found if isinstance(each, Variable)]
@@ -59,11 +77,11 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gold_of(sparql: str | None, answer: str | Sequence[Any] | None) -> Gold | None:
-    """What a task says to be right; None where it says nothing.
+    """Return the right answer of a task; None if the task has none.
 
-    `answer` is a text, or a list of rows; a row is a list of values: a number, a text (an IRI where it begins like
-    one), true or false, null, or `["iri", text]`, `["num", number]`, `["lit", text, language, datatype]` (the last two
-    may be left out; a datatype is an IRI, or a name such as `xsd:date`), `["bnode"]`. Raises `BadInput` for other rows.
+    `answer` is a text, or a list of rows. A row is a list of values: a number, a text (an IRI if it begins like one),
+    true, false, null, or `["iri", text]`, `["num", number]`, `["lit", text, language, datatype]` (the last two are
+    optional; a datatype is an IRI, or a name such as `xsd:date`), `["bnode"]`. Raises `BadInput` for other rows.
     """
     words = answer.strip() if isinstance(answer, str) else ""
     rows = None if answer is None or isinstance(answer, str) else _stored(answer)
@@ -75,10 +93,10 @@ def _stored(rows: Sequence[Any]) -> Answer:
         cells = tuple(tuple(map(_cell, row)) for row in rows)
     except (IndexError, KeyError, TypeError, ValueError, OverflowError):
         example = '[["iri", "http://…"], 2, ["lit", "words", "en"]]'
-        raise BadInput(f"a row of the answer is none: write {example}") from None
+        raise BadInput(f"a row of the answer is not a list of values: write {example}") from None
     widths = {len(row) for row in cells}
     if len(widths) > 1:
-        raise BadInput("rows of the answer have different numbers of values")
+        raise BadInput("the rows of the answer have different numbers of values; write null for an unbound one")
     width = widths.pop() if widths else 0
     return Answer(form="select", variables=tuple(f"column{at + 1}" for at in range(width)), rows=cells)
 
@@ -87,6 +105,7 @@ def _cell(value: Any) -> Cell | None:
     match value:
         case None:
             return None
+        # Before int, because True and False are ints too.
         case bool():
             return Cell("literal", str(value).lower(), "", XSD_BOOLEAN)
         case int() | float():
@@ -108,19 +127,19 @@ def _cell(value: Any) -> Cell | None:
     raise ValueError("no value")
 
 
-# ---------------------------------------------------------------- judging by it
+# ---------------------------------------------------------------- comparison
 
 
 def judge_by_gold(
     outcome: RunOutcome, gold: Gold, source: Source | None = None, *, purpose: Purpose = "scoring"
 ) -> Verdict:
-    """The verdict of comparing what the submitted query finds with what is right.
+    """Return the verdict of comparing the submitted query's result with the right one.
 
-    Both are asked of the source; where it can't tell them apart (there is none, or it has nothing of it, or too much),
-    the queries themselves are compared. An answer with more columns than asked is right if the others are.
+    Both queries are run on the source. If that can't tell them apart (no source, no rows, or too many), the queries
+    themselves are compared. An answer with extra columns is right if the others are.
 
     Raises:
-        JudgeFailed: what is right can't be found out: its query can't be read, or the source doesn't answer.
+        JudgeFailed: the right answer is unknown, because its query can't be read or the source doesn't answer.
     """
     findings = [each for each in check(outcome, grounding=False)[0] if each.code in _HOPELESS and each.fails]
     if findings:
@@ -142,24 +161,13 @@ def judge_by_gold(
     return _by_results(compared, expected, purpose)
 
 
-_HOPELESS = frozenset({"not_converged", "no_answer", "no_query", "unreadable_query", "refused_query"})
-"""Findings after which there is nothing to compare."""
-
-
 def _verdict(success: bool, reason: str, purpose: Purpose, **details: Any) -> Verdict:
-    return Verdict(
-        success=success,
-        reason=reason,
-        kind="check",
-        judge=JUDGE,
-        judge_version=VERSION,
-        purpose=purpose,
-        **details,
-    )
+    who: dict[str, Any] = {"kind": "check", "judge": JUDGE, "judge_version": VERSION}
+    return Verdict(success=success, reason=reason, purpose=purpose, **who, **details)
 
 
 def _expected(gold: Gold, source: Source) -> Answer | None:
-    """The right answer; None where only the queries can be compared: this source can't run the right one."""
+    """Return the right answer; None if only the queries can be compared, because the source can't run the right one."""
     if gold.answer is not None:
         return gold.answer
     try:
@@ -171,25 +179,25 @@ def _expected(gold: Gold, source: Source) -> Answer | None:
 
 
 def _says_nothing(expected: Answer, given: Answer) -> bool:
-    """Whether both find nothing: so would most queries."""
+    # Two empty results prove nothing: most queries find nothing.
     return expected.form != "ask" and not expected.rows and given.form != "ask" and not given.rows
 
 
 def _by_results(comparison: Comparison, expected: Answer, purpose: Purpose) -> Verdict:
     found = f"{len(expected.rows):,} rows" if expected.form != "ask" else f"{expected.boolean}".lower()
     if comparison.outcome == "wrong":
-        told = "; ".join(map(str, comparison.differences))
-        return _verdict(False, f"its result is not the right one: {told}", purpose, differences=comparison.differences)
+        how = "; ".join(map(str, comparison.differences))
+        return _verdict(False, f"its result is not the right one: {how}", purpose, differences=comparison.differences)
     beside = ", in more columns" if comparison.differences else ""
     reason = f"its result is the right one: {found}{beside}"
     return _verdict(True, reason, purpose, differences=comparison.differences)
 
 
 def _by_words(outcome: RunOutcome, gold: Gold, purpose: Purpose) -> Verdict:
-    """Whether the answer has the right words, whatever else it has; case, blanks and punctuation don't count."""
+    """Return a success if the answer contains the right words; case, white space and punctuation don't count."""
     if plain(gold.words) and plain(gold.words) in plain(outcome.answer):
         return _verdict(True, "its answer has the right words", purpose)
-    return _verdict(False, f"its answer has not the right words: {gold.words[:200]}", purpose)
+    return _verdict(False, f"its answer has not the right words: {gold.words[: limits.JUDGE_QUOTE_CHARS]}", purpose)
 
 
 def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpose: Purpose) -> Verdict:
@@ -202,7 +210,7 @@ def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpos
         expected = read_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
     except QueryRefused as refused:
         raise JudgeFailed(JUDGE, f"the right query can't be read: {refused.message}") from refused
-    told = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)
-    if not told:
+    found = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)
+    if not found:
         return _verdict(True, "its query is the right one, in other words at most", purpose)
-    return _verdict(False, f"its query is not the right one: {'; '.join(told)}", purpose)
+    return _verdict(False, f"its query is not the right one: {'; '.join(found)}", purpose)

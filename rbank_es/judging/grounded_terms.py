@@ -1,9 +1,10 @@
-"""Grounding: whether the terms that a query and an answer name exist, in the ontology or in its data."""
+"""Terms that a query and an answer name, and whether they exist in the ontology or its data."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import category
 
@@ -14,26 +15,30 @@ from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.judging.submitted_query import read_query, terms_of
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql.answers import Answer, Form
 from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.parser.tokens import is_iri_text
+from rbank_es.sparql.source import Source, open_source
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
+
 _START = r"(?:https?://|urn:[A-Za-z0-9][A-Za-z0-9-]+:)"
+# A comma or semicolon may be part of an IRI; it ends one only if another IRI follows at once.
 _IRI = re.compile(rf"{_START}(?:(?![,;]{_START})[^\s<>\"{{}}|\\^`\[\]])+")
 _NAME = re.compile(r"(?<![\w:/.#@-])([A-Za-z][\w-]*):(\w[\w.-]*)")
 _ENDS = frozenset({"Po", "Pe", "Pf", "Pi", "Ps"})
-"""Kinds of signs, beyond ASCII, that end an IRI in a sentence. Dashes do not, save the long one: names hold them."""
+"""Unicode categories that end an IRI in a sentence, beyond ASCII. Of dashes, only the em dash does."""
 _COMMON = ("rdf", "rdfs", "owl", "xsd", "skos")
-"""Prefixes that an answer may use for what they mean everywhere; of others, only those of the source or its query."""
+"""Prefixes that an answer may use without declaring them; others must be those of the source or of its query."""
 
 
 class Grounding(msgspec.Struct, frozen=True, kw_only=True):
-    """The terms that a run named. Each is shown as it was written.
+    """The number of terms that a run named, and those that are unknown, each as it was written.
 
     `unknown_in_query` and `unknown_in_answer` exist nowhere; `unchecked` could not be looked up. `named_in_answer` is
-    how many terms the answer names.
+    the number of terms in the answer.
     """
 
     terms: int
@@ -44,23 +49,24 @@ class Grounding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grounded(self) -> bool:
-        """Whether nothing was named that is known not to exist."""
+        """Whether no term is known not to exist."""
         return not self.unknown_in_query and not self.unknown_in_answer
 
     @property
     def answer_share(self) -> float | None:
-        """The share of the answer's terms that exist, 0 to 1; None where it names none."""
+        """The share of the answer's terms that exist, 0 to 1; None if it names no term."""
         return 1 - len(self.unknown_in_answer) / self.named_in_answer if self.named_in_answer else None
 
 
 def ground(sparql: str, answer: str, source: Source) -> Grounding:
-    """Which terms of a query, and which IRIs and prefixed names of an answer, exist in a source.
+    """Return which terms of a query, and which IRIs and prefixed names of an answer, exist in a source.
 
-    The schema is asked first; what it doesn't name is looked up in the data with one query of at most `JUDGE_TERMS`
-    terms. A query that can't be read names nothing here. Never raises for what a run submitted.
+    Terms that the schema doesn't have are looked up in the data, by one query for at most `JUDGE_TERMS` terms. A query
+    that can't be read has no terms. Never raises, whatever a run submitted.
     """
     in_query, declared = _of_query(sparql, source)
-    in_answer = answer_terms(answer, {**_common(), **source.surroundings.prefixes, **declared})
+    common = {prefix: WELL_KNOWN[prefix] for prefix in _COMMON}
+    in_answer = answer_terms(answer, {**common, **source.surroundings.prefixes, **declared})
     terms = {**in_answer, **in_query}
     unknown, unchecked = _unknown([*in_query, *in_answer], source)
     return Grounding(
@@ -72,14 +78,8 @@ def ground(sparql: str, answer: str, source: Source) -> Grounding:
     )
 
 
-def _common() -> dict[str, str]:
-    return {prefix: WELL_KNOWN[prefix] for prefix in _COMMON}
-
-
 def _of_query(sparql: str, source: Source) -> tuple[dict[str, str], Mapping[str, str]]:
-    """The terms of a query, and the prefixes that it declares."""
-    if not sparql.strip():
-        return {}, {}
+    """Return the terms of a query, and the prefixes that it declares."""
     try:
         query = read_query(sparql, source.surroundings.prefixes)
     except QueryRefused:
@@ -88,9 +88,9 @@ def _of_query(sparql: str, source: Source) -> tuple[dict[str, str], Mapping[str,
 
 
 def answer_terms(answer: str, prefixes: Mapping[str, str]) -> dict[str, str]:
-    """The IRIs that a text names, each with how it is written: full ones, and names with one of the prefixes.
+    """Return the IRIs in a text, written in full or with one of the prefixes, each with the text that names it.
 
-    Namespaces of these prefixes are no terms.
+    A namespace of a prefix doesn't count as a term.
     """
     namespaces = {namespace.rstrip("#/") for namespace in prefixes.values()}
     found = {iri: iri for iri in map(_trimmed, _IRI.findall(answer)) if iri.rstrip("#/") not in namespaces}
@@ -103,20 +103,20 @@ def answer_terms(answer: str, prefixes: Mapping[str, str]) -> dict[str, str]:
 
 
 def _trimmed(iri: str) -> str:
-    """An IRI without the marks of the sentence that it ends."""
+    """Return an IRI without the punctuation of the sentence around it."""
     ends = (at for at, char in enumerate(iri) if char == "\u2014" or (not char.isascii() and category(char) in _ENDS))
     bare = iri[: next(ends, None)].rstrip(".,;:!?'*_")
     return bare.rstrip(")") if bare.count(")") > bare.count("(") else bare
 
 
-# ---------------------------------------------------------------- looking up
+# ---------------------------------------------------------------- look-up
 
 
 def _unknown(iris: Iterable[str], source: Source) -> tuple[frozenset[str], frozenset[str]]:
-    """Those that exist nowhere, and those that could not be looked up."""
+    """Return the IRIs that exist nowhere, and those that could not be looked up."""
     vocabulary = source.surroundings.vocabulary
     left = [iri for iri in dict.fromkeys(iris) if not (vocabulary and _in_schema(iri, vocabulary))]
-    # One that is none would make the look-up fail, and then nothing would be known of the others.
+    # Left out of the query, because a single invalid IRI would make the look-up of all others fail.
     unreadable = {iri for iri in left if not _is_iri(iri)}
     asked = [iri for iri in left if iri not in unreadable][: limits.JUDGE_TERMS]
     present = _in_data(asked, source)
@@ -127,7 +127,7 @@ def _unknown(iris: Iterable[str], source: Source) -> tuple[frozenset[str], froze
 
 
 def _is_iri(text: str) -> bool:
-    """Whether a text is an absolute IRI: nothing else can stand in any data."""
+    """Return whether a text is a valid absolute IRI; no other text can be a term of any data."""
     from pyoxigraph import NamedNode
 
     try:
@@ -142,11 +142,11 @@ def _in_schema(iri: str, vocabulary: Vocabulary) -> bool:
 
 
 def _in_data(iris: list[str], source: Source) -> frozenset[str] | None:
-    """Those of the IRIs that stand anywhere in the data; None where the data can't be asked."""
+    """Return the IRIs that occur anywhere in the data; None if the data can't be queried."""
     if not iris:
         return frozenset()
-    # Straight to the engine: the IRIs can't break out of the text, and a profile's refusals are about queries with
-    # nothing bound, which would be read into this one.
+    # Bypass the guard: valid IRIs can't break out of the query's text, and an endpoint's profile would refuse the
+    # unbound patterns, although VALUES binds them.
     query = f"""SELECT DISTINCT ?term WHERE {{
     VALUES ?term {{ {" ".join(f"<{iri}>" for iri in iris)} }}
     FILTER (EXISTS {{ ?term ?p ?o }} || EXISTS {{ ?s ?term ?o }} || EXISTS {{ ?s ?q ?term }})
@@ -157,3 +157,23 @@ def _in_data(iris: list[str], source: Source) -> frozenset[str] | None:
     except QueryFailed:
         return None
     return frozenset(cell.value for row in answer.rows for cell in row if cell is not None)
+
+
+# ---------------------------------------------------------------- a source that has only a description
+
+
+class SilentEngine:
+    """A query engine without data."""
+
+    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+        """Raise `QueryFailed` with the code `unreachable`."""
+        raise QueryFailed("unreachable", "there is only a description, and nothing to ask", "name an endpoint")
+
+    def close(self) -> None:
+        """Do nothing: no resource is held."""
+
+
+def described(void: str | Path) -> Source:
+    """Return a source with the schema of a VoID file, of which nothing can be queried. Raises `BadOntology`."""
+    source = open_source(endpoint="http://described.invalid/sparql", void=void)
+    return msgspec.structs.replace(source, id=Path(void).stem, engine=SilentEngine())

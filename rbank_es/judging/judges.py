@@ -1,32 +1,97 @@
-"""Judging a run by a policy: checks first, the right answer where it may be used, a model where that is chosen."""
+"""Judges: their protocol, the registry that names them, and the order in which they decide about a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Set
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.gold import Gold, judge_by_gold
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
-from rbank_es.policies import CheckJudging, LmJudging, policy_of
+from rbank_es.policies import CheckJudging, policy_of
+from rbank_es.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.events.judgment import Purpose
+    from rbank_es.judging.gold import Gold
     from rbank_es.models.router import Lms
     from rbank_es.projections.view import View
     from rbank_es.sparql.source import Source
 
-JudgingPolicy = CheckJudging | LmJudging
+
+@runtime_checkable
+class JudgingPolicy(Protocol):
+    """The settings that `decide` takes from a judging policy of any name; a judge may have settings of its own."""
+
+    @property
+    def name(self) -> str:
+        """The name of the policy, and of its judge."""
+
+    @property
+    def supervised(self) -> bool:
+        """Whether the right answer judges for learning too, and not only for scoring."""
+
+    @property
+    def grounding(self) -> bool:
+        """Whether the terms of query and answer are looked up."""
+
+
+class JudgeInputs(NamedTuple):
+    """Everything beside the run that a judge may use. `checked` is the verdict of the checks."""
+
+    policy: JudgingPolicy
+    checked: Verdict
+    purpose: Purpose
+    source: Source | None = None
+    gold: Gold | None = None
+    lms: Lms | None = None
+    bank: Bank | None = None
+    point: str | int | None = None
+
+
+class Judge(Protocol):
+    """A judge: decides about the runs that the checks leave open.
+
+    `needs` may hold `model` (then `lms` is given) and `gold`. `policy` has the settings by which it judges unless the
+    bank's policy in force has the judge's name.
+    """
+
+    @property
+    def needs(self) -> Set[str]:
+        """Inputs without which the judge gives no verdict: `model`, `gold`."""
+
+    @property
+    def policy(self) -> JudgingPolicy:
+        """The default settings."""
+
+    def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
+        """Return the verdict on a converged run. Raises `JudgeFailed` if there is none, and `LmFailed`."""
+
+
+# By their homes, because `gold` loads the comparison of results and `lm` the models, and a run may need neither.
+JUDGES: Registry[Judge] = Registry(
+    "judge",
+    {
+        "checks": "rbank_es.judging.checks:CHECKS",
+        "lm": "rbank_es.judging.lm_judge:LM",
+        "gold": "rbank_es.judging.gold:GOLD",
+    },
+)
+"""Every judge, by its name in `--judge`, in the loop's settings and in judging policies."""
+
+NOBODY = "none"
+"""The name, in settings and on the command line, that stands for no judge."""
 
 
 def decide(
     outcome: RunOutcome,
     *,
+    judge: str | None = None,
     policy: JudgingPolicy | None = None,
     source: Source | None = None,
     gold: Gold | None = None,
@@ -35,64 +100,59 @@ def decide(
     point: str | int | None = None,
     purpose: Purpose = "learning",
 ) -> Verdict:
-    """Whether a run succeeded.
+    """Return the verdict on a run, in this order.
 
-    A run that did not converge failed, and no model is asked. What is right decides where it is known and the purpose
-    is scoring, or the policy is supervised. Else a run against which a check speaks failed; and of the others, the
-    policy `checks` says that they succeeded, and `lm` asks a model, with the principles and past cases of `bank` at
-    `point`. Whether terms exist is told with every verdict for learning, where there is a source: see
-    `Verdict.learnable`.
+    1. A run that did not converge failed; nobody else is asked.
+    2. The right answer decides if it is given, and the purpose is scoring or the policy is supervised: by the judge
+       `gold`, unless `judge` itself needs the right answer.
+    3. A run with a failing check failed.
+    4. Otherwise `judge` decides: the name of a judge, or else the one by which the policy is called, or `checks`.
+       It may use the principles and past cases of `bank` at `point`.
+
+    With a source, the verdict reports whether the terms of query and answer exist: see `Verdict.learnable`.
 
     Raises:
-        JudgeFailed: there is no verdict; nothing should be recorded, and nothing learnt.
+        JudgeFailed: there is no verdict; nothing should be recorded, and nothing learned.
         LmFailed: the model gave no reply.
-        BadInput: a model has to be asked, and there is none.
+        BadInput: the judge is unknown, needs a model that is not given, or may not use the right answer.
     """
-    chosen = policy or CheckJudging()
-    may_use_gold = purpose == "scoring" or chosen.supervised
-    checked = judge_by_checks(outcome, source, grounding=chosen.grounding, purpose=purpose)
+    name = judge or (policy.name if policy is not None else "checks")
+    chosen = JUDGES.get(name)
+    rule = policy or chosen.policy
+    by_gold = purpose == "scoring" or rule.supervised
+    if "gold" in chosen.needs and not by_gold:
+        raise BadInput(f"the judge {name} judges for learning only under a policy that is supervised; score with it")
+    checked = judge_by_checks(outcome, source, grounding=rule.grounding, purpose=purpose)
+    # Before anything else, because a model's call would cost money and could not change this verdict.
     if not outcome.converged:
         return checked
-    if gold is not None and may_use_gold:
-        return msgspec.structs.replace(
-            judge_by_gold(outcome, gold, source, purpose=purpose), grounding=checked.grounding
-        )
-    if not checked.success or not isinstance(chosen, LmJudging):
+    # A failing check doesn't matter beside the right answer: a query with a flaw may have the right result.
+    if gold is not None and by_gold:
+        chosen = chosen if "gold" in chosen.needs else JUDGES.get("gold")
+    elif not checked.success:
         return checked
-    if lms is None:
-        raise BadInput("the judging policy asks a model, and none was given; give one with --judge-lm")
-    verdict = _asked(outcome, chosen, lms, bank, point, purpose)
-    return msgspec.structs.replace(verdict, findings=checked.findings, grounding=checked.grounding)
-
-
-def _asked(
-    outcome: RunOutcome,
-    policy: LmJudging,
-    lms: Lms,
-    bank: Bank | None,
-    point: str | int | None,
-    purpose: Purpose,
-) -> Verdict:
-    from rbank_es.judging.lm_judge import judge_by_lm
-    from rbank_es.judging.precedents import precedents_for
-
-    known = None
-    if bank is not None:
-        known = precedents_for(outcome, bank, principles=policy.principles, cases=policy.cases, point=point)
-    return judge_by_lm(outcome, lms, known, purpose=purpose)
+    if "model" in chosen.needs and lms is None:
+        raise BadInput(f"the judge {name} asks a model, and none was given; name one with --judge-lm, or give lms")
+    verdict = chosen.judge(outcome, JudgeInputs(rule, checked, purpose, source, gold, lms, bank, point))
+    return msgspec.structs.replace(verdict, grounding=checked.grounding)
 
 
 def judge(result: Any, task: str, **options: Any) -> dict[str, Any]:
-    """Whether a result answers a task: `success` and `reason`, then `kind`, `judge`, `purpose` and `learnable`.
+    """Return the verdict on a result as `Verdict.as_dict` has it: `success`, `reason` and more.
 
-    `result` is a `RunOutcome`, or anything with `answer` and `sparql`, and `outcome` or `converged`. The options are
-    those of `decide`, and so is what is raised.
+    `result` is a `RunOutcome`, or anything with `answer` and `sparql`, and `outcome` or `converged`. Options and errors
+    are those of `decide`.
     """
     return decide(RunOutcome.of(result, task), **options).as_dict()
 
 
+def needs_of(name: str) -> Set[str]:
+    """Return the inputs that a judge needs, `model` or `gold`; `NOBODY` needs none. Raises `BadInput` if unknown."""
+    return JUDGES.get(name).needs if name != NOBODY else frozenset()
+
+
 def judging_policy(view: View) -> JudgingPolicy:
-    """The judging policy in force at a view's position; the checks, where none was set.
+    """Return the judging policy in force at a view's position; that of the checks if none was set.
 
     Raises `BadPolicy` for one that this release doesn't know.
     """
@@ -102,4 +162,23 @@ def judging_policy(view: View) -> JudgingPolicy:
     settings = msgspec.json.decode(row["settings"])
     choice = {"kind": "judging", "name": row["name"], "version": row["version"], "settings": settings}
     policy = policy_of(msgspec.convert(choice, PolicyChoice))
-    return policy if isinstance(policy, CheckJudging | LmJudging) else CheckJudging()
+    if not isinstance(policy, JudgingPolicy):
+        raise BadPolicy(f"judging policy {policy.label} lacks the setting supervised or grounding")
+    return policy
+
+
+def policy_for(view: View, name: str | None = None, *, supervised: bool = False) -> tuple[str, JudgingPolicy]:
+    """Return the name of a judge and the policy by which it judges; without a name, those of the policy in force.
+
+    The policy is the one in force at a view's position if it has the judge's name, else the judge's own; `supervised`
+    sets that setting. Raises `BadPolicy` for a policy that this release doesn't know, and `BadInput` for an unknown
+    judge.
+    """
+    in_force = judging_policy(view)
+    wanted = name or in_force.name
+    own = JUDGES.get(wanted).policy
+    policy = in_force if wanted == in_force.name else own
+    if supervised and not policy.supervised:
+        # Every policy is a msgspec struct, which a protocol can't express.
+        policy = msgspec.structs.replace(cast("Any", policy), supervised=True)
+    return wanted, policy

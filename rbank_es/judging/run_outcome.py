@@ -1,7 +1,8 @@
-"""What a judge sees of a run: the task, what was submitted, and what the run itself had asked before."""
+"""A run as a judge sees it: the task and what its words ask for, the submission, and the queries that the run made."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +11,21 @@ import msgspec
 from rbank_es.errors import NotInBank
 from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
 from rbank_es.events.run import Outcome
+from rbank_es.policies.words import words_of
 from rbank_es.sparql.answers import Answer
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
-"""The tools that run a query, which is their argument `query`."""
+"""Tools that run the query in their argument `query`."""
 
 LOOKING_TOOLS = frozenset({"g_classes", "g_props", "g_search", "g_describe", "g_sample", "g_stats", "sparql_peek"})
-"""The tools that tell of the data without a query."""
+"""Tools that show some of the data without a query."""
 
 
 class QueryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A query that the run had answered, or that failed (`error_code`). `answer` is None where it isn't known."""
+    """A query of a run with its answer (None if unknown), or the `error_code` with which it failed."""
 
     query: str
     answer: Answer | None = None
@@ -31,11 +33,11 @@ class QueryRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as a judge sees it. Make it of a bank's events with `outcome_of`, or by hand.
+    """A run as a judge sees it. Make it from a bank's events with `outcome_of`, or by hand.
 
-    `queries` are those that the run had answered, in order; None where nobody knows, as with imported runs. `looked`
-    names the tools, other than queries, that told it something of the data. `recorded` is False where what the run
-    submitted is not known: an import brought only its size, or it was erased.
+    `queries` are those that the run executed, in order; None if unknown, as for imported runs. `looked` names the other
+    tools that showed the run some of the data. `recorded` is False if the submission is not in the bank, because an
+    import brought only its size, or because it was erased.
     """
 
     task: str
@@ -52,13 +54,15 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def converged(self) -> bool:
-        """Whether the agent itself submitted what it found, within its limits."""
+        """Whether the agent itself submitted, within its limits."""
         return self.outcome == "submitted"
 
     @classmethod
     def of(cls, result: Any, task: str) -> RunOutcome:
-        """What can be told of a result by its attributes: `answer` and `sparql`, `outcome` or `converged`, and
-        `run`, `iterations` (or `iters`), `error`, where it has them. What it is itself, if it is a `RunOutcome`.
+        """Return the outcome of any result that has some of these attributes.
+
+        They are `answer`, `sparql`, `run`, `outcome` or `converged`, `iterations` or `iters`, and `error`. A
+        `RunOutcome` is returned as it is, with this task.
         """
         if isinstance(result, RunOutcome):
             return msgspec.structs.replace(result, task=task)
@@ -79,12 +83,11 @@ def _text(value: object) -> str:
 
 
 def outcome_of(bank: Bank, run: str) -> RunOutcome:
-    """A run as its events tell it; one that didn't finish counts as failed. Texts that were erased are empty.
+    """Return the outcome of a run from its events. An unfinished run counts as failed; erased texts are empty.
 
-    Raises `NotInBank` if no such run began or finished.
+    Raises `NotInBank` if no such run started or finished.
     """
-    types = {"run_started", "tool_called", "run_finished"}
-    events = list(bank.events(types=types, run=run))
+    events = list(bank.events(types={"run_started", "tool_called", "run_finished"}, run=run))
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     finished = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
     if started is None and finished is None:
@@ -114,35 +117,37 @@ def _end(bank: Bank, finished: RunFinished | None) -> dict[str, Any]:
 
 
 def _is_recorded(bank: Bank, finished: RunFinished) -> bool:
-    """Whether what was submitted is there. A run that submitted nothing, and says so, hides nothing."""
-    submitted = [text for text in (finished.answer, finished.sparql) if text is not None]
-    words = [bank.text(text) for text in submitted]
+    """Return whether the submission is in the bank. An empty one is, if the event says that it was empty."""
     if finished.outcome != "submitted":
         return True
+    words = [bank.text(text) for text in (finished.answer, finished.sparql) if text is not None]
+    # An import may know that there was an answer, or its size, without its text.
     silent = bool(finished.answer_chars) or finished.occurred_at is not None or finished.extra is not None
     return None not in words and (any(words) or not silent)
 
 
 def _imported(started: RunStarted | None, finished: RunFinished | None) -> bool:
-    """Whether a run was made elsewhere, where its calls may not have been recorded."""
+    """Return whether a run was executed elsewhere, where its tool calls may not have been recorded."""
     return any(event is not None and (event.occurred_at or event.extra) for event in (started, finished))
 
 
 def _queries(bank: Bank, events: Iterable[Event], *, imported: bool) -> tuple[QueryRun, ...] | None:
-    """The queries of a run; None where one of them is not known whole, or the run may have had others."""
+    """Return the queries of a run; None if one is not known in full, or the run may have had others."""
     made = [event for event in events if isinstance(event, ToolCalled) and event.tool in QUERY_TOOLS]
     arguments = [_arguments(bank, call) for call in made]
+    # Because any unknown query may be the submitted one, "never ran its query" must not be concluded from the others.
     if (imported and not made) or None in arguments:
         return None
     return tuple(
         QueryRun(query=given["query"], answer=_answer(bank, call), error_code=call.error_code)
         for call, given in zip(made, arguments, strict=True)
+        # `explain` only plans a query: the agent saw no rows.
         if given and isinstance(given.get("query"), str) and given.get("explain") is not True
     )
 
 
 def _arguments(bank: Bank, call: ToolCalled) -> dict[str, Any] | None:
-    """The arguments of a call; None where they were not recorded, only begun, or erased."""
+    """Return the arguments of a call; None if they were not recorded, recorded in part, or erased."""
     text = bank.text(call.arguments) if "arguments" not in call.previews else None
     try:
         return msgspec.json.decode(text, type=dict[str, Any]) if text else None
@@ -151,10 +156,54 @@ def _arguments(bank: Bank, call: ToolCalled) -> dict[str, Any] | None:
 
 
 def _answer(bank: Bank, call: ToolCalled) -> Answer | None:
-    from rbank_es.sparql.results import NotResults, from_json
+    from rbank_es.sparql.results import NotResults, from_json  # only runs with recorded results need the parser
 
     text = bank.text(call.result) if "result" not in call.previews else None
     try:
         return from_json(text) if text else None
     except NotResults:
         return None
+
+
+# ---------------------------------------------------------------- the task's words
+
+_CERTAIN = frozenset({"all", "every", "each", "complete"})
+"""Words that ask for everything. `which` and `list` often do too, but are also used for a few."""
+
+_SOME = frozenset(
+    words_of(
+        "top first last few some example examples sample longest shortest largest smallest highest lowest most least "
+        "biggest latest earliest oldest newest best worst maximum minimum max min random "
+        "one two three four five six seven eight nine ten twelve twenty fifty hundred"
+    )
+)
+_NAMING = frozenset(
+    words_of(
+        "name names named label labels labelled title titles titled called word words text texts description "
+        "descriptions comment comments synonym synonyms term terms say says"
+    )
+)
+_COUNTING = re.compile(r"\bhow many\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
+
+
+def asks_for_all(task: str) -> bool:
+    """Return whether a task says that it wants everything of a kind, with no number and no superlative."""
+    words = set(words_of(task))
+    # At most 3 digits, because 4 are usually a year.
+    some = bool(_SOME & words) or any(word.isdigit() and len(word) <= 3 for word in words)
+    return bool(_CERTAIN & words) and not some
+
+
+def asks_for_count(task: str) -> bool:
+    """Return whether a task asks how many things there are."""
+    return _COUNTING.search(task) is not None
+
+
+def asks_for_names(task: str) -> bool:
+    """Return whether a task asks for names of things, or for texts about them."""
+    return bool(_NAMING & set(words_of(task)))
+
+
+def plain(text: str) -> str:
+    """Return a text without case, white space, punctuation and thousands separators, to compare answers by."""
+    return re.sub(r"[\W_]+", "", re.sub(r"(?<=\d)\.(?=\d)", "dot", text.casefold()))

@@ -1,20 +1,22 @@
-"""Verdicts: whether a run succeeded, why, and who says so."""
+"""Verdicts: whether a run succeeded, why, and who judged it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.events import RunJudged
 from rbank_es.events.judgment import JudgeKind, Purpose
-from rbank_es.judging.grounded_terms import Grounding
-from rbank_es.judging.result_comparison import Difference
+
+if TYPE_CHECKING:
+    from rbank_es.judging.grounded_terms import Grounding
+    from rbank_es.judging.result_comparison import ResultDifference
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check found. One that `fails` means that the run did not succeed; another is only said."""
+    """A finding of a check. If it `fails`, the run did not succeed; otherwise it is only reported."""
 
     code: str
     message: str
@@ -24,8 +26,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A judgment of one run, for learning or for scoring.
 
-    `judge` and `judge_version` say who judged. `findings` are those of the checks, `differences` those from the
-    expected answer, `grounding` tells of the terms that query and answer name, where somebody looked.
+    `judge` and `judge_version` name who judged. `findings` are those of the checks, `differences` those from the
+    expected answer. `grounding` reports the terms of query and answer, if they were looked up.
     """
 
     success: bool
@@ -36,20 +38,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Purpose = "learning"
     confidence: float | None = None
     findings: tuple[Finding, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ResultDifference, ...] = ()
     grounding: Grounding | None = None
 
     @property
     def learnable(self) -> bool:
-        """Whether something may be learnt from the run: all but successes that name what is not there."""
+        """Whether the run may be learned from: any failure, and a success that names no term that doesn't exist."""
         return not self.success or self.grounding is None or self.grounding.grounded
 
     def event(self, run: str) -> RunJudged:
-        """The event that records this verdict of a run."""
+        """Return the event that records this verdict on a run."""
         return RunJudged(
             run=run,
             purpose=self.purpose,
             success=self.success,
+            # Truncated, because a model's name, which is part of it, has no limit.
             judge=self.judge[: limits.NAME_CHARS],
             judge_version=self.judge_version,
             kind=self.kind,
@@ -58,7 +61,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """What programs ask of a verdict first: `success` and `reason`, then who judged, and whether to learn of it."""
+        """Return the verdict for programs: `success` and `reason`, then who judged, and whether to learn from it."""
         return {
             "success": self.success,
             "reason": self.reason,
@@ -70,6 +73,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bounded(reason: str) -> str:
-    """A reason within its limit, marked where it was cut."""
+    """Return a reason truncated to `JUDGE_REASON_CHARS`, with `…` where it was truncated."""
     text = reason.strip()
     return text if len(text) <= limits.JUDGE_REASON_CHARS else text[: limits.JUDGE_REASON_CHARS - 1] + "…"

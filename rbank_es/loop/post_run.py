@@ -7,6 +7,7 @@ process.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,24 +15,24 @@ import msgspec
 from rbank_es.bank.decisions import Latest
 from rbank_es.errors import BadPolicy, JudgeFailed, LmFailed, LoopStopped
 from rbank_es.events import JudgmentOverruled, MemoriesExtracted, RunJudged
-from rbank_es.extraction.consolidation_step import consolidate
-from rbank_es.extraction.extractors import Extraction, extract_from_rollouts
-from rbank_es.extraction.judged_run import Judgment, attempt_of
+from rbank_es.extraction.candidates import Extraction, consolidate
+from rbank_es.extraction.extractors import extract_from_rollouts
+from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.extraction.proposals import from_proposals, proposals_of
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
-from rbank_es.judging.judges import decide, judging_policy
+from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.rollouts import Rollout, best_of
 from rbank_es.loop.run_context import Equipment
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import FATAL, STOPPING
-from rbank_es.policies import CheckJudging, LmJudging, SuccessFailure, policy_of
+from rbank_es.policies import SuccessFailure, policy_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.judging.gold import Gold
 
 
 class Learning:
@@ -47,16 +48,16 @@ class Learning:
         Raises `JudgeFailed` where there is none, of the judge's model too; then nothing is recorded but its calls.
         `LoopStopped` where the next run's judge would fail of the same.
         """
-        policy = self._policy(bank)
+        judge, policy = self._judge(bank)
         outcome = msgspec.structs.replace(outcome_of(bank, run), task=task.question)
         gold = _gold(task) if policy.supervised else None
         try:
-            if isinstance(policy, CheckJudging):
-                verdict = decide(outcome, policy=policy, source=self._equipment.source, gold=gold)
-            else:
-                with self._equipment.lms(run, task, index, bank=bank) as lms:
-                    source = self._equipment.source
-                    verdict = decide(outcome, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
+            with ExitStack() as stack:
+                lms = None
+                if "model" in needs_of(judge):
+                    lms = stack.enter_context(self._equipment.lms(run, task, index, bank=bank))
+                source = self._equipment.source
+                verdict = decide(outcome, judge=judge, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
         except LmFailed as failure:
             raise _stopped_or(run, failure) from failure
         bank.append(verdict.event(run))
@@ -70,6 +71,8 @@ class Learning:
         gold = _gold(task)
         if gold is None:
             return None
+        from rbank_es.judging.gold import judge_by_gold
+
         verdict = judge_by_gold(outcome_of(bank, run), gold, self._equipment.source)
         bank.append(verdict.event(run))
         return verdict
@@ -83,7 +86,7 @@ class Learning:
         bank = self._equipment.bank
         best = best_of(rollouts)
         judgments = [self._judgment(one.run) for one in rollouts]
-        attempts = [attempt_of(bank, one.run) for one in rollouts]
+        attempts = [past_run(bank, one.run) for one in rollouts]
         policy = self._extraction_policy(bank)
         at = list(rollouts).index(best)
         try:
@@ -113,7 +116,7 @@ class Learning:
             for event in bank.events(types={"run_judged", "judgment_overruled"}, run=run)
             if isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning"
         ][-1]
-        grounding = self._policy(bank).grounding
+        grounding = self._judge(bank)[1].grounding
         checked = judge_by_checks(outcome_of(bank, run), self._equipment.source, grounding=grounding)
         reason = bank.text(verdict.reason) or ""
         learnable = not verdict.success or checked.grounding is None or checked.grounding.grounded
@@ -128,14 +131,11 @@ class Learning:
         given = self._equipment.settings.extract_from
         return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
 
-    def _policy(self, bank: Bank) -> CheckJudging | LmJudging:
-        """The bank's judging policy where it is of the kind that was chosen, else that kind with its defaults."""
+    def _judge(self, bank: Bank) -> tuple[str, JudgingPolicy]:
+        """Return the chosen judge with its policy, supervised if the settings say so."""
         chosen = self._equipment.settings
         with bank.as_of() as view:
-            recorded = judging_policy(view)
-        kind = LmJudging if chosen.judge == "lm" else CheckJudging
-        policy = recorded if isinstance(recorded, kind) else kind()
-        return msgspec.structs.replace(policy, supervised=policy.supervised or chosen.supervised)
+            return policy_for(view, chosen.judge, supervised=chosen.supervised)
 
 
 def _with_proposals_kept(bank: Bank) -> set[str]:
@@ -156,6 +156,10 @@ def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:
 
 
 def _gold(task: Task) -> Gold | None:
+    if task.gold_sparql is None and task.answer is None:
+        return None
+    from rbank_es.judging.gold import gold_of  # most tasks of a loop have no right answer, and need no comparison
+
     return gold_of(task.gold_sparql, task.answer)
 
 

@@ -18,7 +18,6 @@ from rbank_es.executors.executor import EXECUTORS
 from rbank_es.models.choice import LmChoice
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
-JudgeKind = Literal["none", "checks", "lm"]
 ExtractFrom = Literal["best", "contrastive"]
 
 TEMPERATURE_MOST = 2.0
@@ -38,7 +37,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         iterations, subcalls: steps of a run, and calls that its code may make of a model.
         step_time_s: seconds that the code of one step may take.
         unsafe_local: whether code runs without a sandbox.
-        judge: who judges for learning: nobody (`none`), checks alone, or the judge's model where no check decides.
+        judge: who judges for learning where no check decides: nobody (`none`), or a name of `JUDGES`.
         supervised: whether an expected answer also judges for learning; else it only scores.
         extract: whether something is learnt of runs that were judged.
         extract_from: of several rollouts, learn from the best one alone, or from comparing all; the bank's policy,
@@ -67,7 +66,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     subcalls: int = limits.RUN_SUBCALLS
     step_time_s: float = limits.STEP_TIME_S
     unsafe_local: bool = False
-    judge: JudgeKind = "lm"
+    judge: str = "lm"
     supervised: bool = False
     extract: bool = True
     extract_from: ExtractFrom | None = None
@@ -87,7 +86,11 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadInput(f"{self.step_time_s} s for the code of a step: give a number above 0")
         if self.temperature is not None and not 0 <= self.temperature <= TEMPERATURE_MOST:
             raise BadInput(f"a temperature of {self.temperature}: give 0 to {TEMPERATURE_MOST:g}")
-        if self.extract and self.judge == "none":
+        if "gold" in needs_of(self.judge) and not self.supervised:
+            raise BadInput(
+                f"the judge {self.judge} knows the right answer: let it teach with supervised, or only score"
+            )
+        if self.extract and self.judge == NOBODY:
             raise BadInput("nothing is learnt of runs that nobody judged: leave judging on, or turn extracting off")
         unknown = sorted(set(self.layers) - set(LAYERS))
         if unknown:

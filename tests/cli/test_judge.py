@@ -93,7 +93,7 @@ def test_a_script_that_stands_in_for_the_judge_is_told(place: Path) -> None:
     (place / "any.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\nfields = { success = true, reason = "R." }')
     arguments = ("--judge", "lm", "--lm", "script:any.toml")
     assert "scripted" in run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).out
-    told = run("judge", "run", "./bank", "seen", "--policy", "lm", "--judge-lm", "script:any.toml", cwd=place).out
+    told = run("judge", "run", "./bank", "seen", "--judge", "lm", "--judge-lm", "script:any.toml", cwd=place).out
     assert told.startswith("success\nR.\n") and "lm:script:any-1" in told and "scripted" in told
     [event] = judgments(place)
     assert (event.kind, event.judge, event.success) == ("lm", "lm:script:any", True)
@@ -144,14 +144,14 @@ def test_a_dry_run_writes_no_call_of_a_model(place: Path) -> None:
     """Calls cost, and were recorded: whoever looks writes nothing."""
     (place / "any.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\nfields = { success = true, reason = "R." }')
     before = digest_of(place / "bank")
-    arguments = ("--policy", "lm", "--judge-lm", "script:any.toml", "--dry-run")
+    arguments = ("--judge", "lm", "--judge-lm", "script:any.toml", "--dry-run")
     assert run("judge", "run", "./bank", "seen", *arguments, cwd=place).out.startswith("success\nR.\n")
     assert before and digest_of(place / "bank") == before
 
 
 def test_what_can_not_be_judged_is_refused(place: Path) -> None:
     assert "nobody" in fails("judge", "run", "./bank", "nobody", cwd=place)
-    assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--policy", "lm", cwd=place)
+    assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--judge", "lm", cwd=place)
     assert "asks no model" in fails("judge", "run", "./bank", "r", "--judge-lm", "script:judge.toml", cwd=place)
     assert "no query" in fails("judge", "run", "./bank", "r", "--gold", " ", cwd=place)
     assert "--purpose scoring" in fails("judge", "run", "./bank", "r", "--gold", QUERY, cwd=place)

@@ -1,4 +1,4 @@
-"""What tests of extraction share: attempts at a task, answers of a model, and models that give them."""
+"""Runs of a task, answers of a model, and models that give them, for tests of extraction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rbank_es.bank import Bank
-from rbank_es.extraction import Attempt, Step
+from rbank_es.extraction import PastRun, RunStep
 from rbank_es.models.router import Lms
 from tests.models.runs import Saying, models
 
@@ -18,30 +18,30 @@ WON = {"success": True, "reason": "the rows answer it"}
 LOST = {"success": False, "reason": "the class is missing"}
 
 STEPS = (
-    Step(index=1, reasoning="Look at the classes.", code="print(g_classes())", output="Light, Sector"),
-    Step(index=2, reasoning="Count.", code="sparql_query('SELECT …')", output="3"),
+    RunStep(index=1, reasoning="Look at the classes.", code="print(g_classes())", output="Light, Sector"),
+    RunStep(index=2, reasoning="Count.", code="sparql_query('SELECT …')", output="3"),
 )
 
 
-def attempt(run: str = "run-a", **facts: Any) -> Attempt:
-    """An attempt that submitted an answer."""
-    told: dict[str, Any] = {"answer": "3 lights", "sparql": "SELECT (COUNT(*) AS ?n) {}", "steps": STEPS}
-    return Attempt(task=TASK, run=run, **(told | facts))
+def past(run: str = "run-a", **facts: Any) -> PastRun:
+    """Return a run that submitted an answer."""
+    given: dict[str, Any] = {"answer": "3 lights", "sparql": "SELECT (COUNT(*) AS ?n) {}", "steps": STEPS}
+    return PastRun(task=TASK, run=run, **(given | facts))
 
 
 def entry(title: str = "Count with DISTINCT", content: str = "Joins repeat rows: count distinct things.") -> Any:
-    """One entry of a model's list, as it was asked for."""
+    """Return one entry of a model's list, in the form that the prompt asks for."""
     return {"title": title, "description": "When a join may repeat rows.", "content": content}
 
 
 def answer(entries: Any, why_none: str = "") -> str:
-    """A model's answer in the form that it was asked for; entries that are a text stand as they are."""
+    """Return a model's answer in the form that the prompt asks for; entries given as a text are kept."""
     listed = entries if isinstance(entries, str) else json.dumps(entries)
     return f"[[ ## memory_items ## ]]\n{listed}\n\n[[ ## why_none ## ]]\n{why_none}\n\n[[ ## completed ## ]]\n"
 
 
 class Extractor(Saying):
-    """An engine that gives its answers one after the other, the last one for ever. An error is raised."""
+    """An engine that returns its answers in turn, the last one again and again, and raises those that are errors."""
 
     def __init__(self, *answers: str | Exception) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Extractor(Saying):
 
     @property
     def prompts(self) -> list[str]:
-        """All words of each request, the system's first."""
+        """The words of each request, the system's first."""
         return [
             "\n".join([str(request.system), *(each.text for each in request.messages)]) for request in self.requests
         ]
@@ -64,7 +64,7 @@ class Extractor(Saying):
 
 @contextmanager
 def extractor(place: Path, *answers: str | Exception) -> Iterator[tuple[Bank, Lms, Extractor]]:
-    """A bank, the models of a run in it, and the engine that answers for all of them."""
+    """Yield a bank, the models of a run in it, and the engine behind all of them."""
     engine = Extractor(*answers)
     with models(place, model_for=lambda role, choice: engine) as (bank, lms):
         yield bank, lms, engine

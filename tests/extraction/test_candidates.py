@@ -103,7 +103,7 @@ def test_an_item_has_the_words_and_the_facts_that_are_given() -> None:
 @pytest.mark.parametrize(
     ("source", "polarity"), [("success", "success"), ("contrastive", "success"), ("pattern", "success")]
 )
-def test_what_was_learnt_of_successes_says_what_to_do(source: Any, polarity: str) -> None:
+def test_what_was_learned_from_successes_says_what_to_do(source: Any, polarity: str) -> None:
     assert usable([entry()], source).items[0].polarity == polarity
 
 

@@ -210,7 +210,7 @@ def test_what_ends_an_item_makes_the_decision_anew(bank: Bank, monkeypatch: pyte
 
 
 def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
-    """The states that deciding begins in from now on, without what is not weighed."""
+    """Return a list to which every later decision adds the items that it begins with."""
     states: list[State] = []
 
     class Counting(Decider):
@@ -307,7 +307,7 @@ def words(text: object) -> ItemText:
 
 
 def void(_: object) -> None:
-    """What a callback gives, left out."""
+    """Return nothing of a callback's result."""
 
 
 # ---------------------------------------------------------------- policies, erasure

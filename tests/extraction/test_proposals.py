@@ -64,7 +64,7 @@ def test_nothing_comes_of_a_run_that_failed_or_is_no_ground_to_learn_from(judgme
 
 
 def test_a_failure_makes_candidates_of_what_to_avoid() -> None:
-    """What to do stays out, and that is told; so do warnings that break the limits."""
+    """Strategies are left out, and the reason says so; so do warnings that break the limits."""
     do, avoid, bad = item(), item("Nothing is typed with a superclass", src="failure"), item("x" * 121, src="failure")
     for judgment in (LOST, {**LOST, "learnable": False}):
         made = from_proposals([proposed(do), proposed(avoid), proposed(avoid), proposed(bad)], judgment)

@@ -261,7 +261,7 @@ def test_terms_that_exist_nowhere_are_told_and_those_in_the_answer_only_said(lig
     assert verdict.learnable  # from a failure, there is always something to learn
 
 
-def test_a_success_that_names_what_is_not_there_is_not_learnt_from(lights_source: Source) -> None:
+def test_a_success_that_names_what_is_not_there_is_not_learned_from(lights_source: Source) -> None:
     grounded = judge_by_checks(run_of(LIGHTS, answer="gannet: lt:Lighthouse"), lights_source)
     ungrounded = judge_by_checks(run_of(LIGHTS, answer="gannet: lt:Submarine"), lights_source)
     unlooked = judge_by_checks(run_of(LIGHTS, answer="gannet: lt:Submarine"), lights_source, grounding=False)

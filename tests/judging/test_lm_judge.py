@@ -19,13 +19,11 @@ from rbank_es.events import LmCalled
 from rbank_es.events.items import Item
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.judges import decide, judge, judging_policy
-from rbank_es.judging.lm_judge import judge_by_lm
-from rbank_es.judging.precedents import NONE, Precedents, precedents_for
+from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.policies import CheckJudging, LmJudging, load_policies
-from tests.judging.answers import run_of
-from tests.judging.banks import add
+from tests.judging.answers import add, run_of
 
 THINGS = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
 RUN = run_of(THINGS, "Which owls are there?", answer="a and b", run="r")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rbank_es import limits
-from rbank_es.judging.cell_values import value_of
-from rbank_es.judging.result_comparison import MATCHINGS, Difference, compare_results
+from rbank_es.judging.result_comparison import ResultDifference, compare_results, value_of
 from rbank_es.sparql.answers import Answer, Cell
 from tests.judging.answers import blank, iri, table, text, typed, yes_or_no
 
@@ -103,8 +102,8 @@ def test_rows_are_a_multiset_and_names_do_not_count() -> None:
 def test_missing_and_extra_rows_are_told_with_examples() -> None:
     comparison = compare_results(table((A,), (C,)), table((A,), (B,)))
     assert comparison.differences == (
-        Difference(kind="missing_rows", count=1, examples=("<http://example.org/b>",)),
-        Difference(kind="extra_rows", count=1, examples=("<http://example.org/c>",)),
+        ResultDifference(kind="missing_rows", count=1, examples=("<http://example.org/b>",)),
+        ResultDifference(kind="extra_rows", count=1, examples=("<http://example.org/c>",)),
     )
     assert (comparison.equal, comparison.outcome) == (False, "wrong")
 
@@ -141,7 +140,7 @@ def test_columns_go_by_position_where_there_are_as_many() -> None:
 def test_extra_columns_leave_an_answer_right_otherwise() -> None:
     comparison = compare_results(table((text("x"), B, A), names="lba"), table((A, B), names="xy"))
     assert comparison.outcome == "superset"
-    assert comparison.differences == (Difference(kind="extra_columns", count=1, examples=("?l",)),)
+    assert comparison.differences == (ResultDifference(kind="extra_columns", count=1, examples=("?l",)),)
 
 
 def test_missing_columns_are_named_and_the_rest_is_compared() -> None:
@@ -159,7 +158,7 @@ def test_many_columns_are_matched_within_bounds() -> None:
     """There are more ways to match nine of ten columns than are tried."""
     cells = tuple(text(f"value {n}") for n in range(10))
     given = table(cells[::-1])
-    assert MATCHINGS < 10 * 9 * 8 * 7 * 6
+    assert limits.JUDGE_COLUMN_CHOICES < 10 * 9 * 8 * 7 * 6
     assert kinds(given, table(cells[:9])) == [("extra_columns", 1)]
 
 

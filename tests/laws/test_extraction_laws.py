@@ -21,7 +21,7 @@ from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, ItemText, make_id
 from rbank_es.extraction import (
     Extraction,
-    Step,
+    RunStep,
     consolidate,
     contrastive_extract,
     extract,
@@ -29,7 +29,7 @@ from rbank_es.extraction import (
     format_trajectory,
 )
 from rbank_es.extraction.candidates import read_answer, usable
-from rbank_es.extraction.trajectory import LEAST_CHARS, clip
+from rbank_es.extraction.judged_run import clip
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.policies import Append, Dedup, find_similar
@@ -37,7 +37,7 @@ from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
 from tests.effort import examples
-from tests.extraction.judged_runs import LOST, TASK, WON, Extractor, answer, attempt, entry
+from tests.extraction.judged_runs import LOST, TASK, WON, Extractor, answer, entry, past
 from tests.faults.disk import Quick
 from tests.laws.test_consolidation import banks, batches, near_items
 from tests.strategies import stamped
@@ -128,22 +128,22 @@ def test_a_thousand_answers_are_recorded_and_nothing_bad_reaches_the_bank(
 
 
 def drawn(how: str, lms: Lms) -> Extraction:
-    """What a model draws from one attempt, or from several."""
+    """Return the candidates that a model draws from one run, or from several."""
     if how in ("success", "failure"):
-        return extract(attempt(), TASK, WON if how == "success" else LOST, lms)
+        return extract(past(), TASK, WON if how == "success" else LOST, lms)
     if how == "contrast":
-        return contrastive_extract([attempt("a"), attempt("b")], TASK, [WON, LOST], lms)
-    return extract_common_patterns([attempt("a"), attempt("b")], TASK, [WON, WON], lms)
+        return contrastive_extract([past("a"), past("b")], TASK, [WON, LOST], lms)
+    return extract_common_patterns([past("a"), past("b")], TASK, [WON, WON], lms)
 
 
 # ---------------------------------------------------------------- trajectories
 
 texts = st.text(max_size=40) | st.integers(0, 3_000).map(lambda chars: "some words\n" * (chars // 11))
-steps = st.lists(st.builds(Step, index=st.integers(1, 99), reasoning=texts, code=texts, output=texts), max_size=8)
+steps = st.lists(st.builds(RunStep, index=st.integers(1, 99), reasoning=texts, code=texts, output=texts), max_size=8)
 
 
 @given(steps, st.integers(0, 6_000))
-def test_a_trajectory_keeps_its_budget_and_shows_both_ends(given_steps: list[Step], budget: int) -> None:
+def test_a_trajectory_keeps_its_budget_and_shows_both_ends(given_steps: list[RunStep], budget: int) -> None:
     """Whole where it fits; else the first step, then the last ones in a row, and a word on those between."""
     numbered = [replace(step, index=number) for number, step in enumerate(given_steps, 1)]
     whole, text = format_trajectory(numbered, 10**9), format_trajectory(numbered, budget)
@@ -151,7 +151,7 @@ def test_a_trajectory_keeps_its_budget_and_shows_both_ends(given_steps: list[Ste
     text.encode()
     if len(whole) <= budget:
         assert text == whole
-    elif budget >= LEAST_CHARS:
+    elif budget >= limits.EXTRACTION_TRAJECTORY_LEAST_CHARS:
         shown = [step.index for step in numbered if f"Step {step.index}\n" in text]
         assert shown[0] == 1 and shown[-1] == len(numbered)
         assert shown[1:] == list(range(len(numbered) - len(shown) + 2, len(numbered) + 1))

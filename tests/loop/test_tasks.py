@@ -27,7 +27,7 @@ def test_an_answer_of_rows_that_can_not_be_compared_is_refused_before_anything_r
     """With the task's id."""
     asked = {"id": "kilns", "question": "Which?"}
     refused([{**asked, "answer": [[1, 2], ["a"]]}], "task kilns", "different numbers of values")
-    refused([{**asked, "answer": [[{"a": 1}]]}], "task kilns", "a row of the answer is none")
+    refused([{**asked, "answer": [[{"a": 1}]]}], "task kilns", "a row of the answer is not a list of values")
 
 
 def test_the_shipped_tasks_are_read_with_ontology_query_answer_and_level() -> None:

@@ -121,7 +121,7 @@ def estimated(prompt_chars: int, settings: LoopSettings) -> tuple[Calls, ...]:
     if executor.runs_code:
         # What code will ask a model, and how long that is, nobody can tell before: as long as an answer, here.
         made.append(calls("sub", 0, runs * settings.subcalls, ANSWER_TOKENS))
-    if settings.judge == "lm":
+    if "model" in needs_of(settings.judge):
         chars = VERDICT_CHARS + 2 * limits.JUDGE_MEMORY_CHARS
         made.append(calls("judge", 0, runs * limits.JUDGE_TRIES, _tokens(chars)))
     if settings.extract:

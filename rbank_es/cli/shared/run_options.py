@@ -44,7 +44,11 @@ OF_A_LOOP = (
     Idle(("constraints",), lambda given: not given["l1"], "constraints reach an agent by L1: add --l1 to {}"),
     Idle(("guide_file",), lambda given: not given["l3"], "a guide reaches an agent by L3: add --l3 to {}"),
     Idle(("extractor_lm",), lambda given: not _learns(given), "nothing is extracted: add --extract to {}"),
-    Idle(("judge_lm",), lambda given: given["judge"] != "lm", "no model is asked to judge: leave out --judge or {}"),
+    Idle(
+        ("judge_lm",),
+        lambda given: not _asks_model(given["judge"]),
+        "no model is asked to judge: leave out --judge or {}",
+    ),
     Idle(("supervised",), lambda given: given["judge"] == "none", "nobody judges: leave out --judge none or {}"),
     Idle(
         ("supervised",),
@@ -63,6 +67,12 @@ OF_A_LOOP = (
     ),
 )
 """Of `run`."""
+
+
+def _asks_model(judge: str) -> bool:
+    from rbank_es.judging.judges import needs_of
+
+    return "model" in needs_of(judge)
 
 
 def refuse_idle(context: click.Context, given: Given, rules: tuple[Idle, ...]) -> None:

@@ -1,0 +1,148 @@
+"""The registry of judges: ours fulfil the protocol, and a judge of another package is used everywhere by its name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.cli import main
+from rbank_es.errors import BadInput, JudgeFailed
+from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, decide
+from rbank_es.judging.judges import NOBODY, JudgingPolicy, needs_of, policy_for
+from rbank_es.loop.settings import LoopSettings
+from rbank_es.models.choice import LmChoice
+from rbank_es.policies import CheckJudging, LmJudging
+from tests.judging.answers import run_of
+from tests.loop.loops import TASKS, looped, quick, scripted
+
+PLUGIN = '''
+"""A judge of somebody else's: an answer of more than two words is a failure."""
+
+from rbank_es.judging import JUDGES, Verdict
+from rbank_es.policies import CheckJudging
+
+
+class BrevityJudge:
+    needs = frozenset()
+    policy = CheckJudging(grounding=False)
+
+    def judge(self, outcome, inputs):
+        words = len(outcome.answer.split())
+        return Verdict(
+            success=words <= 2, reason=f"{words} words", kind="check", judge="brevity", judge_version="1",
+            purpose=inputs.purpose,
+        )
+
+
+def add():
+    JUDGES.add("brevity", BrevityJudge())
+'''
+THINGS = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
+RUN = run_of(THINGS, answer="two words")
+LONG = run_of(THINGS, answer="more than two words")
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a package with a judge, as `pip` would lay it out."""
+    site = tmp_path / "site"
+    about = site / "brevity_judge-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "brevity_judge.py").write_text(PLUGIN)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: brevity-judge\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[rbank_es.plugins]\nbrevity = brevity_judge:add\n")
+    monkeypatch.syspath_prepend(site)
+
+
+def test_ours_fulfil_the_protocol() -> None:
+    for name in ("checks", "lm", "gold"):
+        found = JUDGES.get(name)
+        assert callable(found.judge) and found.needs <= {"model", "gold"}
+        assert isinstance(found.policy, JudgingPolicy)
+    assert needs_of(NOBODY) == frozenset()
+
+
+def test_a_judge_of_another_package_is_used_in_python(plugin: None) -> None:
+    assert decide(RUN, judge="brevity").success
+    verdict = decide(LONG, judge="brevity")
+    assert (verdict.success, verdict.reason, verdict.judge) == (False, "4 words", "brevity")
+    assert decide(run_of("no query", answer="short"), judge="brevity").judge == "checks"
+
+
+def test_a_judge_of_another_package_is_used_on_the_command_line(
+    plugin: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with quick(tmp_path / "bank") as bank:
+        asked = ToolCalled(run="r", tool="sparql_query", arguments=json.dumps({"query": THINGS}))
+        bank.append([RunStarted(run="r", task="?"), asked, RunFinished(run="r", outcome="submitted", sparql=THINGS)])
+    cases = tmp_path / "cases.json"
+    cases.write_text(json.dumps([{"id": "a", "query": "?", "agent_sparql": THINGS, "expert_verdict": True}]))
+    assert not main(["judge", "run", str(tmp_path / "bank"), "r", "--judge", "brevity", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert (told["judge"], told["success"], told["position"]) == ("brevity-1", True, 6)
+    assert not main(["judge", "calibrate", "--cases", str(cases), "--judge", "brevity", "--json"])
+    assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
+
+
+def test_a_judge_of_another_package_is_used_in_the_loop(plugin: None, tmp_path: Path) -> None:
+    settings = scripted(tmp_path, judge="brevity", extract=False)
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, settings, TASKS[:1])
+        verdicts = [event for event in bank.events() if isinstance(event, RunJudged) and event.purpose == "learning"]
+    assert [(event.judge, event.success) for event in verdicts] == [("brevity", True)]
+
+
+def test_an_unknown_judge_is_refused_with_the_known_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadInput, match="no judge 'oracle'; there are: checks, lm, gold"):
+        decide(RUN, judge="oracle")
+    with pytest.raises(BadInput, match="no judge 'oracle'"):
+        LoopSettings(lm=LmChoice(model="openai/x"), judge="oracle")
+    assert (
+        main(["run", str(tmp_path / "bank"), "--ont", "lights", "--task", "?", "--lm", "script:x", "--judge", "oracle"])
+        == 2
+    )
+    assert "there are: checks, lm, gold" in capsys.readouterr().err
+    assert not (tmp_path / "bank").exists()
+
+
+def test_gold_by_name_judges_for_learning_only_under_supervision() -> None:
+    gold = Gold(sparql=THINGS)
+    with pytest.raises(BadInput, match="only under a policy that is supervised"):
+        decide(RUN, judge="gold", gold=gold)
+    with pytest.raises(BadInput, match="knows the right answer"):
+        LoopSettings(lm=LmChoice(model="openai/x"), judge="gold")
+    assert decide(RUN, judge="gold", gold=gold, purpose="scoring").judge == "gold"
+    assert decide(RUN, judge="gold", gold=gold, policy=CheckJudging(supervised=True)).judge == "gold"
+    with pytest.raises(JudgeFailed, match="no right query or answer"):
+        decide(RUN, judge="gold", purpose="scoring")
+
+
+class ExactJudge:
+    """A judge of ours, in place of the comparison of results."""
+
+    needs = frozenset({"gold"})
+    policy = CheckJudging()
+
+    def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
+        assert inputs.gold is not None
+        same = outcome.sparql == inputs.gold.sparql
+        return Verdict(success=same, reason="to the letter", kind="check", judge="exact", judge_version="1")
+
+
+def test_a_judge_that_needs_the_right_answer_takes_the_place_of_ours() -> None:
+    JUDGES.add("exact", ExactJudge())
+    other_words = Gold(sparql=THINGS.replace("?x", "?y"))
+    assert decide(RUN, gold=other_words, purpose="scoring").success
+    verdict = decide(RUN, judge="exact", gold=other_words, purpose="scoring")
+    assert (verdict.judge, verdict.success) == ("exact", False)
+
+
+def test_a_judge_goes_by_the_policy_in_force_if_it_has_its_name_else_by_its_own(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank", policies=(LmJudging(cases=1).choice,)) as bank, bank.as_of() as view:
+        assert policy_for(view) == policy_for(view, "lm") == ("lm", LmJudging(cases=1))
+        assert policy_for(view, "checks") == ("checks", CheckJudging())
+        assert policy_for(view, "lm", supervised=True) == ("lm", LmJudging(cases=1, supervised=True))
