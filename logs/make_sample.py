@@ -40,7 +40,7 @@ from rbank_es.events import (  # noqa: E402
 from rbank_es.events.items import Item  # noqa: E402
 from rbank_es.extraction.consolidation_step import consolidate  # noqa: E402
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel  # noqa: E402
-from rbank_es.loop.guide import write_guide  # noqa: E402
+from rbank_es.loop.guide_run import write_guide  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402

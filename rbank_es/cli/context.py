@@ -126,7 +126,7 @@ def _about(paths: Sequence[str], endpoint: str | None, void: str | None, id: str
 
 
 def _constraints_beside(paths: Sequence[str]) -> Path | None:
-    from rbank_es.context.curated_constraints import curated_beside
+    from rbank_es.context.constraints import curated_beside
 
     return next(filter(None, map(curated_beside, places(paths))), None)
 

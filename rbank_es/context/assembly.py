@@ -20,11 +20,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.context.base_instructions import Mode, base
-from rbank_es.context.budget import Packed, checked_budget
-from rbank_es.context.constraints import constraints
-from rbank_es.context.curated_constraints import CuratedLine, load_curated, parse_curated
-from rbank_es.context.files import read_text
-from rbank_es.context.guide import guide_summary, latest_guide
+from rbank_es.context.constraints import CuratedLine, constraints, load_curated, parse_curated
+from rbank_es.context.guide_summary import guide_summary, latest_guide
+from rbank_es.context.layer import Packed, checked_budget, read_text
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.context.procedures import procedures
 from rbank_es.context.term_usage import observed_terms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rbank_es import limits
-from rbank_es.context.budget import Packed, Section, pack_sections
+from rbank_es.context.layer import Packed, Section, pack_sections
 from rbank_es.errors import BadInput
 
 Mode = Literal["auto", "tools", "both"]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.context.budget import (
+from rbank_es.context.layer import (
     CUT_CHARS,
     ENTRY_CHARS,
     Packed,
@@ -21,18 +24,19 @@ from rbank_es.context.budget import (
     checked_budget,
     pack_sections,
     plain,
+    read_text,
     sentences,
     short_count,
     whole_words,
 )
-from rbank_es.context.curated_constraints import CuratedLine, in_order
-from rbank_es.context.hierarchy import hidden_instances
-from rbank_es.context.task_terms import Task
-from rbank_es.context.term_ranking import Ranked
+from rbank_es.context.task_terms import TaskWords
+from rbank_es.context.term_ranking import RankedTerms, hidden_instances
+from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import Cardinality, ClassInfo, PropertyInfo, Schema
 
 if TYPE_CHECKING:
     from rbank_es.sparql.guard.profiles import Profile
+
 
 CURATED_SHARE = (1, 2)
 """The part of the budget that curated lines may take where there are derived ones too."""
@@ -71,7 +75,7 @@ def constraints(
 
     Raises `BadInput` for a budget below 0.
     """
-    derived = _Derived(Ranked(schema, prefixes), Task(task) if task is not None else None)
+    derived = _Derived(RankedTerms(schema, prefixes), TaskWords(task) if task is not None else None)
     naming = derived.ranked.naming
     heading = "# Constraints" + (f" (names without a prefix: {naming.prefix})" if naming.prefix else "")
     sections = [section for section in (*_endpoint(endpoint), *derived.sections()) if section.entries]
@@ -85,7 +89,7 @@ def constraints(
     return replace(packed, truncated=True, cut=whole_words(cut, CUT_CHARS))
 
 
-def _curated(lines: Sequence[CuratedLine], task: Task | None) -> list[Section]:
+def _curated(lines: Sequence[CuratedLine], task: TaskWords | None) -> list[Section]:
     """The curated lines in order; those about a term of the task before all others."""
     ordered = sorted(in_order(lines), key=lambda line: not (task and any(task.fit(term) for term in line.terms)))
     return [Section("", [f"- {_KIND_WORDS[line.kind]}{plain(line.text)}"], name="a curated line") for line in ordered]
@@ -113,7 +117,7 @@ def _endpoint(profile: Profile | None) -> Iterator[Section]:
 class _Derived:
     """The derived lines of a schema, each a section, the most useful first."""
 
-    def __init__(self, ranked: Ranked, task: Task | None) -> None:
+    def __init__(self, ranked: RankedTerms, task: TaskWords | None) -> None:
         self.ranked, self.task = ranked, task
         self._schema = ranked.schema
         self._name = ranked.naming.name
@@ -296,3 +300,86 @@ def _range(least: int | None, most: int | None) -> str:
     if most == 0:
         return "none"
     return f"{low}" if low == most else f"{low}–{most}"
+
+
+Kind = Literal["constraint", "anti_pattern", "rubric"]
+
+TEXT_CHARS = 240
+"""Characters of one curated line: at a third of the layer's budget, two of them leave room for what is derived."""
+
+TERMS = 20
+ENTRIES = 200
+"""Terms of one entry and entries of one file; more than anyone curates by hand for a layer of 1,000 characters."""
+
+BESIDE = ("{stem}.constraints.toml", "{stem}_constraints.toml", "constraints.toml")
+"""How the file beside an ontology may be called, the first that is there; `{stem}` is the ontology's name."""
+
+
+class CuratedLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry: its words, the names that it is about, and how soon it comes (1 first, 9 last)."""
+
+    kind: Kind
+    text: Annotated[str, Meta(min_length=1, max_length=TEXT_CHARS)]
+    terms: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=TEXT_CHARS)], ...], Meta(max_length=TERMS)] = ()
+    priority: Annotated[int, Meta(ge=1, le=9)] = 5
+
+
+def load_curated(path: str | Path) -> tuple[CuratedLine, ...]:
+    """The entries of a file: by priority, then constraints, anti-patterns, rubrics, then as they stand.
+
+    Raises `BadContextFile`, naming the entry, for what is not of the form above.
+    """
+    return parse_curated(read_text(path), str(path))
+
+
+def parse_curated(text: str, name: str = "constraints") -> tuple[CuratedLine, ...]:
+    """As `load_curated`, of a text; `name` is what errors call it."""
+    import tomllib  # only those who bring a file pay for it
+
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadContextFile(name, f"it is not TOML: {error}") from None
+    lines = list(_entries(tables, name))
+    if len(lines) > ENTRIES:
+        raise BadContextFile(name, f"it has {len(lines)} entries; give at most {ENTRIES}")
+    return in_order(lines)
+
+
+def in_order(lines: Iterable[CuratedLine]) -> tuple[CuratedLine, ...]:
+    """By priority, then constraints, anti-patterns, rubrics, then as they came."""
+    return tuple(sorted(lines, key=lambda line: (line.priority, _KINDS.index(line.kind))))
+
+
+def curated_beside(path: str | Path) -> Path | None:
+    """The file of curated constraints beside an ontology's file, or in its folder; None if there is none."""
+    place = Path(path)
+    folder = place if place.is_dir() else place.parent
+    found = (folder / name.format(stem=place.stem) for name in BESIDE)
+    return next((file for file in found if file.is_file()), None)
+
+
+_KINDS: tuple[Kind, ...] = ("constraint", "anti_pattern", "rubric")
+
+
+def _entries(tables: dict[str, Any], name: str) -> Iterator[CuratedLine]:
+    for kind, entries in tables.items():
+        if kind not in _KINDS:
+            raise BadContextFile(name, f"unknown key {kind!r}; it may have: {', '.join(_KINDS)}")
+        if not isinstance(entries, list):
+            raise BadContextFile(name, f"{kind} must be a list of tables: begin each entry with [[{kind}]]")
+        for number, entry in enumerate(entries, 1):
+            yield _entry(kind, entry, f"{kind} {number}", name)
+
+
+def _entry(kind: str, entry: Any, place: str, name: str) -> CuratedLine:
+    if not isinstance(entry, dict):
+        raise BadContextFile(name, f"{place} must be a table with a text, not {type(entry).__name__}")
+    if "kind" in entry:
+        raise BadContextFile(name, f"{place}: unknown key 'kind'; it may have: text, terms, priority")
+    if isinstance(entry.get("text"), str):
+        entry = {**entry, "text": plain(entry["text"])}
+    try:
+        return msgspec.convert({**entry, "kind": kind}, CuratedLine)
+    except msgspec.ValidationError as error:
+        raise BadContextFile(name, f"{place}: {str(error).replace('$.', '')}") from None

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rbank_es import limits
-from rbank_es.context.budget import ENTRY_CHARS, Packed, Section, pack_sections, plain, short_count, whole_words
-from rbank_es.context.task_terms import Task
-from rbank_es.context.term_ranking import Ranked
+from rbank_es.context.layer import ENTRY_CHARS, Packed, Section, pack_sections, plain, short_count, whole_words
+from rbank_es.context.task_terms import TaskWords
+from rbank_es.context.term_ranking import RankedTerms
 from rbank_es.ontology import rdf_names as names
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
@@ -49,21 +49,21 @@ def sense_card(
 
     Raises `BadInput` for a budget below 0.
     """
-    ranked = Ranked(schema, prefixes, observed)
+    ranked = RankedTerms(schema, prefixes, observed)
     return pack_sections("L0", _heading(ranked, name), list(_sections(ranked, task)), budget_chars)
 
 
-def _heading(ranked: Ranked, name: str) -> str:
+def _heading(ranked: RankedTerms, name: str) -> str:
     schema = ranked.schema
     title = plain(schema.title) or plain(name) or ranked.naming.prefix or plain(schema.iri)
     return f"# Graph: {whole_words(title, TITLE_CHARS)}" if whole_words(title, TITLE_CHARS) else "# Graph"
 
 
-def _sections(ranked: Ranked, task: str | None) -> Iterator[Section]:
+def _sections(ranked: RankedTerms, task: str | None) -> Iterator[Section]:
     yield Section("", [_facts(ranked)], name="the facts")
     yield Section("Prefixes: ", list(_prefixes(ranked)))
     if task is not None:
-        yield Section("For this task: ", _whole(_task_terms(ranked, Task(task))), "; ", 4, _FEWEST)
+        yield Section("For this task: ", _whole(_task_terms(ranked, TaskWords(task))), "; ", 4, _FEWEST)
     title = "Classes (×instances): " if ranked.has_data else "Classes: "
     yield Section(title, _whole(_class(ranked, info) for info in ranked.classes), ", ", 4, _FEWEST)
     yield _properties(ranked)
@@ -76,7 +76,7 @@ def _whole(entries: Iterable[str]) -> list[str]:
     return [entry for entry in entries if len(entry) <= ENTRY_CHARS]
 
 
-def _facts(ranked: Ranked) -> str:
+def _facts(ranked: RankedTerms) -> str:
     schema = ranked.schema
     if not ranked.terms and not schema.triples:
         return "Nothing is known of its schema yet: begin with sparql_schema()."
@@ -93,7 +93,7 @@ def _facts(ranked: Ranked) -> str:
     return ", ".join(facts)
 
 
-def _prefixes(ranked: Ranked) -> Iterator[str]:
+def _prefixes(ranked: RankedTerms) -> Iterator[str]:
     naming = ranked.naming
     if naming.prefix and len(naming.namespace) <= ENTRY_CHARS:
         yield f"{plain(naming.prefix)} <{plain(naming.namespace)}> (omitted below)"
@@ -104,24 +104,24 @@ def _prefixes(ranked: Ranked) -> Iterator[str]:
             yield plain(prefix)
 
 
-def _class(ranked: Ranked, info: ClassInfo) -> str:
+def _class(ranked: RankedTerms, info: ClassInfo) -> str:
     name = ranked.naming.name(info.iri)
     return f"{name}×{short_count(info.instances)}" if info.instances else name
 
 
-def _property(ranked: Ranked, info: PropertyInfo) -> str:
+def _property(ranked: RankedTerms, info: PropertyInfo) -> str:
     name, steps = ranked.naming.name(info.iri), _steps(ranked, info)
     return f"{name} ({steps})" if steps else name
 
 
-def _properties(ranked: Ranked) -> Section:
+def _properties(ranked: RankedTerms) -> Section:
     told = [(ranked.naming.name(info.iri), _steps(ranked, info)) for info in ranked.properties]
     fitting = [pair for pair in told if sum(map(len, pair)) <= ENTRY_CHARS]
     names, steps = ([pair[side] for pair in fitting] for side in (0, 1))
     return Section("Properties: ", names, "; ", 5, _FEWEST, notes=steps)
 
 
-def _steps(ranked: Ranked, info: PropertyInfo) -> str:
+def _steps(ranked: RankedTerms, info: PropertyInfo) -> str:
     """Between which classes a property leads: in the data if these are few, else as declared, else the commonest.
 
     Where nothing says from which, the classes whose instances have it.
@@ -135,11 +135,11 @@ def _steps(ranked: Ranked, info: PropertyInfo) -> str:
     return ranked.steps(domains or ranked.users_of(info.iri), ranges, LINKS)
 
 
-def _names(ranked: Ranked, properties: Iterable[str]) -> list[str]:
+def _names(ranked: RankedTerms, properties: Iterable[str]) -> list[str]:
     return _whole(map(ranked.naming.name, properties))
 
 
-def _task_terms(ranked: Ranked, task: Task) -> list[str]:
+def _task_terms(ranked: RankedTerms, task: TaskWords) -> list[str]:
     """The terms that fit the task best, those that name and explain things among them."""
     infos = (*ranked.terms, *ranked.unspoken)
     chosen = [infos[place] for place in task.best(((info.iri, info.label) for info in infos), SLICE)]

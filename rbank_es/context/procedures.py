@@ -13,7 +13,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import cut
-from rbank_es.context.budget import Packed, checked_budget, fair_shares, plain
+from rbank_es.context.layer import Packed, checked_budget, fair_shares, plain
 from rbank_es.errors import BadInput
 from rbank_es.events import Hit, MemoriesRetrieved
 from rbank_es.events.items import Item, Polarity

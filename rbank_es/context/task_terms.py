@@ -19,7 +19,7 @@ _QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "pro
 _NAMED = 1_000
 
 
-class Task:
+class TaskWords:
     """The words of a task, and how well a term fits them."""
 
     def __init__(self, text: str) -> None:

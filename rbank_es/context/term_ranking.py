@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
-from rbank_es.context.budget import plain
-from rbank_es.context.hierarchy import below, children_of
+from rbank_es.context.layer import plain
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
@@ -36,7 +35,7 @@ not what an upper ontology adds."""
 Info = TypeVar("Info", ClassInfo, PropertyInfo)
 
 
-class Naming:
+class TermNames:
     """How terms are written: without a prefix in the namespace that most of those given share, else with it."""
 
     def __init__(self, prefixes: Prefixes, iris: Iterable[str]) -> None:
@@ -55,7 +54,7 @@ class Naming:
         return self._names[iri]
 
 
-class Ranked:
+class RankedTerms:
     """The terms of a schema in order of importance; `observed` terms, where given, come first, in their order."""
 
     def __init__(self, schema: Schema, prefixes: Mapping[str, str], observed: Sequence[str] = ()) -> None:
@@ -83,7 +82,7 @@ class Ranked:
         if self.traffic:
             iris = [info.iri for info in self.classes[:_NAMING_TERMS]]
             iris += [info.iri for info in self.properties[:_NAMING_TERMS]]
-        self.naming = Naming(self.prefixes, iris)
+        self.naming = TermNames(self.prefixes, iris)
 
     def links_of(self, iri: str) -> list[Link]:
         """The steps that data make by a property, the commonest first."""
@@ -234,3 +233,76 @@ def _is_formal(iri: str, uses: int) -> bool:
 def _sorted(infos: Iterable[Info], worth: Callable[[Info], tuple[int, ...]]) -> tuple[Info, ...]:
     """The worthiest first, then by IRI."""
     return tuple(sorted(infos, key=lambda info: (*(-part for part in worth(info)), info.iri)))
+
+
+EVERYTHING = (9, 10)
+"""The part of all instances beyond which a class counts as one of everything."""
+
+
+def children_of(schema: Schema) -> dict[str, list[str]]:
+    """The direct subclasses of each class that has some."""
+    children: dict[str, list[str]] = defaultdict(list)
+    for info in schema.classes:
+        for parent in info.parents:
+            children[parent].append(info.iri)
+    return children
+
+
+class Hidden(NamedTuple):
+    """A class, the instances that are typed with it, and those of its subclasses, which a plain query misses."""
+
+    info: ClassInfo
+    below: int
+
+
+def hidden_instances(schema: Schema) -> list[Hidden]:
+    """The classes with more instances in their subclasses than are typed with them, most first, then by IRI.
+
+    Where data type each thing with all superclasses too, nothing is hidden. A class of nearly everything is no use
+    to anyone who looks for something, and left out.
+    """
+    children = children_of(schema)
+    instances = {info.iri: info.instances for info in schema.classes}
+    under = {info.iri: below(info.iri, children) for info in schema.classes if children.get(info.iri)}
+    reach = _reach(children, instances)
+    hidden = [
+        Hidden(info, sum(instances.get(iri, 0) for iri in under[info.iri]))
+        for info in schema.classes
+        if info.iri in under and reach[info.iri] > info.instances
+    ]
+    everything = sum(instances.values())
+    useful = (one for one in hidden if one.below and EVERYTHING[1] * one.below <= EVERYTHING[0] * everything)
+    return sorted(useful, key=lambda one: (-one.below, one.info.iri))
+
+
+def below(iri: str, children: Mapping[str, list[str]]) -> set[str]:
+    """All subclasses of a class but itself, by any number of steps."""
+    found: set[str] = set()
+    todo = [iri]
+    while todo:
+        for child in children.get(todo.pop(), ()):
+            if child not in found and child != iri:
+                found.add(child)
+                todo.append(child)
+    return found
+
+
+def _reach(children: Mapping[str, list[str]], instances: Mapping[str, int]) -> dict[str, int]:
+    """How many things each class stands for: those typed with it, or with its subclasses where these are more.
+
+    Goes up from the leaves; classes in a circle of subclasses count only what is typed with themselves.
+    """
+    reach: dict[str, int] = {}
+    open_: set[str] = set()
+    for top in sorted({*instances, *children}):
+        todo = [(top, False)]
+        while todo:
+            iri, below_done = todo.pop()
+            if below_done:
+                open_.discard(iri)
+                reach[iri] = max(instances.get(iri, 0), sum(reach.get(child, 0) for child in children.get(iri, ())))
+            elif iri not in reach and iri not in open_:
+                open_.add(iri)
+                todo.append((iri, True))
+                todo += [(child, False) for child in children.get(iri, ())]
+    return reach

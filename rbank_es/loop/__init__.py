@@ -20,7 +20,7 @@ from rbank_es.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel
-    from rbank_es.loop.guide import Guide, write_guide
+    from rbank_es.loop.guide_run import Guide, write_guide
     from rbank_es.loop.rollouts import Spread
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task, load_tasks
@@ -42,7 +42,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "Guide": "rbank_es.loop.guide",
+        "Guide": "rbank_es.loop.guide_run",
         "LmChoice": "rbank_es.models.choice",
         "LoopSettings": "rbank_es.loop.settings",
         "Spread": "rbank_es.loop.rollouts",
@@ -51,6 +51,6 @@ __getattr__, __dir__ = exports(
         "load_tasks": "rbank_es.loop.tasks",
         "run_closed_loop": "rbank_es.loop.closed_loop",
         "run_matts_parallel": "rbank_es.loop.closed_loop",
-        "write_guide": "rbank_es.loop.guide",
+        "write_guide": "rbank_es.loop.guide_run",
     },
 )

@@ -20,20 +20,19 @@ import msgspec
 from rbank_es.errors import BadInput, JudgeFailed, LoopStopped
 from rbank_es.loop.history import (
     INTERRUPTED,
-    Extracted,
+    ExtractionProgress,
     History,
-    Ran,
+    RunProgress,
     flaw_of,
     group_id,
     is_of_proposals,
     rollout_of,
     task_key,
 )
-from rbank_es.loop.post_run import Learning
+from rbank_es.loop.resources import LoopResources, check_source
 from rbank_es.loop.rollouts import Spread, best_of, question_of, side_by_side, spread_of
-from rbank_es.loop.run_context import Equipment, check_source
+from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, execute, is_agents_own
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.loop.single_run import NewRun, begin_runs, close_run, execute, is_agents_own
 from rbank_es.loop.tasks import Task
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def run_closed_loop(
     twice = {task.id for task in todo if [other.id for other in todo].count(task.id) > 1}
     if twice:
         raise BadInput(f"there is more than one task with the id {min(twice)!r}")
-    with Equipment(bank, settings, source, **parts) as equipment:
+    with LoopResources(bank, settings, source, **parts) as equipment:
         check_source(todo, equipment.source_id)
         equipment.check()
         results: list[TaskResult] = []
@@ -187,11 +186,11 @@ def _alone(bank: Bank, digest: str) -> Iterator[None]:
 class ClosedLoop:
     """A loop over one bank, task by task."""
 
-    def __init__(self, equipment: Equipment, *, again: bool = False) -> None:
+    def __init__(self, equipment: LoopResources, *, again: bool = False) -> None:
         """`again`: whatever the bank has from before this moment doesn't count as done."""
         self.equipment = equipment
         self.history = History(equipment.bank).catch_up()
-        self._learning = Learning(equipment)
+        self._learning = PostRun(equipment)
         self._since = self.history.position if again else 0
         self._notes: list[str] = []
         self._sought: set[str] = set()
@@ -226,7 +225,7 @@ class ClosedLoop:
     def _work(self, task: Task) -> _Work:
         return _Work(task, task_key(task, self.equipment.settings.digest, self.equipment.source_digest))
 
-    def _runs(self, work: _Work) -> list[Ran]:
+    def _runs(self, work: _Work) -> list[RunProgress]:
         """The task's runs that count: of the present attempt, in the order of their rollouts, none of them cut off."""
         runs = [ran for ran in self._all(work) if ran.finished is not None and not ran.interrupted]
         if self.equipment.settings.rollouts == 1:
@@ -236,7 +235,7 @@ class ClosedLoop:
         present |= {ran.index: ran for ran in runs if ran.group == self._group(work) and _is_usable(ran)}
         return [present[index] for index in sorted(index for index in present if index is not None)]
 
-    def _all(self, work: _Work) -> list[Ran]:
+    def _all(self, work: _Work) -> list[RunProgress]:
         return [ran for ran in self.history.catch_up().runs_of(work.task, work.key) if ran.started_seq > self._since]
 
     def _group(self, work: _Work) -> str:
@@ -247,7 +246,7 @@ class ClosedLoop:
         known = {ran.group for ran in self.history.runs_of(work.task, work.key)}
         return group_id(work.task, work.key, len(known) + 1)
 
-    def _extractions(self, runs: Iterable[Ran]) -> list[Extracted]:
+    def _extractions(self, runs: Iterable[RunProgress]) -> list[ExtractionProgress]:
         ids = dict.fromkeys(id for ran in runs for id in ran.extractions)
         return [self.history.extractions[id] for id in ids]
 
@@ -306,7 +305,7 @@ class ClosedLoop:
             if _is_usable(ran) and ran.run not in self._sought:
                 self._judge_one(work.task, ran.run, ran.index or 0, self.equipment.bank, ran)
 
-    def _judge_one(self, task: Task, run: str, index: int, bank: Bank, known: Ran | None = None) -> None:
+    def _judge_one(self, task: Task, run: str, index: int, bank: Bank, known: RunProgress | None = None) -> None:
         self._sought.add(run)
         wanted = self.equipment.settings.judge != "none"
         for needed, judging in (
@@ -366,16 +365,16 @@ class ClosedLoop:
             **self._learnt(runs.values()),
         )
 
-    def _flaws(self, runs: Iterable[Ran]) -> Iterator[str]:
+    def _flaws(self, runs: Iterable[RunProgress]) -> Iterator[str]:
         return filter(None, (flaw_of(each.event) for each in self._extractions(runs)))
 
-    def _left_out(self, ran: Ran) -> str:
+    def _left_out(self, ran: RunProgress) -> str:
         """What is said of a rollout that tells nothing of the agent, beside others that do."""
         end = ran.finished
         assert end is not None  # `_runs` gives no others
         return f"rollout {ran.index} failed ({end.error_code}) and is left out: {self.equipment.bank.text(end.error)}"
 
-    def _learnt(self, runs: Iterable[Ran]) -> dict[str, Any]:
+    def _learnt(self, runs: Iterable[RunProgress]) -> dict[str, Any]:
         extractions = self._extractions(runs)
         decisions = [decision for each in extractions if each.decided for decision in each.decided.decisions]
         return {
@@ -392,12 +391,12 @@ class _Work(msgspec.Struct, frozen=True):
     key: str
 
 
-def _is_usable(ran: Ran) -> bool:
+def _is_usable(ran: RunProgress) -> bool:
     """Whether the run says something about the agent."""
     return ran.finished is not None and is_agents_own(ran.finished.outcome, ran.finished.error_code)
 
 
-def _rollout_id(group: str, index: int, runs: Sequence[Ran]) -> str:
+def _rollout_id(group: str, index: int, runs: Sequence[RunProgress]) -> str:
     """Id of a new run of a rollout; a later one of the same rollout is numbered."""
     tried = sum(ran.group == group and ran.index == index for ran in runs)
     return f"{group}.r{index}" + (f"-{tried + 1}" if tried else "")

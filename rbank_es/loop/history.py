@@ -65,7 +65,7 @@ def group_id(task: Task, key: str, attempt: int) -> str:
     return f"{task.slug}-{key}-{attempt}"
 
 
-class Ran(msgspec.Struct, kw_only=True):
+class RunProgress(msgspec.Struct, kw_only=True):
     """How far one run got, with positions in the log; None where it didn't."""
 
     run: str
@@ -89,7 +89,7 @@ class Ran(msgspec.Struct, kw_only=True):
         return self.finished is not None and self.finished.error_code == INTERRUPTED
 
 
-class Extracted(msgspec.Struct, kw_only=True):
+class ExtractionProgress(msgspec.Struct, kw_only=True):
     """One extraction, and what was decided about it."""
 
     event: MemoriesExtracted
@@ -100,8 +100,8 @@ class History:
     """The runs of a bank, as far as it was read. Facts only: texts stay in the log."""
 
     def __init__(self, bank: Bank) -> None:
-        self.runs: dict[str, Ran] = {}
-        self.extractions: dict[str, Extracted] = {}
+        self.runs: dict[str, RunProgress] = {}
+        self.extractions: dict[str, ExtractionProgress] = {}
         self.position = 0
         self._bank = bank
 
@@ -113,12 +113,12 @@ class History:
         self.position = upto
         return self
 
-    def runs_of(self, task: Task, key: str) -> list[Ran]:
+    def runs_of(self, task: Task, key: str) -> list[RunProgress]:
         """The runs of a task under its key, in the order in which they began."""
         prefix = f"{task.slug}-{key}-"
         return [ran for ran in self.runs.values() if ran.run.startswith(prefix)]
 
-    def unfinished(self, runs: Iterable[Ran]) -> list[Ran]:
+    def unfinished(self, runs: Iterable[RunProgress]) -> list[RunProgress]:
         """Those that began and were never ended."""
         return [ran for ran in runs if ran.finished is None]
 
@@ -126,7 +126,7 @@ class History:
         if isinstance(event, RunStarted):
             self._started(event)
         elif isinstance(event, MemoriesExtracted):
-            self.extractions[event.id] = Extracted(event=event)
+            self.extractions[event.id] = ExtractionProgress(event=event)
             for run in event.runs:
                 if run in self.runs and not _to_be_tried_again(event):
                     self.runs[run].extractions.append(event.id)
@@ -141,7 +141,7 @@ class History:
     def _started(self, event: RunStarted) -> None:
         self.runs.setdefault(
             event.run,
-            Ran(
+            RunProgress(
                 run=event.run,
                 started_seq=event.seq,
                 config_digest=event.config_digest,
@@ -151,7 +151,7 @@ class History:
         )
 
 
-def rollout_of(bank: Bank, ran: Ran) -> Rollout:
+def rollout_of(bank: Bank, ran: RunProgress) -> Rollout:
     """A run that has ended, as it is compared with others of its task; its texts are those of the bank."""
     end = ran.finished
     assert end is not None, "a run that goes on is no rollout yet"
@@ -167,7 +167,7 @@ def rollout_of(bank: Bank, ran: Ran) -> Rollout:
     )
 
 
-def is_of_proposals(extracted: Extracted) -> bool:
+def is_of_proposals(extracted: ExtractionProgress) -> bool:
     """Whether an extraction keeps what tools proposed, which no model is asked about."""
     return extracted.event.extractor == PROPOSALS
 
@@ -187,7 +187,7 @@ def _reason(event: MemoriesExtracted) -> str:
     return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
 
 
-def _note(ran: Ran, event: Any) -> None:
+def _note(ran: RunProgress, event: Any) -> None:
     if isinstance(event, RunFinished):
         ran.finished = event
     elif isinstance(event, RunJudged | JudgmentOverruled):

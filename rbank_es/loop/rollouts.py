@@ -137,12 +137,12 @@ def question_of(question: str, perturbation: Perturbation, index: int) -> str:
 # ---------------------------------------------------------------- side by side
 
 
-class Stopped(BaseException):
+class RolloutStopped(BaseException):
     """The loop was interrupted: nothing more may be recorded by this thread."""
 
 
 class StoppableLog:
-    """A log for a thread that has to end when it is told to: from then on, its appends raise `Stopped`."""
+    """A log for a thread that has to end when it is told to: from then on, its appends raise `RolloutStopped`."""
 
     def __init__(self, log: FileLog) -> None:
         self._log = log
@@ -153,7 +153,7 @@ class StoppableLog:
         """As of the log, until it is stopped."""
         with self._mutex:
             if self._is_stopped:
-                raise Stopped
+                raise RolloutStopped
             return self._log.append(events, expected=expected)
 
     def stop(self) -> None:

@@ -12,10 +12,19 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.events import Event, LmCalled, type_of
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    LmCalled,
+    MemoriesRead,
+    MemoriesRetrieved,
+    RunStarted,
+    StepTaken,
+    type_of,
+)
 from rbank_es.events.codec import ENVELOPE
+from rbank_es.events.run import ToolCalled
 from rbank_es.models.recorded_model import Departure, departure
-from rbank_es.rerun.hints import hint_for
 
 LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "extraction"}
 """Fields that are not compared; `judgment` and `extraction` are ids of events."""
@@ -27,7 +36,7 @@ SAYS_MOST = ("tool", "role", "arguments", "request", "code", "reasoning", "texts
 """Fields that are compared before the others of their event: what was asked says more than what came of it."""
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class EventDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Where a rerun first differs from what was recorded.
 
     `number` counts the events of the run from 1; `position` is where the recorded one stands in the bank, 0 where it is
@@ -48,7 +57,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return f"event {self.number}{at}, {self.type}, {self.field}: recorded {self.recorded}, now {self.now}"
 
 
-def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: int = 0) -> Difference | None:
+def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: int = 0) -> EventDifference | None:
     """Where the events of two runs first differ, texts in place; None if they are the same.
 
     `passed` is how many events of the run were compared before these.
@@ -58,7 +67,7 @@ def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: in
         found = _parted(before, after)
         if found is not None:
             event = before if before is not None else after
-            return Difference(
+            return EventDifference(
                 number=number,
                 position=before.seq if before is not None else 0,
                 type=type_of(event),
@@ -118,3 +127,51 @@ def _within(name: str, was: Any, is_: Any) -> Departure | None:
 
 def _plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+_CONTEXT = {
+    "base": "the base instructions are part of the code: another release words them otherwise",
+    "L0": "the sense card is made of the ontology: it, or the code that describes it, may have changed",
+    "L1": "constraints are made of the ontology and a curated file: one of them, or the code, may have changed",
+    "L2": "procedures are chosen by the retrieval policy: it, or the code that packs them, may have changed",
+    "L3": "the guide, or the code that packs it, may have changed",
+}
+_ORDER = "the run took another turn: see the event before it; the code of the executor may have changed"
+_REQUEST = "the prompt changed: by the code, the tools' manuals, or another version of dspy"
+_TOOL = "the tool answered otherwise: its code, the ontology, or the bank that it read may have changed"
+
+
+def hint_for(event: Event, field: str) -> str:
+    """What may have changed, where a field of this recorded event differs."""
+    if field == "type":
+        return _ORDER
+    if isinstance(event, ContextBuilt):
+        return _context_hint(event, field)
+    if isinstance(event, LmCalled):
+        return _REQUEST if field.startswith(("request", "parameters")) else _ORDER
+    if isinstance(event, ToolCalled):
+        return _ORDER if field.startswith(("tool", "arguments", "step", "call")) else _TOOL
+    if isinstance(event, (MemoriesRetrieved, MemoriesRead)):
+        return "the retrieval policy, the code of the index, or the bank before the run may have changed"
+    if isinstance(event, RunStarted):
+        return "the run was started with other settings: they, or the code that records them, changed"
+    if isinstance(event, StepTaken):
+        return "the executor shows or measures the step otherwise: its code may have changed"
+    return "the code may have changed"
+
+
+def live_hint(type_: str) -> str:
+    """What likely made an event of this type differ where the code of the agent ran again; nothing for others."""
+    if type_ not in ("step_taken", "lm_called", "tool_called", "run_finished"):
+        return ""
+    return (
+        "the agent's code ran again, and may give something else each time (the time, chance, an order); or " + _ORDER
+    )
+
+
+def _context_hint(event: ContextBuilt, field: str) -> str:
+    """Of the layer that the field is about, where it names one: `texts[1], character 20`."""
+    inside = field.partition("[")[2].partition("]")[0]
+    at = int(inside) if inside.isdecimal() else len(event.layers)
+    layer = event.layers[at].layer if at < len(event.layers) else ""
+    return _CONTEXT.get(layer, "the layers, their budgets, or the code that packs them may have changed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -15,19 +15,32 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
 from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunFinished, ToolCalled
 from rbank_es.loop.history import task_key
+from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.rollouts import best_of, question_of
-from rbank_es.loop.run_context import origin
-from rbank_es.loop.single_run import NewRun, begin_runs, execute
+from rbank_es.loop.run_stages import NewRun, begin_runs, execute
 from rbank_es.loop.tasks import Task
-from rbank_es.rerun.event_comparison import Difference, first_difference
-from rbank_es.rerun.hints import live_hint
+from rbank_es.rerun.event_comparison import EventDifference, first_difference, live_hint
 from rbank_es.rerun.ontology_lookup import Ontologies
-from rbank_es.rerun.playback import Again, Played, played_calls, played_run
-from rbank_es.rerun.recorded_run import SURROUNDINGS, Recording, holds_erased, recording_of
-from rbank_es.rerun.recorded_stages import Stage, do_again, events_of, rollouts_of
+from rbank_es.rerun.recorded_run import (
+    SURROUNDINGS,
+    RecordedRun,
+    Stage,
+    do_again,
+    events_of,
+    holds_erased,
+    recorded_run,
+    rollouts_of,
+)
 
 if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.executors.executor import Interpreters
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.rerun.recorded_run import RecordedRun
     from rbank_es.sparql.source import Source
+    from rbank_es.tools.runtime.toolbox import Toolbox
+
 
 NO_GOLD = {
     "verdict": "it was judged by the right answer, which is not in the bank: name its tasks with --tasks to compare",
@@ -50,7 +63,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     events: int
     scripted: bool
-    difference: Difference | None = None
+    difference: EventDifference | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -91,7 +104,7 @@ def rerun(
         SandboxUnavailable: `live_sandbox`, and there is none here.
         LoopStopped: it can't be finished here, for the disk is full, or the sandbox doesn't work.
     """
-    recording = recording_of(bank, run, point)
+    recording = recorded_run(bank, run, point)
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
         played = played_run(recording, live_sandbox)
@@ -113,7 +126,9 @@ def rerun(
     )
 
 
-def _explained(difference: Difference | None, recording: Recording, live_sandbox: bool) -> Difference | None:
+def _explained(
+    difference: EventDifference | None, recording: RecordedRun, live_sandbox: bool
+) -> EventDifference | None:
     """With a likelier cause than that of its event alone, where there is one.
 
     Raises `CannotRerun` where what was read of the bank comes out otherwise, and texts were erased from it since: then
@@ -140,25 +155,25 @@ class _Part(NamedTuple):
     """A part of what is compared: its events, where it came out otherwise, and what is to be said of it."""
 
     events: Sequence[Event]
-    difference: Difference | None = None
+    difference: EventDifference | None = None
     note: str = ""
 
 
 # ---------------------------------------------------------------- the run itself
 
 
-def _run(scratch: Bank, recording: Recording, source: Source | None, played: Played) -> None:
+def _run(scratch: Bank, recording: RecordedRun, source: Source | None, played: Played) -> None:
     """Begin and execute as a loop does. How it ends is in the events."""
     started, chosen = recording.started, recording.settings
     task = Task.asking(str(started.task))
     new = NewRun(run=started.run, group=started.rollout_group, index=started.rollout_index)
-    with Again(scratch, chosen, source, played) as again, _as_it_ends(recording.run):
+    with PlayedResources(scratch, chosen, source, played) as again, _as_it_ends(recording.run):
         begun = begin_runs(again, task, lambda: [new])
         put = question_of(task.question, chosen.perturbation, started.rollout_index or 0)
         execute(again, task, begun.context.text, new, question=put)
 
 
-def _came(scratch: Bank, recording: Recording) -> Iterator[Event]:
+def _came(scratch: Bank, recording: RecordedRun) -> Iterator[Event]:
     """The events of the run as it came out again."""
     for event in scratch.events(after=recording.position, run=recording.run, resolve=True):
         yield event
@@ -196,7 +211,7 @@ def _copy(bank: Bank, position: int, into: Path | None = None) -> Iterator[Bank]
 def _staged(
     bank: Bank,
     scratch: Bank,
-    recording: Recording,
+    recording: RecordedRun,
     source: Source | None,
     stage: Stage,
     task: Task | None,
@@ -209,7 +224,7 @@ def _staged(
     with ExitStack() as stack:
         if scratch.position != stage.position:
             scratch = stack.enter_context(_copy(bank, stage.position))
-        again = stack.enter_context(Again(scratch, recording.settings, source, played))
+        again = stack.enter_context(PlayedResources(scratch, recording.settings, source, played))
         if note := _elsewhere(scratch, recording, stage):
             return _Part((), note=note)
         with _as_it_ends(recording.run):
@@ -221,7 +236,7 @@ def _staged(
     return _Part(stage.events, found, "" if stage.complete else UNFINISHED[stage.what])
 
 
-def _elsewhere(scratch: Bank, recording: Recording, stage: Stage) -> str:
+def _elsewhere(scratch: Bank, recording: RecordedRun, stage: Stage) -> str:
     """Why what several rollouts taught is not compared with this one; empty where it is."""
     if stage.what != "lesson" or len(stage.runs) == 1:
         return ""
@@ -234,7 +249,7 @@ def _elsewhere(scratch: Bank, recording: Recording, stage: Stage) -> str:
     return ""
 
 
-def _task(recording: Recording, stage: Stage, given: Sequence[Task]) -> Task | None:
+def _task(recording: RecordedRun, stage: Stage, given: Sequence[Task]) -> Task | None:
     """The task of a stage. Where the right answer decided: the one that has it, or None.
 
     The ids of runs hold a digest of their task, its right answer included, so it is the very same.
@@ -251,7 +266,7 @@ def _task(recording: Recording, stage: Stage, given: Sequence[Task]) -> Task | N
     return None
 
 
-def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
+def _notes(recording: RecordedRun, source: Source | None) -> Iterator[str]:
     now = origin()
     for name in ("release", "commit"):
         was, is_ = getattr(recording.started, name), now[name]
@@ -263,3 +278,99 @@ def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
         yield f"another ontology was given: SHA-256 recorded {was}…, now {is_}…"
     if recording.erased_since:
         yield "texts were erased from the bank since; what the run read of them is missing now"
+
+
+class Played(NamedTuple):
+    """What a run, or a stage after it, takes from the record."""
+
+    model: ReplayModel
+    keys: tuple[str, ...] = ()
+    places: Interpreters | None = None
+
+
+class PlayedResources(LoopResources):
+    """What a recorded run needs to be run again: its handles get the keys that they had, for prompts hold them."""
+
+    def __init__(self, scratch: Bank, settings: LoopSettings, source: Source | None, played: Played) -> None:
+        super().__init__(
+            scratch,
+            settings,
+            source,
+            model_for=lambda _role, _choice: played.model,
+            interpreters=played.places,
+        )
+        self._keys = iter(played.keys)
+
+    def catch_up(self) -> None:
+        """Nothing: the bank is read once, for this one context, and to make that in memory is quicker than a file."""
+
+    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
+        """See `Equipment.tools`."""
+        return super().tools(run, bank=bank, new_id=self._next_key)
+
+    def _next_key(self) -> str:
+        return next(self._keys, None) or self.bank.log.new_id()
+
+
+def played_calls(run: str, events: Iterable[Event]) -> Played:
+    """What models said in some events of a run. Raises `CannotRerun` where that was not recorded whole."""
+    from rbank_es.models.recorded_model import ReplayModel
+
+    try:
+        return Played(ReplayModel(events))
+    except BadInput as error:
+        raise CannotRerun(run, str(error)) from error
+
+
+def played_run(recording: RecordedRun, live_sandbox: bool) -> Played:
+    """All that a run takes from the record; with `live_sandbox` its code is run again.
+
+    Raises `CannotRerun` where it was not recorded whole, `SandboxUnavailable`.
+    """
+    from rbank_es.sandbox.recorded_steps import recorded_keys
+
+    model = played_calls(recording.run, recording.events).model
+    return Played(model, recorded_keys(recording.events), _places(recording, live_sandbox))
+
+
+def _places(recording: RecordedRun, live_sandbox: bool) -> Interpreters | None:
+    """Where the code of the run is run again, or played."""
+    chosen = recording.settings
+    if chosen.executor == "react":
+        return None
+    if not live_sandbox:
+        return _recorded(recording)
+    if chosen.unsafe_local:
+        raise CannotRerun(recording.run, "its code ran without a sandbox; leave --live-sandbox out")
+    return _live(chosen.step_time_s)
+
+
+def _live(step_time_s: float) -> Interpreters:
+    """One sandbox, started with the first step: no run follows for which another should be ready."""
+    from rbank_es.executors.code_step import own_sandboxes
+    from rbank_es.executors.executor import RunLimits
+    from rbank_es.sandbox import deno
+
+    deno.find()
+    return own_sandboxes(RunLimits(step_time_s=step_time_s))
+
+
+def _recorded(recording: RecordedRun) -> Interpreters:
+    from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
+    from rbank_es.sandbox.recorded_steps import recorded_steps
+
+    try:
+        steps = recorded_steps(recording.events)
+    except BadInput as error:
+        raise CannotRerun(recording.run, str(error)) from error
+
+    def interpreter() -> RecordedInterpreter:
+        return RecordedInterpreter(steps)
+
+    told = RecordedInterpreter.execution_instructions
+    if recording.settings.unsafe_local:
+        import dspy
+
+        told = dspy.LocalInterpreter.execution_instructions
+    interpreter.execution_instructions = told  # type: ignore[attr-defined]
+    return interpreter

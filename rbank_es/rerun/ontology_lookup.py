@@ -13,7 +13,7 @@ from rbank_es.errors import CannotRerun, QueryFailed
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.rerun.recorded_run import Recording
+    from rbank_es.rerun.recorded_run import RecordedRun
     from rbank_es.sparql.source import Source
 
 
@@ -29,7 +29,7 @@ class Ontologies:
         self._sources: dict[tuple[str, str], Source] = {}
         self._starting: list[threading.Thread] = []
 
-    def source_for(self, recording: Recording) -> Source | None:
+    def source_for(self, recording: RecordedRun) -> Source | None:
         """What the run asked; None where it asked nothing.
 
         That is the ontology with the digest that was registered. Where none has it, it is what was given: a rerun then

@@ -13,7 +13,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.context.assembly import BUDGETS, LAYERS, Context, build_context
 from rbank_es.context.base_instructions import base
-from rbank_es.context.curated_constraints import load_curated
+from rbank_es.context.constraints import load_curated
 from rbank_es.context.term_usage import observed_terms
 from rbank_es.errors import BadContextFile, BadInput, BadPoint
 from rbank_es.events.items import Item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.context.budget import (
+from rbank_es.context.layer import (
     CUT_CHARS,
     Section,
     fair_shares,

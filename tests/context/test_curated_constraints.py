@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.curated_constraints import ENTRIES, TEXT_CHARS, curated_beside, load_curated, parse_curated
+from rbank_es.context.constraints import ENTRIES, TEXT_CHARS, curated_beside, load_curated, parse_curated
 from rbank_es.errors import BadContextFile
 
 WHOLE = """

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es.context.assembly import LAYERS, SEPARATOR, build_context
-from rbank_es.context.budget import Packed, fair_shares, sentences
-from rbank_es.context.constraints import constraints
-from rbank_es.context.curated_constraints import TEXT_CHARS, CuratedLine
-from rbank_es.context.guide import guide_summary
+from rbank_es.context.constraints import TEXT_CHARS, CuratedLine, constraints
+from rbank_es.context.guide_summary import guide_summary
+from rbank_es.context.layer import Packed, fair_shares, sentences
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.context.procedures import HEADING, SUBHEADINGS, pack_items
 from rbank_es.events.items import Item

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.events import ContextBuilt, Event, LayerUse, LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.rerun.event_comparison import first_difference
-from rbank_es.rerun.hints import live_hint
+from rbank_es.rerun.event_comparison import first_difference, live_hint
 
 
 def called(prompt: str, role: str = "agent", **fields: object) -> LmCalled:

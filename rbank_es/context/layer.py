@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from rbank_es.errors import BadInput
+from rbank_es import limits
+from rbank_es.errors import BadContextFile, BadInput
 
 ELLIPSIS = "…"
 ENTRY_CHARS = 160
@@ -207,3 +209,21 @@ def _noted(entries: Sequence[str], notes: Sequence[str]) -> Iterator[str]:
     for entry, note in zip(entries, notes, strict=False):
         groups.setdefault(note, []).append(entry)
     return (", ".join(group) + (f" ({note})" if note else "") for note, group in groups.items())
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file. Raises `BadContextFile` if it is missing, too large, or not UTF-8."""
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            content = file.read(limits.CONTEXT_FILE_BYTES + 1)
+    except OSError as error:
+        raise BadContextFile(str(place), f"it can't be read: {error.strerror or error}") from None
+    except ValueError as error:  # a NUL in the name
+        raise BadContextFile(repr(str(place)), f"no file can be called that: {error}") from None
+    if len(content) > limits.CONTEXT_FILE_BYTES:
+        raise BadContextFile(str(place), f"it is larger than {limits.CONTEXT_FILE_BYTES:,} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadContextFile(str(place), f"it is not UTF-8 (byte {error.start:,})") from None

@@ -1,7 +1,7 @@
 """The guide: an agent explores an ontology once, and what it writes is kept whole, for later runs to see a summary of.
 
 The whole text and what it cost are one `artifact_materialised` event; layer L3 of every later context takes its summary
-from there, without a model (see `rbank_es.context.guide`).
+from there, without a model (see `rbank_es.context.guide_summary`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.guide import GUIDE
+from rbank_es.context.guide_summary import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.budget import Packed, Section, checked_budget, pack_sections, plain, sentences, whole_words
+from rbank_es.context.layer import Packed, Section, checked_budget, pack_sections, plain, sentences, whole_words
 from rbank_es.events import ArtifactMaterialised
 
 if TYPE_CHECKING:

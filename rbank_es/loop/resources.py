@@ -18,14 +18,17 @@ from rbank_es.executors.executor import Interpreters, RunLimits
 from rbank_es.executors.registry import Executor, executor_named
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
+from rbank_es.sandbox.pool import SandboxPool
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.loop.sandboxes import Sandboxes
     from rbank_es.models.router import Lms, ModelFor
     from rbank_es.ontology.loader import Ontology
+    from rbank_es.sandbox.configuration import SandboxSettings
+    from rbank_es.sandbox.session import Session
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
+
 
 MakeExecutor = Callable[..., Executor]
 """As `executor_named`, for those who bring an executor of their own."""
@@ -43,7 +46,7 @@ def origin() -> Mapping[str, Any]:
     return {"release": __version__, "commit": _commit()}
 
 
-class Equipment:
+class LoopResources:
     """Shared by all runs of a loop, whichever thread they are in. Use it in a `with`: it keeps sandboxes ready."""
 
     def __init__(
@@ -157,7 +160,7 @@ class Equipment:
 
             self._interpreters = UnsafeLocal(step_time_s=self.settings.step_time_s)
         if self._interpreters is None and self._in_sandbox:
-            from rbank_es.loop.sandboxes import Sandboxes
+            from rbank_es.loop.resources import Sandboxes
             from rbank_es.sandbox.configuration import SandboxSettings
 
             settings = SandboxSettings(step_time_s=self.settings.step_time_s)
@@ -169,7 +172,7 @@ class Equipment:
         """Why a run could be given no sandbox, the last time that one couldn't."""
         return self._sandboxes.unavailable if self._sandboxes is not None else None
 
-    def __enter__(self) -> Equipment:
+    def __enter__(self) -> LoopResources:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -233,3 +236,17 @@ def check_source(tasks: tuple[Task, ...], source_id: str | None) -> None:
             f"there are tasks about {', '.join(map(str, others))}, and what is asked is called {source_id}; "
             "leave them out, or name it as they do"
         )
+
+
+class Sandboxes(SandboxPool):
+    """A pool that remembers why no sandbox could be had: how a run ends tells only that in words."""
+
+    unavailable: SandboxUnavailable | None = None
+
+    def take(self, settings: SandboxSettings) -> Session:
+        """As of the pool."""
+        try:
+            return super().take(settings)
+        except SandboxUnavailable as error:
+            self.unavailable = SandboxUnavailable(error.code, error.reason, error.fix)
+            raise
