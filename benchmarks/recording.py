@@ -21,7 +21,7 @@ from benchmarks.scripted import ANSWER, CONTEXT, LATENCY_S, QUESTION, STEPS, Scr
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.context.assembly import Context
-from rbank_es.context.base_instructions import base
+from rbank_es.context.base_instructions import base_instructions
 from rbank_es.events import RunStarted
 from rbank_es.executors.agent_prompt import Task
 from rbank_es.executors.executor import RunLimits
@@ -96,7 +96,7 @@ def _bare(engine: Scripted, interpreter: Any, question: str) -> None:
 
 def _ours(bank: Bank, engine: Scripted, interpreter: Any, question: str) -> None:
     run = bank.log.new_id()
-    context = Context(mode="auto", layers=(base(),))
+    context = Context(mode="auto", layers=(base_instructions(),))
     bank.append([RunStarted(run=run, task=question, executor="rlm"), context.event(run)])
     tools = Toolbox(Desk(bank, run, Store(bank, run), QueryPattern()), {"count_words": _counted}, {}, clock=_clock)
     recorder = Recorder(bank, run, tools)

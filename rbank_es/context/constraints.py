@@ -1,7 +1,18 @@
 """L1, constraints: what holds in an ontology, and which mistakes its shape invites. Curated lines first, then derived.
 
-What is derived comes from the schema alone, wherever it was said: rdfs:domain and range, OWL restrictions and
-unions, schema.org's includes, SHACL shapes, a VoID description.
+Derived lines come from the schema alone, whatever stated it: rdfs:domain and range, OWL restrictions and unions,
+schema.org's includes, SHACL shapes, a VoID description. Curated lines come from people, in a TOML beside the ontology:
+
+    [[constraint]]                 # what holds
+    text = "A keeper watches at most one light at a time."
+    terms = ["lt:keeps"]           # optional: names that it is about; such lines come first if a task names them
+    priority = 1                   # optional: 1 (first) to 9, default 5
+
+    [[anti_pattern]]               # what to avoid
+    text = "Don't count beacons by lt:Light alone: they are typed with subclasses."
+
+    [[rubric]]                     # what to check before an answer is given
+    text = "Every light in the answer has a name."
 """
 
 from __future__ import annotations
@@ -17,8 +28,8 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.context.layer import (
-    CUT_CHARS,
-    ENTRY_CHARS,
+    ContextRequest,
+    LayerText,
     Packed,
     Section,
     checked_budget,
@@ -39,13 +50,13 @@ if TYPE_CHECKING:
 
 
 CURATED_SHARE = (1, 2)
-"""The part of the budget that curated lines may take where there are derived ones too."""
+"""The part of the budget that curated lines may take if there are derived ones too."""
 
 EXAMPLES = 3
-"""Steps in the data that are shown of one property."""
+"""Steps in the data shown for one property."""
 
 SIDES = 2
-"""Classes that are shown on either side of a property."""
+"""Classes shown on either side of a property."""
 
 _KIND_WORDS = {"constraint": "", "anti_pattern": "Avoid: ", "rubric": "Check: "}
 
@@ -63,15 +74,15 @@ def constraints(
     *,
     endpoint: Profile | None = None,
 ) -> Packed:
-    """The constraints and anti-patterns of a schema, on whole entries, within the budget.
+    """Return the constraints and anti-patterns of a schema, on whole entries, within the budget.
 
     Args:
         schema: what is known about the ontology.
         prefixes: prefix to namespace IRI.
         curated: lines that come first (`load_curated`); they take at most half of the budget.
         budget_chars: characters of the whole layer.
-        task: where given, what concerns the terms that it names comes first within each line.
-        endpoint: the profile of the endpoint that the schema is of: what to know before asking it comes next.
+        task: if given, entries about the terms that it names come first within each line.
+        endpoint: the profile of the endpoint that the schema describes; its warnings follow the curated lines.
 
     Raises `BadInput` for a budget below 0.
     """
@@ -86,17 +97,31 @@ def constraints(
     if len(told) == len(lines):
         return packed
     cut = "; ".join(filter(None, [f"{len(told)} of {len(lines)} curated lines", packed.cut]))
-    return replace(packed, truncated=True, cut=whole_words(cut, CUT_CHARS))
+    return replace(packed, truncated=True, cut=whole_words(cut, limits.CONTEXT_CUT_CHARS))
+
+
+def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
+    """Pack the constraints of the subject: see `Packer`."""
+    subject, lines = request.subject, request.curated
+    if subject is None:
+        return None
+    if isinstance(lines, Path):
+        lines = load_curated(lines)
+    elif isinstance(lines, str):
+        lines = parse_curated(lines)
+    return LayerText(
+        constraints(subject.schema, subject.prefixes, lines, budget_chars, request.slice_of, endpoint=subject.endpoint)
+    )
 
 
 def _curated(lines: Sequence[CuratedLine], task: TaskWords | None) -> list[Section]:
-    """The curated lines in order; those about a term of the task before all others."""
+    """Return the curated lines in order, those about a term of the task first."""
     ordered = sorted(in_order(lines), key=lambda line: not (task and any(task.fit(term) for term in line.terms)))
     return [Section("", [f"- {_KIND_WORDS[line.kind]}{plain(line.text)}"], name="a curated line") for line in ordered]
 
 
 def _fitting(sections: Sequence[Section], room: int) -> list[Section]:
-    """The sections of one entry that have room; a long one is passed over in favour of those that follow."""
+    """Return the sections of one entry that have room; later ones may fit where a long one doesn't."""
     chosen = []
     for section in sections:
         size = len(section.entries[0]) + 1
@@ -107,7 +132,7 @@ def _fitting(sections: Sequence[Section], room: int) -> list[Section]:
 
 
 def _endpoint(profile: Profile | None) -> Iterator[Section]:
-    """What a profile says of an endpoint: which queries are too slow there, and as much else as there is room for."""
+    """Yield the forms of query that an endpoint is too slow for, then the notes of its profile."""
     if profile is not None:
         slow = [plain(code.replace("_", " ")) for code in profile.refuses]
         yield Section("- Refused here as too slow: ", slow, fewest=None)
@@ -115,7 +140,7 @@ def _endpoint(profile: Profile | None) -> Iterator[Section]:
 
 
 class _Derived:
-    """The derived lines of a schema, each a section, the most useful first."""
+    """The derived lines of a schema, one section each, the most useful first."""
 
     def __init__(self, ranked: RankedTerms, task: TaskWords | None) -> None:
         self.ranked, self.task = ranked, task
@@ -125,7 +150,7 @@ class _Derived:
         self._links = ranked.links_of
 
     def sections(self) -> Iterator[Section]:
-        """Every kind of line, some of them empty."""
+        """Yield every kind of line, some of them empty."""
         one_way, apart, either = self._inverses()
         properties, steps = self._bounds()
         valued, numbers = self._cardinalities()
@@ -167,7 +192,7 @@ class _Derived:
     # ---------------------------------------------------------------- inverses
 
     def _inverses(self) -> tuple[list[str], list[str], list[str]]:
-        """Inverse pairs: of which data hold one property; both, for different classes; and those to ask both ways."""
+        """Return the inverse pairs stored one way only, those stored apart by class, and those to ask both ways."""
         one_way, apart, either = [], [], []
         for first, second in self._pairs():
             how = self._held(first, second)
@@ -181,7 +206,7 @@ class _Derived:
         return self._by_task(one_way), self._by_task(apart), self._by_task(either)
 
     def _held(self, first: PropertyInfo, second: PropertyInfo) -> Literal["one way", "apart", "either", "mirrored"]:
-        """How data hold a pair: by one property only; each for other classes; now so, now so, or not at all; both."""
+        """Return how data hold a pair: by one property; each for other classes; mixed or not at all; by both."""
         if not first.uses and not second.uses:
             return "either"
         if not first.uses or not second.uses:
@@ -193,7 +218,7 @@ class _Derived:
         return "mirrored" if there == back else "either"
 
     def _pairs(self) -> Iterator[Pair]:
-        """Each inverse pair once, where the more important property stands; that one first."""
+        """Yield each inverse pair once, the more important property first."""
         seen: set[frozenset[str]] = set()
         for info in self.ranked.properties:
             for other in sorted(info.inverses):
@@ -214,7 +239,7 @@ class _Derived:
     # ---------------------------------------------------------------- classes and properties
 
     def _bounds(self) -> tuple[list[str], list[str]]:
-        """Properties, and between which classes each leads."""
+        """Return the properties, and the classes on both sides of each."""
         told: list[tuple[list[str], str, str]] = []
         for info in self.ranked.properties:
             domains, ranges = self.ranked.domains(info), self.ranked.ranges(info)
@@ -230,7 +255,7 @@ class _Derived:
         return self._by_task([(pair, "/".join(map(self._name, pair))) for pair in pairs])
 
     def _cardinalities(self) -> tuple[list[str], list[str]]:
-        """Properties, with their class where it matters, and how many values each has; core classes first."""
+        """Return the properties, with their class if it matters, and their numbers of values; core classes first."""
         classes = {info.iri: place for place, info in enumerate(self.ranked.classes)}
         last = len(classes)
         told = {
@@ -253,7 +278,7 @@ class _Derived:
         return self._by_task([([info.iri], self._name(info.iri)) for info in infos])
 
     def _confusable(self) -> tuple[list[str], list[str]]:
-        """Names that differ by case only: of a class and a property; of two of a kind."""
+        """Return the names that differ by case only: of a class and a property, and of two of a kind."""
         alike: dict[str, dict[str, bool]] = defaultdict(dict)
         for info in self.ranked.terms:
             alike[info.iri.lower()][info.iri] = isinstance(info, ClassInfo)
@@ -267,7 +292,7 @@ class _Derived:
         return self._by_task(crosswise), self._by_task(same)
 
     def _deprecated(self) -> tuple[list[str], list[str]]:
-        """Deprecated terms that data use, and those that they don't."""
+        """Return the deprecated terms that data use, and those that they don't."""
         used: list[tuple[list[str], str]] = []
         unused: list[tuple[list[str], str]] = []
         for info in self.ranked.terms:
@@ -277,12 +302,12 @@ class _Derived:
         return self._by_task(used), self._by_task(unused)
 
     def _by_task(self, entries: Iterable[tuple[Sequence[str], str]]) -> list[str]:
-        """The entries, each given with the terms that it is about; those that the task names first."""
+        """Return the texts of entries of (terms, text), those with terms of the task first."""
         return self._noted([(iris, text, "") for iris, text in entries])[0]
 
     def _noted(self, entries: Iterable[tuple[Sequence[str], str, str]]) -> tuple[list[str], list[str]]:
-        """Likewise, of entries that have a note each."""
-        kept = [entry for entry in entries if len(entry[1]) + len(entry[2]) <= ENTRY_CHARS]
+        """Return the texts and notes of entries of (terms, text, note), those with terms of the task first."""
+        kept = [entry for entry in entries if len(entry[1]) + len(entry[2]) <= limits.CONTEXT_ENTRY_CHARS]
         if self.task is not None:
             task = self.task
             kept.sort(key=lambda entry: -sum(map(task.fit, entry[0])))
@@ -304,55 +329,51 @@ def _range(least: int | None, most: int | None) -> str:
 
 Kind = Literal["constraint", "anti_pattern", "rubric"]
 
-TEXT_CHARS = 240
-"""Characters of one curated line: at a third of the layer's budget, two of them leave room for what is derived."""
-
-TERMS = 20
-ENTRIES = 200
-"""Terms of one entry and entries of one file; more than anyone curates by hand for a layer of 1,000 characters."""
-
 BESIDE = ("{stem}.constraints.toml", "{stem}_constraints.toml", "constraints.toml")
-"""How the file beside an ontology may be called, the first that is there; `{stem}` is the ontology's name."""
+"""Names of the file beside an ontology, the first that exists; `{stem}` is the ontology's name."""
 
 
 class CuratedLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry: its words, the names that it is about, and how soon it comes (1 first, 9 last)."""
+    """One curated line: its words, the terms that it is about, and its priority (1 first, 9 last)."""
 
     kind: Kind
-    text: Annotated[str, Meta(min_length=1, max_length=TEXT_CHARS)]
-    terms: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=TEXT_CHARS)], ...], Meta(max_length=TERMS)] = ()
+    text: Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)]
+    terms: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)], ...],
+        Meta(max_length=limits.CURATED_TERMS),
+    ] = ()
     priority: Annotated[int, Meta(ge=1, le=9)] = 5
 
 
 def load_curated(path: str | Path) -> tuple[CuratedLine, ...]:
-    """The entries of a file: by priority, then constraints, anti-patterns, rubrics, then as they stand.
+    """Return the lines of a file: by priority, then constraints, anti-patterns, rubrics, then in the file's order.
 
-    Raises `BadContextFile`, naming the entry, for what is not of the form above.
+    Raises `BadContextFile`, naming the entry, for any other form than that above.
     """
     return parse_curated(read_text(path), str(path))
 
 
 def parse_curated(text: str, name: str = "constraints") -> tuple[CuratedLine, ...]:
-    """As `load_curated`, of a text; `name` is what errors call it."""
-    import tomllib  # only those who bring a file pay for it
+    """Return the lines of a text as `load_curated` does; errors call it `name`."""
+    import tomllib  # here, because most contexts have no such file
 
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadContextFile(name, f"it is not TOML: {error}") from None
     lines = list(_entries(tables, name))
-    if len(lines) > ENTRIES:
-        raise BadContextFile(name, f"it has {len(lines)} entries; give at most {ENTRIES}")
+    if len(lines) > limits.CURATED_LINES:
+        raise BadContextFile(name, f"it has {len(lines)} entries; give at most {limits.CURATED_LINES}")
     return in_order(lines)
 
 
 def in_order(lines: Iterable[CuratedLine]) -> tuple[CuratedLine, ...]:
-    """By priority, then constraints, anti-patterns, rubrics, then as they came."""
+    """Sort lines by priority, then constraints, anti-patterns, rubrics; the sort is stable."""
     return tuple(sorted(lines, key=lambda line: (line.priority, _KINDS.index(line.kind))))
 
 
 def curated_beside(path: str | Path) -> Path | None:
-    """The file of curated constraints beside an ontology's file, or in its folder; None if there is none."""
+    """Return the file of curated constraints beside an ontology's file, or in its folder; None without one."""
     place = Path(path)
     folder = place if place.is_dir() else place.parent
     found = (folder / name.format(stem=place.stem) for name in BESIDE)

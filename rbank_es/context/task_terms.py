@@ -1,4 +1,4 @@
-"""Which terms a task names: its words against those of names and labels, with light stemming and no stop words."""
+"""The terms that a task names: its words compared with names and labels, by light stemming and without stop words."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PREFIXED = re.compile(r":([^\W\d][\w-]*)")
 _IDENTIFIER = re.compile(r"[^\W\d][\w-]*")
 _STOP_WORDS = STOP_WORDS["english-1"]
 _QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "property"])
-"""What questions ask with, and seldom about."""
+"""Stems of words that questions ask with, and seldom about."""
 
 _NAMED = 1_000
 
 
 class TaskWords:
-    """The words of a task, and how well a term fits them."""
+    """The words of a task, compared with those of terms."""
 
     def __init__(self, text: str) -> None:
         text = text[: limits.QUERY_CHARS]
@@ -29,19 +29,19 @@ class TaskWords:
         self._stems = _stems(_HUMPS.sub(" ", text)) - _QUESTION
 
     def fit(self, iri: str, label: str = "") -> int:
-        """How well a term fits: 0 not at all; more for a term that the task names, and for one with few other words."""
+        """Return how well a term fits: 0 not at all; most if the task names it, more with few other words."""
         if local_name(iri) in self._named:
             return _NAMED
         return max(self._overlap(words) for words in _wordings(iri, label))
 
     def words_of(self, iri: str, label: str = "") -> frozenset[str]:
-        """The words of the task that a term has, as stems."""
+        """Return the words of the task that a term has, as stems."""
         return self._stems & frozenset().union(*_wordings(iri, label))
 
     def best(self, terms: Iterable[tuple[str, str]], most: int) -> list[int]:
-        """The places of the terms (IRI and label) that fit best, at most so many; of those that fit alike, the first.
+        """Return the places of the terms (IRI and label) that fit best, at most `most`; of equals, the first.
 
-        A term with no word that a better one doesn't have comes after those that say something else of the task.
+        A term whose words a better one has too comes last, so that more words of the task are covered.
         """
         given = list(terms)
         fits = [(self.fit(iri, label), -place) for place, (iri, label) in enumerate(given)]
@@ -61,12 +61,12 @@ class TaskWords:
 
 
 def _wordings(iri: str, label: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words of a term, as its name and as its label has them."""
+    """Return the stems of a term's name, and of its label."""
     return _stems(_HUMPS.sub(" ", local_name(iri))), _stems(label)
 
 
 def stem(word: str) -> str:
-    """A word without the endings of plurals and of the commonest verb forms; crude, and the same every time."""
+    """Return a word without the endings of plurals and of common verb forms: crude, but deterministic."""
     if word.endswith("ies") and len(word) > 4:
         word = word[:-3] + "y"
     elif word.endswith(("ses", "xes", "zes", "ches", "shes")):
@@ -81,8 +81,4 @@ def stem(word: str) -> str:
 
 
 def _stems(text: str) -> frozenset[str]:
-    return frozenset(map(stem, _kept(words_of(text))))
-
-
-def _kept(words: Iterable[str]) -> Iterable[str]:
-    return (word for word in words if word not in _STOP_WORDS)
+    return frozenset(stem(word) for word in words_of(text) if word not in _STOP_WORDS)

@@ -1,42 +1,46 @@
-"""Which classes and properties of an ontology come first, and how they are written.
+"""The order of an ontology's classes and properties, how they are written, and which instances subclasses hide.
 
-Classes with instances come before all others, by how much the data and the schema make of them. The others go by
-degree (the number of properties that name them as domain or range) to the third power, times one more than their
-subclasses. Of the rankings that were measured on real ontologies, degree alone and its square times the subclasses
-did as well as any (this one lies between the two), and the subclasses alone did badly.
+Classes with instances come first, ranked by their uses in data and schema. The others are ranked by degree (the number
+of properties that name them as domain or range) cubed, times one more than their subclasses. Measured on real
+ontologies, degree alone and its square times the subclasses did as well as any; subclasses alone did badly.
 
-Properties go by uses where instances use them (but not as a VoID description counts them, which did worse than no
-counts); else by how many core classes they touch, over the number of their domains (a property of everything says
-little). Of those that touch as many, the best of each pair of classes comes first, the one that other terms refer to
-most: so different paths are seen before variants of one. Raw numbers of triples would put annotations first.
+Properties are ranked by uses if instances use them (VoID's counts did worse than none). Else they are ranked by the
+core classes that they touch, over the number of their domains, because a property of everything says little. Among
+equals, the most mentioned property of each pair of classes comes first, so that different paths precede variants of
+one. Raw numbers of triples would put annotations first.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from rbank_es.context.layer import plain
+from rbank_es.errors import QueryRefused
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
 
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+
 CORE_CLASSES = 12
-"""Classes that count as core when properties are ranked (source: the number that coverage was measured with)."""
+"""Classes that count as core for ranking properties (source: the number that coverage was measured with)."""
 
 _PLUMBING_NAMES = "type first rest subject predicate object List Statement Bag Seq Alt"
 _PLUMBING = frozenset(rdf_names.RDF + name for name in _PLUMBING_NAMES.split())
 _FORMAL = (rdf_names.RDFS, rdf_names.OWL, rdf_names.XSD, rdf_names.SH)
 _NAMING_TERMS = 24
-"""Classes, and properties, that decide which namespace is the main one where there are data: what a person would use,
-not what an upper ontology adds."""
+"""Classes, and properties, that vote for the main namespace if there are data: the top ones, because the many unused
+terms of an upper ontology would outvote those that a person uses."""
 
 Info = TypeVar("Info", ClassInfo, PropertyInfo)
 
 
 class TermNames:
-    """How terms are written: without a prefix in the namespace that most of those given share, else with it."""
+    """The written names of terms: without a prefix in the namespace that most of the given IRIs share."""
 
     def __init__(self, prefixes: Prefixes, iris: Iterable[str]) -> None:
         self._prefixes = prefixes
@@ -47,7 +51,7 @@ class TermNames:
         self._names: dict[str, str] = {}
 
     def name(self, iri: str) -> str:
-        """A term, on one line: `Room`, `soda:vav_C180`, `<http://…>`."""
+        """Return a term on one line: `Room`, `soda:vav_C180`, `<http://…>`."""
         if iri not in self._names:
             short = plain(self._prefixes.shorten(iri))
             self._names[iri] = short.removeprefix(f"{self.prefix}:") if self.prefix else short
@@ -55,7 +59,7 @@ class TermNames:
 
 
 class RankedTerms:
-    """The terms of a schema in order of importance; `observed` terms, where given, come first, in their order."""
+    """The terms of a schema in order of importance; `observed` terms come first, in their own order."""
 
     def __init__(self, schema: Schema, prefixes: Mapping[str, str], observed: Sequence[str] = ()) -> None:
         self.schema = schema
@@ -85,12 +89,12 @@ class RankedTerms:
         self.naming = TermNames(self.prefixes, iris)
 
     def links_of(self, iri: str) -> list[Link]:
-        """The steps that data make by a property, the commonest first."""
+        """Return the steps of a property in the data, the commonest first."""
         links = self._links.get(iri, ())
         return sorted(links, key=lambda link: (-link.uses, link.subject, link.object))
 
     def users_of(self, iri: str) -> list[str]:
-        """The classes whose instances have a property, the commonest first."""
+        """Return the classes whose instances have a property, the commonest first."""
         return self._users.get(iri, [])
 
     @property
@@ -99,7 +103,7 @@ class RankedTerms:
         return any(info.instances for info in self.schema.classes)
 
     def steps(self, domains: Sequence[str], ranges: Sequence[str], shown: int) -> str:
-        """`A|B→C`, with at most so many classes on either side; empty where nothing is known of either."""
+        """Return `A|B→C` with at most `shown` classes on either side; empty if neither is known."""
         starts, ends = self._side(domains, shown), self._side(ranges, shown)
         if starts == ends and len(domains) > 1:
             ends = "same"
@@ -110,19 +114,18 @@ class RankedTerms:
         return f"{told}|…" if len(classes) > shown else told
 
     def in_core_order(self, iris: Collection[str]) -> list[str]:
-        """IRIs of classes, core ones first, then by name."""
+        """Return the IRIs of classes, core ones first, then by name."""
         return sorted(iris, key=lambda iri: (self.core.index(iri) if iri in self.core else CORE_CLASSES, iri))
 
     def domains(self, info: PropertyInfo) -> list[str]:
-        """The classes that a property starts from, the most general of them, core ones first; see `_bounds`."""
+        """Return the most general classes in the domain of a property or, without one, of its superproperties."""
         return self._bounds(info, "domains")
 
     def ranges(self, info: PropertyInfo) -> list[str]:
-        """The classes and datatypes that a property leads to, likewise."""
+        """Return the most general classes and datatypes in its range, likewise."""
         return self._bounds(info, "ranges")
 
     def _bounds(self, info: PropertyInfo, side: Literal["domains", "ranges"]) -> list[str]:
-        """What a property is bounded by; where it says nothing itself, what its superproperties say."""
         key = (info.iri, side)
         if key not in self._found_bounds:
             self._found_bounds[key] = self._find_bounds(info, side)
@@ -134,14 +137,14 @@ class RankedTerms:
             found = {bound.iri for one in generation for bound in getattr(one, side)} - rdf_names.ANYTHING
             if found:
                 general = [iri for iri in found if not found & self._above(iri)]
-                return self.in_core_order(general or found)  # classes in a circle are all above each other
+                return self.in_core_order(general or found)  # because classes in a circle are all above each other
             parents = sorted({iri for one in generation for iri in one.parents} - seen)
             seen.update(parents)
             generation = [self._by_iri[iri] for iri in parents if iri in self._by_iri]
         return []
 
     def _above(self, iri: str) -> set[str]:
-        """All superclasses of a class but itself."""
+        """Return all superclasses of a class but itself."""
         if iri not in self._ancestors:
             found: set[str] = set()
             todo = list(self._parents.get(iri, ()))
@@ -154,7 +157,7 @@ class RankedTerms:
         return self._ancestors[iri]
 
     def _traffic(self) -> Counter[str]:
-        """How many triples of the data lead from and to instances of each class; names and explanations don't count."""
+        """Count the triples from and to instances of each class, labels and definitions excluded."""
         traffic: Counter[str] = Counter()
         for use in self.schema.typed_uses:
             traffic[use.cls] += 0 if use.property in self._unspoken else use.uses
@@ -199,25 +202,25 @@ class RankedTerms:
         )
 
     def _others(self) -> tuple[PropertyInfo, ...]:
-        """The properties that only name, explain or annotate."""
+        """Return the properties that only label, define or annotate."""
         spoken = {info.iri for info in self.properties}
         others = (info for info in self.schema.properties if info.iri not in spoken)
         return _sorted((info for info in others if not _is_formal(info.iri, 0)), lambda info: (info.uses, info.triples))
 
     def _touch(self, info: PropertyInfo) -> int:
-        """Core classes among the domains and ranges, over the number of domains; times 60, to stay in integers."""
+        """Return the core classes among domains and ranges over the number of domains; times 60, in integers."""
         domains, ranges = self.domains(info), self.ranges(info)
         touched = sum(iri in self.core for iri in (*domains, *ranges))
         return 60 * touched // max(len(domains), 1)
 
     def _weight(self, info: PropertyInfo) -> int:
-        """How far in front the core classes stand that a property touches, on either side on average; times 60."""
+        """Return the mean rank, on either side, of the core classes that a property touches; times 60."""
         weights = {iri: len(self.core) - place for place, iri in enumerate(self.core)}
         sides = (self.domains(info), self.ranges(info))
         return sum(60 * sum(weights.get(iri, 0) for iri in side) // len(side) for side in sides if side)
 
     def _variants(self, infos: Iterable[PropertyInfo]) -> dict[str, int]:
-        """The place of each property among those between the same classes, those that are referred to most first."""
+        """Return the place of each property among those between the same classes, the most mentioned first."""
         alike: dict[tuple[str, ...], list[PropertyInfo]] = defaultdict(list)
         for info in infos:
             alike[(*self.domains(info), "", *self.ranges(info))].append(info)
@@ -226,12 +229,12 @@ class RankedTerms:
 
 
 def _is_formal(iri: str, uses: int) -> bool:
-    """Whether a term only serves to write schemas down."""
+    """Return whether a term only serves to write schemas."""
     return iri.startswith(_FORMAL) or iri in _PLUMBING or (iri.startswith(rdf_names.RDF) and not uses)
 
 
 def _sorted(infos: Iterable[Info], worth: Callable[[Info], tuple[int, ...]]) -> tuple[Info, ...]:
-    """The worthiest first, then by IRI."""
+    """Sort by worth, the highest first, then by IRI."""
     return tuple(sorted(infos, key=lambda info: (*(-part for part in worth(info)), info.iri)))
 
 
@@ -240,7 +243,7 @@ EVERYTHING = (9, 10)
 
 
 def children_of(schema: Schema) -> dict[str, list[str]]:
-    """The direct subclasses of each class that has some."""
+    """Return the direct subclasses of each class that has any."""
     children: dict[str, list[str]] = defaultdict(list)
     for info in schema.classes:
         for parent in info.parents:
@@ -249,17 +252,17 @@ def children_of(schema: Schema) -> dict[str, list[str]]:
 
 
 class Hidden(NamedTuple):
-    """A class, the instances that are typed with it, and those of its subclasses, which a plain query misses."""
+    """A class, and the instances of its subclasses, which a plain query for it misses."""
 
     info: ClassInfo
     below: int
 
 
 def hidden_instances(schema: Schema) -> list[Hidden]:
-    """The classes with more instances in their subclasses than are typed with them, most first, then by IRI.
+    """Return the classes with instances typed only with their subclasses, most of them first, then by IRI.
 
-    Where data type each thing with all superclasses too, nothing is hidden. A class of nearly everything is no use
-    to anyone who looks for something, and left out.
+    Nothing is hidden in data that type each thing with all superclasses too. A class of nearly everything is left out,
+    because it helps nobody to find anything.
     """
     children = children_of(schema)
     instances = {info.iri: info.instances for info in schema.classes}
@@ -276,7 +279,7 @@ def hidden_instances(schema: Schema) -> list[Hidden]:
 
 
 def below(iri: str, children: Mapping[str, list[str]]) -> set[str]:
-    """All subclasses of a class but itself, by any number of steps."""
+    """Return all subclasses of a class but itself, by any number of steps."""
     found: set[str] = set()
     todo = [iri]
     while todo:
@@ -288,9 +291,10 @@ def below(iri: str, children: Mapping[str, list[str]]) -> set[str]:
 
 
 def _reach(children: Mapping[str, list[str]], instances: Mapping[str, int]) -> dict[str, int]:
-    """How many things each class stands for: those typed with it, or with its subclasses where these are more.
+    """Count the things of each class: those typed with it, or with its subclasses if these are more.
 
-    Goes up from the leaves; classes in a circle of subclasses count only what is typed with themselves.
+    Goes up from the leaves without recursion, because chains of subclasses may be long. Classes in a circle count only
+    the things typed with themselves.
     """
     reach: dict[str, int] = {}
     open_: set[str] = set()
@@ -306,3 +310,42 @@ def _reach(children: Mapping[str, list[str]], instances: Mapping[str, int]) -> d
                 todo.append((iri, True))
                 todo += [(child, False) for child in children.get(iri, ())]
     return reach
+
+
+def observed_terms(
+    bank: Bank, ontology: str, prefixes: Mapping[str, str] | None = None, point: str | int | None = None
+) -> tuple[str, ...]:
+    """Return the IRIs of the terms in the SPARQL that successful runs submitted, the most frequent first, then by IRI.
+
+    A run counts if its standing verdict for learning is success; its score is never used. Queries that can't be parsed
+    are skipped. Off by default: a card of it is no longer the schema's alone, so an experiment that switches layers on
+    and off would measure two things at once.
+
+    Args:
+        bank: the bank; only read.
+        ontology: id of the ontology, or of the endpoint, that the runs were about.
+        prefixes: prefixes that queries may use undeclared, beside the well-known ones.
+        point: a point in time; None means the head.
+
+    Raises `BadPoint`.
+    """
+    counts: Counter[str] = Counter()
+    with bank.as_of(point) as view:
+        for run in view.rows("runs", success=1):
+            if run["sparql"] and ontology in (run["ontology"], run["endpoint"]):
+                counts.update(_terms(run["sparql"], prefixes or {}))
+    return tuple(sorted(counts, key=lambda iri: (-counts[iri], iri)))
+
+
+def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
+    from rbank_es.ontology import rdf_names
+    from rbank_es.ontology.prefixes import WELL_KNOWN
+    from rbank_es.sparql.guard.unknown_terms import uses
+    from rbank_es.sparql.parser.grammar import read
+    from rbank_es.sparql.parser.tokens import tokenise
+
+    try:
+        tree, _ = read(tokenise(query), {**WELL_KNOWN, **prefixes})
+    except QueryRefused:
+        return set()
+    return {use.iri for use in uses(tree, whole=True)} - {rdf_names.TYPE}

@@ -147,7 +147,7 @@ def _registered(equipment: LoopResources) -> list[Event]:
 
 
 def _started(equipment: LoopResources, task: Task, new: NewRun) -> RunStarted:
-    from rbank_es.context.assembly import BUDGETS
+    from rbank_es.context.layer import budgets_of
 
     chosen, source = equipment.settings, equipment.source
     return RunStarted(
@@ -157,7 +157,7 @@ def _started(equipment: LoopResources, task: Task, new: NewRun) -> RunStarted:
         executor=chosen.executor,
         model=chosen.lm.name,
         layers=chosen.layers,
-        budgets={**BUDGETS[chosen.preset], **chosen.budgets},
+        budgets=budgets_of(chosen.preset, chosen.budgets),
         mode=chosen.mode,
         iterations_max=chosen.iterations,
         rollout_group=new.group,
