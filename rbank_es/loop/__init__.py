@@ -1,17 +1,15 @@
-"""The closed loop: retrieve, run, judge, extract, consolidate, task by task; and what is made of single runs.
+"""The closed loop: retrieve, run, judge, extract, consolidate, task by task.
 
-tasks         questions, read from files
+tasks         questions with their expected answers, parsed from files
 settings      every choice of a loop in one value, with a digest
-equipment     what the runs of a loop share: the source, the executor, its sandboxes
-sandboxes     those that were begun ahead, and why there are none
-one_run       one task, run once; recorded whatever happens
-learning      the verdict on a run, and what is learnt of it
-history       what a bank already has of which task
+resources     shared by the runs of a loop: source, models, tools, sandboxes
+run_stages    one run: begin, execute, judge, score, learn
+rollouts      several runs of one task side by side, compared
+history       the runs and extractions that a bank already has of a task
 closed_loop   one task after the other; resumable
-rollouts      several runs of one task, and what can be learnt by comparing them
-guide         a long text about an ontology, written once by an agent
+guide_run     a run that writes a guide to an ontology
 
-The public names below are found on first use.
+The public names below are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,8 @@
-"""One task, run once. Whatever goes wrong, the run is closed, and keeps the steps that it took."""
+"""The stages of a run: begin, execute, judge, score, learn. Each is recorded when it ends.
+
+Whatever fails while a run executes, the run is closed and keeps its steps. The stages after it read the bank's events
+alone, so their outcome is the same whether the run has just ended or ended in an earlier process.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,9 @@ from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
 from rbank_es.judging.judges import decide, judging_policy
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
-from rbank_es.loop.history import INTERRUPTED
-from rbank_es.loop.resources import LoopResources, registration
-from rbank_es.loop.rollouts import Rollout, best_of
+from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
+from rbank_es.loop.resources import LoopResources, registered_digest, registration
+from rbank_es.loop.rollouts import Rollout, best_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import FATAL, STOPPING
 from rbank_es.policies import CheckJudging, LmJudging, SuccessFailure, policy_of
@@ -46,25 +50,12 @@ if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
 
 
-AGENTS_OWN = frozenset(
-    {
-        "unreadable",
-        "sandbox_exhausted",
-        "bad_response",
-        "response_too_long",
-        "context_too_long",
-        "request_too_long",
-    }
-)
-"""Why a run can fail of what the agent does. All else that ends a run says nothing about the agent: nobody judges it,
-nothing is learnt of it, and a loop that is resumed runs the task anew."""
-
 PASSING = frozenset({"timeout", "rate_limited", "server_error", "refused", "sandbox_failed", INTERRUPTED})
-"""What may not happen to the next run. After anything else that is not the agent's own, a loop stops."""
+"""Error codes of failures that the next run may not meet. After any other that the agent didn't cause, a loop stops."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that is to begin: its id, and where it stands among the rollouts of its task."""
+    """A run to begin: its id, and its place among the rollouts of its task."""
 
     run: str
     group: str | None = None
@@ -72,33 +63,28 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BegunRuns(NamedTuple):
-    """Runs that have begun, and the context that each of them gets."""
+    """Runs that have begun, and the context that all of them get."""
 
     runs: tuple[NewRun, ...]
     context: Context
 
 
-def is_agents_own(outcome: str, error_code: str | None) -> bool:
-    """Whether the way in which a run ended tells something about the agent."""
-    return outcome != "failed" or error_code in AGENTS_OWN
+def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequence[NewRun]]) -> BegunRuns:
+    """Record that runs of a task begin, their retrievals and their one context, as one group.
 
-
-def begin_runs(equipment: LoopResources, task: Task, named: Callable[[], Sequence[NewRun]]) -> BegunRuns:
-    """Record that runs of a task begin, what was retrieved for them, and the context that they get: one group.
-
-    All get the same context. `named` gives the runs; it is called again where other writers were faster, for then the
-    context is built again. What was retrieved is exact: nothing stands between it and the memory that it is from.
-    Raises as `build_context` and `Bank.append` do; then nothing was recorded.
+    `named` returns the runs; it is called again when another writer was faster, because the context is then built
+    again. So no event lies between a retrieval and the memory that it read. Raises as `build_context` and `Bank.append`
+    do; then nothing was recorded.
     """
-    bank = equipment.bank
+    bank = resources.bank
     for left in reversed(range(limits.TOOL_TRIES)):
         runs = named()
         position = bank.position
-        context = _context(equipment, task, position)
-        events: list[Event] = [*_registered(equipment)]
+        context = _context(resources, task, position)
+        events: list[Event] = [*_registered(resources)]
         for new in runs:
             events += [
-                _started(equipment, task, new),
+                _started(resources, task, new),
                 *(msgspec.structs.replace(each, run=new.run) for each in context.retrievals),
                 context.event(new.run),
             ]
@@ -111,16 +97,16 @@ def begin_runs(equipment: LoopResources, task: Task, named: Callable[[], Sequenc
     raise AssertionError("the last try returns or raises")
 
 
-def _context(equipment: LoopResources, task: Task, position: int) -> Context:
+def _context(resources: LoopResources, task: Task, position: int) -> Context:
     from rbank_es.context.assembly import build_context
 
-    chosen = equipment.settings
+    chosen = resources.settings
     if "L2" in chosen.layers:
-        equipment.catch_up()
+        resources.catch_up()
     return build_context(
         task.question,
-        equipment.source,
-        equipment.bank,
+        resources.source,
+        resources.bank,
         point=position,
         layers=chosen.layers,
         budgets=chosen.budgets,
@@ -134,25 +120,21 @@ def _context(equipment: LoopResources, task: Task, position: int) -> Context:
     )
 
 
-def _registered(equipment: LoopResources) -> list[Event]:
-    """The registration of the ontology, unless the bank has that very one."""
-    ontology = equipment.source.ontology if equipment.source is not None else None
-    if ontology is None:
+def _registered(resources: LoopResources) -> list[Event]:
+    """Return the registration of the ontology, unless the bank has it with the same digest."""
+    ontology = resources.source.ontology if resources.source is not None else None
+    if ontology is None or registered_digest(resources.bank, ontology.id) == ontology.digest:
         return []
-    known = None
-    for event in equipment.bank.log.read(types={"ontology_registered"}):
-        if getattr(event, "ontology", None) == ontology.id:
-            known = getattr(event, "sha256", None)
-    return [] if known == ontology.digest else [registration(ontology)]
+    return [registration(ontology)]
 
 
-def _started(equipment: LoopResources, task: Task, new: NewRun) -> RunStarted:
+def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
     from rbank_es.context.layer import budgets_of
 
-    chosen, source = equipment.settings, equipment.source
+    chosen, source = resources.settings, resources.source
     return RunStarted(
         run=new.run,
-        ontology=equipment.source_id,
+        ontology=resources.source_id,
         endpoint=source.url if source is not None else None,
         executor=chosen.executor,
         model=chosen.lm.name,
@@ -166,34 +148,26 @@ def _started(equipment: LoopResources, task: Task, new: NewRun) -> RunStarted:
         scripted=chosen.scripted,
         task=task.question,
         settings=chosen.recorded,
-        **equipment.origin(),
+        **resources.origin(),
     )
 
 
-def execute(
-    equipment: LoopResources,
-    task: Task,
-    context: str,
-    new: NewRun,
-    *,
-    question: str | None = None,
-    bank: Bank | None = None,
-) -> RunResult:
-    """Run a task that has begun, to its end, which is recorded.
+def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, bank: Bank | None = None) -> RunResult:
+    """Execute a run that has begun, to its recorded end. The settings may reword the question of a rollout.
 
-    `question` is how it is put, where that differs from the task's own words. Raises `LoopStopped` where the next run
-    would fail of the same; what interrupts it (`KeyboardInterrupt`) closes the run and goes on up.
+    Raises `LoopStopped` if the next run would fail in the same way. An interruption (`KeyboardInterrupt`) closes the
+    run and is raised again.
     """
-    into = bank or equipment.bank
-    rollout = new.index or 0
+    into, rollout = bank or resources.bank, new.index or 0
+    question = question_of(task.question, resources.settings.perturbation, rollout)
     try:
         from rbank_es.executors.run_recorder import Recorder
 
-        tools = equipment.tools(new.run, bank=into)
-        with equipment.lms(new.run, task, rollout, bank=into) as lms:
-            executor = equipment.executor(rollout)
-            recorder = Recorder(into, new.run, tools, clock=equipment.clock)
-            result = executor.execute(question or task.question, context, tools, recorder, lms, equipment.limits())
+        tools = resources.tools(new.run, bank=into)
+        with resources.lms(new.run, task, rollout, bank=into) as lms:
+            executor = resources.executor(rollout)
+            recorder = Recorder(into, new.run, tools, clock=resources.clock)
+            result = executor.execute(question, context, tools, recorder, lms, resources.limits())
     except Exception as error:
         code, message = _code_of(error), message_of(error)
         close_run(into, new.run, code, message)
@@ -202,14 +176,14 @@ def execute(
         with suppress(RBankError, OSError):
             close_run(into, new.run, INTERRUPTED, "the run was interrupted")
         raise
-    return _passed(result, equipment)
+    return _passed(result, resources)
 
 
-def _passed(result: RunResult, equipment: LoopResources) -> RunResult:
-    """The result, unless the next run would fail of the same."""
+def _passed(result: RunResult, resources: LoopResources) -> RunResult:
+    """Return the result. Raises `LoopStopped` if the next run would fail in the same way."""
     code = result.error_code
     if result.outcome == "failed" and code not in AGENTS_OWN and code not in PASSING:
-        known = equipment.unavailable
+        known = resources.unavailable
         cause = known if known is not None and known.code == code else None
         raise LoopStopped(result.run, code or "unexpected", result.error or "it did not say why", cause=cause)
     return result
@@ -222,10 +196,7 @@ def _code_of(error: Exception) -> str:
 
 
 def close_run(bank: Bank, run: str, code: str, message: str) -> None:
-    """Record that a run failed, unless it ended already; its steps are those that were recorded.
-
-    Raises as `Bank.append` does.
-    """
+    """Record that a run failed, unless it has ended; its iterations are the recorded steps. Raises as `Bank.append`."""
     steps = 0
     for event in bank.log.read(types={"step_taken", "run_finished"}):
         if getattr(event, "run", None) == run:
@@ -238,27 +209,27 @@ def close_run(bank: Bank, run: str, code: str, message: str) -> None:
 
 
 class PostRun:
-    """Judges, scores and learns, each recorded at once."""
+    """The stages after a run, over the resources of a loop; each records its outcome at once."""
 
-    def __init__(self, equipment: LoopResources) -> None:
-        self._equipment = equipment
-        self._latest = Latest(equipment.bank.log)
+    def __init__(self, resources: LoopResources) -> None:
+        self._resources = resources
+        self._latest = Latest(resources.bank.log)
 
     def judge(self, task: Task, run: str, index: int, bank: Bank) -> Verdict:
         """Judge a run for learning, and record the verdict.
 
-        Raises `JudgeFailed` where there is none, of the judge's model too; then nothing is recorded but its calls.
-        `LoopStopped` where the next run's judge would fail of the same.
+        Raises `JudgeFailed` without a verdict: only the calls of the judge's model are recorded then. Raises
+        `LoopStopped` if the next run's judge would fail in the same way.
         """
         policy = self._policy(bank)
         outcome = msgspec.structs.replace(outcome_of(bank, run), task=task.question)
         gold = _gold(task) if policy.supervised else None
         try:
             if isinstance(policy, CheckJudging):
-                verdict = decide(outcome, policy=policy, source=self._equipment.source, gold=gold)
+                verdict = decide(outcome, policy=policy, source=self._resources.source, gold=gold)
             else:
-                with self._equipment.lms(run, task, index, bank=bank) as lms:
-                    source = self._equipment.source
+                with self._resources.lms(run, task, index, bank=bank) as lms:
+                    source = self._resources.source
                     verdict = decide(outcome, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
         except LmFailed as failure:
             raise _stopped_or(run, failure) from failure
@@ -266,41 +237,40 @@ class PostRun:
         return verdict
 
     def score(self, task: Task, run: str, index: int, bank: Bank) -> Verdict | None:
-        """Compare a run with what the task says to be right, and record it; None where it says nothing.
+        """Compare a run with the task's expected answer and record the verdict; return None if there is no such answer.
 
-        Raises `JudgeFailed` where they can't be compared.
+        Raises `JudgeFailed` if they can't be compared.
         """
         gold = _gold(task)
         if gold is None:
             return None
-        verdict = judge_by_gold(outcome_of(bank, run), gold, self._equipment.source)
+        verdict = judge_by_gold(outcome_of(bank, run), gold, self._resources.source)
         bank.append(verdict.event(run))
         return verdict
 
     def learn(self, task: Task, rollouts: Sequence[Rollout]) -> None:
-        """Draw candidates from the judged runs of a task, and decide about them: one group, or none of it.
+        """Extract candidates from the judged runs of a task and consolidate them, as one group or not at all.
 
-        Nothing is recorded but calls where a model can't be asked. Raises `LoopStopped` where the next run's extractor
-        would fail of the same.
+        Only calls are recorded if no model answers. Raises `LoopStopped` if the next run's extractor would fail in the
+        same way.
         """
-        bank = self._equipment.bank
+        bank = self._resources.bank
         best = best_of(rollouts)
         judgments = [self._judgment(one.run) for one in rollouts]
         attempts = [attempt_of(bank, one.run) for one in rollouts]
         policy = self._extraction_policy(bank)
         at = list(rollouts).index(best)
         try:
-            with self._equipment.lms(best.run, task, best.index) as lms:
+            with self._resources.lms(best.run, task, best.index) as lms:
                 drawn = extract_from_rollouts(
-                    attempts, task.question, judgments, at, lms, policy, domain=self._equipment.source_id
+                    attempts, task.question, judgments, at, lms, policy, domain=self._resources.source_id
                 )
         except LmFailed as failure:
             raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
-        told = zip(rollouts, judgments, strict=True)
         kept = _with_proposals_kept(bank)
         learners = [
             (one.run, verdict)
-            for one, verdict in told
+            for one, verdict in zip(rollouts, judgments, strict=True)
             if (policy.extract_from == "contrastive" or one == best) and one.run not in kept
         ]
         proposed = (from_proposals(proposals_of(bank, run), verdict, policy) for run, verdict in learners)
@@ -309,31 +279,31 @@ class PostRun:
         consolidate(bank, events, latest=self._latest)
 
     def _judgment(self, run: str) -> Judgment:
-        """The standing verdict on a run, with whether it may be learnt from, which is found out again."""
-        bank = self._equipment.bank
+        """Return the standing verdict on a run, and re-check whether it may be learned from."""
+        bank = self._resources.bank
         verdict = [
             event
             for event in bank.events(types={"run_judged", "judgment_overruled"}, run=run)
             if isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning"
         ][-1]
         grounding = self._policy(bank).grounding
-        checked = judge_by_checks(outcome_of(bank, run), self._equipment.source, grounding=grounding)
+        checked = judge_by_checks(outcome_of(bank, run), self._resources.source, grounding=grounding)
         reason = bank.text(verdict.reason) or ""
         learnable = not verdict.success or checked.grounding is None or checked.grounding.grounded
         return Judgment(success=verdict.success, reason=reason, learnable=learnable, event=verdict.id)
 
     def _extraction_policy(self, bank: Bank) -> SuccessFailure:
-        """The bank's extraction policy, with what the settings say of rollouts."""
+        """Return the bank's extraction policy; the settings may choose which rollouts it extracts from."""
         recorded = bank.state().policies.get("extraction")
         policy = policy_of(recorded) if recorded is not None else SuccessFailure()
         if not isinstance(policy, SuccessFailure):
             raise BadPolicy(f"{policy.label} is no extraction policy")
-        given = self._equipment.settings.extract_from
+        given = self._resources.settings.extract_from
         return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
 
     def _policy(self, bank: Bank) -> CheckJudging | LmJudging:
-        """The bank's judging policy where it is of the kind that was chosen, else that kind with its defaults."""
-        chosen = self._equipment.settings
+        """Return the bank's judging policy if it is of the chosen kind, else that kind with its defaults."""
+        chosen = self._resources.settings
         with bank.as_of() as view:
             recorded = judging_policy(view)
         kind = LmJudging if chosen.judge == "lm" else CheckJudging
@@ -342,7 +312,10 @@ class PostRun:
 
 
 def _with_proposals_kept(bank: Bank) -> set[str]:
-    """Runs of which the proposals are candidates already: a model that gave no answer is asked again without them."""
+    """Return the runs whose proposals are candidates already.
+
+    They are left out when an extractor that gave no answer is asked again: they would count twice.
+    """
     extractions = bank.events(types={"memories_extracted"})
     return {
         run
@@ -353,7 +326,7 @@ def _with_proposals_kept(bank: Bank) -> set[str]:
 
 
 def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:
-    """The event of an extraction; one that comes of no run names all that were looked at."""
+    """Return the event of an extraction; one without a source run names all runs that were read."""
     event = extraction.event()
     return event if event.runs else msgspec.structs.replace(event, runs=tuple(runs))
 
@@ -363,7 +336,7 @@ def _gold(task: Task) -> Gold | None:
 
 
 def _stopped_or(run: str, failure: LmFailed) -> Exception:
-    """What a failure of the judge's model means: the loop stops where the next would fail of it, else goes on."""
+    """Return `LoopStopped` if the next call of the judge's model would fail too, else `JudgeFailed`."""
     if failure.code in STOPPING or failure.code in FATAL:
         return LoopStopped(run, failure.code, str(failure), cause=failure)
     return JudgeFailed("lm", failure.message)

@@ -1,7 +1,7 @@
-"""Two runs compared event by event: the same, or where they part.
+"""The comparison of a recorded run with its rerun, event by event, and hints at what may have changed.
 
-Positions, times, ids, salts, checksums and durations say when and where a run was made, not what it did, and are left
-out. So are the release and the commit of the code: a rerun is asked whether another release still does the same.
+Positions, times, ids, salts, checksums and durations say when and where a run was made, not what it did, so they are
+not compared. Nor are the release and the commit: a rerun asks whether another release still does the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from rbank_es.context.layer import LAYER_TABLE
 from rbank_es.events import (
     ContextBuilt,
     Event,
@@ -30,18 +31,18 @@ LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "e
 """Fields that are not compared; `judgment` and `extraction` are ids of events."""
 
 JSON_FIELDS = frozenset({"arguments", "request", "response", "evidence", "note", "extra", "result"})
-"""Texts that hold JSON, in which a difference has a path."""
+"""Texts that hold JSON, so that a difference has a path."""
 
 SAYS_MOST = ("tool", "role", "arguments", "request", "code", "reasoning", "texts", "outcome", "error_code", "error")
-"""Fields that are compared before the others of their event: what was asked says more than what came of it."""
+"""Fields compared before the others of their event, because a changed request explains a changed response."""
 
 
 class EventDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a rerun first differs from what was recorded.
+    """The first difference of a rerun from the record.
 
-    `number` counts the events of the run from 1; `position` is where the recorded one stands in the bank, 0 where it is
-    missing there. `field` may go on into the field: `request.messages[1].parts[0].text, character 20`. `recorded` and
-    `now` are shortened around that place. `hint` says what may have changed.
+    `number` counts the events of the run from 1; `position` is that of the recorded event, 0 if it is missing. `field`
+    may be a path: `request.messages[1].parts[0].text, character 20`. `recorded` and `now` are truncated around that
+    place. `hint` names what may have changed.
     """
 
     number: int
@@ -58,9 +59,9 @@ class EventDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: int = 0) -> EventDifference | None:
-    """Where the events of two runs first differ, texts in place; None if they are the same.
+    """Return the first difference between two lists of events, texts resolved; None if there is none.
 
-    `passed` is how many events of the run were compared before these.
+    `passed` is the number of the run's events compared before these.
     """
     pairs = zip_longest(_in_order(recorded), _in_order(now))
     for number, (before, after) in enumerate(pairs, passed + 1):
@@ -80,16 +81,16 @@ def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: in
 
 
 def _in_order(events: Sequence[Event]) -> Iterator[Event]:
-    """The events, with calls of sub-models that may have been made side by side in an order of their own."""
+    """Yield the events, each row of sub-calls sorted, because they may have been made side by side."""
     for _, group in groupby(events, lambda event: isinstance(event, LmCalled) and event.role == "sub"):
         yield from sorted(group, key=_rank)
 
 
 def _rank(event: Event) -> tuple[Any, ...]:
-    """Of sub-calls what tells them apart; of all others the same, so that they stay as they are."""
+    """Return the sort key of a sub-call; of any other event a constant, so that it keeps its place."""
     if not isinstance(event, LmCalled) or event.role != "sub":
         return ()
-    # The same prompt may have been put twice at once, and only one of the calls have failed at first.
+    # Because one prompt may be sent twice at once, of which only one call failed at first.
     return event.step or 0, str(event.request_key), event.attempt or 0, str(event.error_code), str(event.response)
 
 
@@ -129,20 +130,13 @@ def _plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-_CONTEXT = {
-    "base": "the base instructions are part of the code: another release words them otherwise",
-    "L0": "the sense card is made of the ontology: it, or the code that describes it, may have changed",
-    "L1": "constraints are made of the ontology and a curated file: one of them, or the code, may have changed",
-    "L2": "procedures are chosen by the retrieval policy: it, or the code that packs them, may have changed",
-    "L3": "the guide, or the code that packs it, may have changed",
-}
 _ORDER = "the run took another turn: see the event before it; the code of the executor may have changed"
 _REQUEST = "the prompt changed: by the code, the tools' manuals, or another version of dspy"
 _TOOL = "the tool answered otherwise: its code, the ontology, or the bank that it read may have changed"
 
 
 def hint_for(event: Event, field: str) -> str:
-    """What may have changed, where a field of this recorded event differs."""
+    """Return what may have changed if a field of this recorded event differs."""
     if field == "type":
         return _ORDER
     if isinstance(event, ContextBuilt):
@@ -161,7 +155,7 @@ def hint_for(event: Event, field: str) -> str:
 
 
 def live_hint(type_: str) -> str:
-    """What likely made an event of this type differ where the code of the agent ran again; nothing for others."""
+    """Return the likely cause if an event of this type differs after the agent's code ran again; else empty."""
     if type_ not in ("step_taken", "lm_called", "tool_called", "run_finished"):
         return ""
     return (
@@ -170,8 +164,10 @@ def live_hint(type_: str) -> str:
 
 
 def _context_hint(event: ContextBuilt, field: str) -> str:
-    """Of the layer that the field is about, where it names one: `texts[1], character 20`."""
+    """Return the hint for the layer that the field names, as in `texts[1], character 20`."""
     inside = field.partition("[")[2].partition("]")[0]
     at = int(inside) if inside.isdecimal() else len(event.layers)
     layer = event.layers[at].layer if at < len(event.layers) else ""
-    return _CONTEXT.get(layer, "the layers, their budgets, or the code that packs them may have changed")
+    if layer in LAYER_TABLE:
+        return LAYER_TABLE[layer].differs_because
+    return "the layers, their budgets, or the code that packs them may have changed"

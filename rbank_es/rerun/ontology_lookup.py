@@ -1,4 +1,4 @@
-"""The ontology that a run was about, found again by its digest."""
+"""The lookup of a recorded run's ontology, by its digest."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class Ontologies:
-    """Where ontologies are looked for: among files that were given, then the one that comes with the package.
+    """The ontologies that a rerun may need: those of given files, then the shipped one.
 
-    Sources are opened once and kept for the runs that follow. Use it in a `with`, or close it.
+    Sources are opened once and kept for later runs. Use it in a `with`, or close it.
     """
 
     def __init__(self, given: Sequence[Path] = ()) -> None:
-        """`given` are files and directories: one ontology all together, or each one of its own. Nothing is read."""
+        """Keep files and directories, which are one ontology together or one each. Nothing is read yet."""
         self._given = tuple(given)
         self._sources: dict[tuple[str, str], Source] = {}
         self._starting: list[threading.Thread] = []
 
     def source_for(self, recording: RecordedRun) -> Source | None:
-        """What the run asked; None where it asked nothing.
+        """Return the source with the registered digest, None for a run without an ontology.
 
-        That is the ontology with the digest that was registered. Where none has it, it is what was given: a rerun then
-        shows what that changes. Raises `CannotRerun` where nothing was given, `BadOntology` for what can't be read.
+        If none has it, the given files are the source: the rerun then shows what they change. Raises `CannotRerun` if
+        none were given, `BadOntology` for one that can't be read.
         """
         name, digest = recording.started.ontology, recording.ontology_digest
         if name is None:
@@ -45,7 +45,7 @@ class Ontologies:
         return known or self._opened(self._found(name, digest, recording.run))
 
     def close(self) -> None:
-        """Let go of the sources' processes."""
+        """Close the sources and their processes."""
         while self._starting:
             self._starting.pop().join()
         for source in self._sources.values():
@@ -89,7 +89,7 @@ class Ontologies:
 
 
 def _ready(source: Source) -> None:
-    """Have the query engine loaded by the time it is asked: its process starts while this one loads dspy."""
+    """Start the query engine ahead: its process loads the graph while this one loads dspy."""
     from rbank_es.sparql.engines.local import LocalEngine
 
     with suppress(QueryFailed):

@@ -1,4 +1,8 @@
-"""The events of one run, and whether they are enough to run it again."""
+"""A recorded run: its events, the stages after it, and whether that is enough to re-execute it.
+
+The stages are those of the loop: verdict, score, lesson. Each was made from the bank as it was just before, so each is
+repeated there, whatever was recorded in between. What several rollouts taught together is one stage of the best one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,6 @@ from rbank_es.events import (
     LmCalled,
     MemoriesConsolidated,
     MemoriesExtracted,
-    OntologyRegistered,
     RunFinished,
     RunJudged,
     RunStarted,
@@ -26,8 +29,9 @@ from rbank_es.events.codec import texts_of
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.judging.gold import JUDGE as GOLD
 from rbank_es.loop.history import History, rollout_of
+from rbank_es.loop.resources import registered_digest
 from rbank_es.loop.rollouts import Rollout
-from rbank_es.loop.run_stages import PostRun, is_agents_own
+from rbank_es.loop.run_stages import PostRun
 from rbank_es.loop.settings import LoopSettings
 
 if TYPE_CHECKING:
@@ -41,25 +45,25 @@ SURROUNDINGS = frozenset(
     {"interrupted", "not_recorded", "sandbox_failed", "no_dspy", "wrong_dspy", "no_deno", "wrong_deno", "cold",
      "no_cache", "broken"}
 )  # fmt: skip
-"""Codes of failures that came from outside: who interrupted it, the disk, the sandbox's own parts."""
+"""Error codes of failures from outside the run: an interruption, the disk, the sandbox's own parts."""
 
 
 class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run as it was recorded, texts in place.
+    """A run with its events, texts resolved.
 
-    `position` is that of the bank just before the run; `events` those of the run itself, to its end; `aftermath` how it
-    was judged, scored and learnt from; `ontology_digest` what the bank knew then of its ontology.
+    `position` is that of the bank just before the run. `events` are those of the run itself, to its end; `stages` those
+    that judged, scored and learned from it. `ontology_digest` is the one registered before the run.
     """
 
     position: int
     started: RunStarted
     ended: RunFinished
     events: tuple[Event, ...]
-    aftermath: tuple[Stage, ...] = ()
+    stages: tuple[Stage, ...] = ()
     settings: LoopSettings
     ontology_digest: str | None = None
     erased_since: bool = False
-    """Whether texts were erased from the bank after the run, which may be missing now from what it read."""
+    """Whether texts were erased from the bank after the run, so that what it read may be missing now."""
 
     @property
     def run(self) -> str:
@@ -68,21 +72,18 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> tuple[Event, ...]:
-        """The events of the run, and of what was made of it."""
-        return self.events + tuple(event for stage in self.aftermath for event in stage.events)
+        """The events of the run and of the stages after it."""
+        return self.events + tuple(event for stage in self.stages for event in stage.events)
 
 
 def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
-    """Ids of the runs of a bank up to a point, in the order in which they began."""
+    """Return the ids of the runs of a bank up to a point, in the order in which they began."""
     upto = bank.resolve(point)
     return tuple(dict.fromkeys(each.run for each in _starts(bank, upto)))
 
 
 def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> RecordedRun:
-    """A run as it was recorded up to a point.
-
-    Raises `NotInBank` where there is no such run then, `CannotRerun` where its events are not enough.
-    """
+    """Return a run as recorded up to a point. Raises `NotInBank`, and `CannotRerun` if its events are not enough."""
     upto = bank.resolve(point)
     first = next((each for each in _starts(bank, upto) if each.run == run), None)
     if first is None:
@@ -90,17 +91,17 @@ def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> Record
     events = tuple(_from_beginning_to_end(bank, first, upto))
     started, ended = _checked(run, events)
     settings = _settings(started)
-    aftermath = tuple(stages_of(bank, started, settings, ended.seq, upto))
-    for stage in aftermath:
+    stages = tuple(stages_of(bank, started, settings, ended.seq, upto))
+    for stage in stages:
         _refuse_erased(run, stage.events)
     return RecordedRun(
         position=first.seq - 1,
         started=started,
         ended=ended,
         events=events,
-        aftermath=aftermath,
+        stages=stages,
         settings=settings,
-        ontology_digest=_digest_of(bank, started),
+        ontology_digest=registered_digest(bank, started.ontology, started.seq),
         erased_since=any(True for _ in bank.log.read(after=first.seq, upto=upto, types={"content_erased"})),
     )
 
@@ -119,7 +120,7 @@ def _from_beginning_to_end(bank: Bank, first: RunStarted, upto: int) -> Iterator
 
 
 def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinished]:
-    """Its first event and its last. Raises `CannotRerun` where something is missing that no rerun can make up for."""
+    """Return the first event and the last. Raises `CannotRerun` if anything is missing that a rerun can't replace."""
     started, ended = events[0], events[-1]
     _refuse_erased(run, events)
     if not isinstance(started, RunStarted) or started.settings is None or not _has_context(events):
@@ -135,7 +136,7 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
 
 
 def _has_context(events: tuple[Event, ...]) -> bool:
-    """Whether the text of a context is recorded, as the loop always does; what is imported has its size at most."""
+    """Return whether the text of a context is recorded: the loop always records it, imports have its size at most."""
     return any(isinstance(event, ContextBuilt) and event.texts for event in events)
 
 
@@ -147,7 +148,7 @@ def _refuse_erased(run: str, events: tuple[Event, ...]) -> None:
 
 
 def holds_erased(event: Event) -> bool:
-    """Whether a text of an event was erased."""
+    """Return whether a text of an event was erased."""
     return any(map(_is_erased, (getattr(event, name) for name in texts_of(type(event)))))
 
 
@@ -162,15 +163,6 @@ def _settings(started: RunStarted) -> LoopSettings:
         raise CannotRerun(started.run, str(error)) from error
 
 
-def _digest_of(bank: Bank, started: RunStarted) -> str | None:
-    """The digest under which the run's ontology was registered last, before the run."""
-    found = None
-    for event in bank.log.read(upto=started.seq, types={"ontology_registered"}):
-        if isinstance(event, OntologyRegistered) and event.ontology == started.ontology:
-            found = event.sha256
-    return found
-
-
 What = Literal["verdict", "score", "lesson"]
 
 _TYPES: Mapping[What, frozenset[str]] = {
@@ -181,11 +173,10 @@ _TYPES: Mapping[What, frozenset[str]] = {
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """One stage as it was recorded; of one that was cut off and begun again, the attempt that counts.
+    """A stage after a run as recorded; if it was cut off and repeated, the try that counts.
 
-    `runs` are the ids of the runs that it is about, `position` is that of the bank just before it, `events` are its
-    own, texts in place. `complete` is False where nothing came of it: it was cut off, or no answer of the model could
-    be used.
+    `runs` are the ids of its runs, `position` is that of the bank just before it, `events` are its own, texts resolved.
+    `complete` is False without an outcome: it was cut off, or the model gave no usable answer.
     """
 
     what: What
@@ -196,12 +187,12 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_gold(self) -> bool:
-        """Whether the right answer decided, which is not in the bank."""
+        """Whether the expected answer decided, which is not in the bank."""
         return any(isinstance(event, RunJudged) and event.judge == GOLD for event in self.events)
 
 
 def stages_of(bank: Bank, started: RunStarted, settings: LoopSettings, after: int, upto: int) -> Iterator[Stage]:
-    """The stages that follow a run which ended at the position `after`, in the order in which the loop takes them."""
+    """Yield the stages after a run that ended at the position `after`, in the loop's order."""
     wanted: list[tuple[What, tuple[str, ...]]] = []
     if settings.judge != "none":
         wanted.append(("verdict", (started.run,)))
@@ -209,13 +200,13 @@ def stages_of(bank: Bank, started: RunStarted, settings: LoopSettings, after: in
     if settings.extract:
         wanted.append(("lesson", _group_of(bank, started, upto)))
     for what, runs in wanted:
-        events, complete = _attempt([*events_of(bank, what, runs, after, upto)])
+        events, complete = _counting_try([*events_of(bank, what, runs, after, upto)])
         if events:
             yield Stage(what=what, runs=runs, position=events[0].seq - 1, events=events, complete=complete)
 
 
 def _group_of(bank: Bank, started: RunStarted, upto: int) -> tuple[str, ...]:
-    """The runs that were made to be compared with a run, and itself."""
+    """Return the rollouts of the group of a run, itself included."""
     if started.rollout_group is None:
         return (started.run,)
     starts = bank.events(point=upto, types={"run_started"})
@@ -223,10 +214,10 @@ def _group_of(bank: Bank, started: RunStarted, upto: int) -> tuple[str, ...]:
 
 
 def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int) -> Iterator[Event]:
-    """The events of one stage of these runs, with those of attempts that were cut off, texts in place.
+    """Yield the events of one stage of some runs, those of tries that were cut off included, texts resolved.
 
-    Verdicts and scores end with the first, for later ones are others'; so are extractions that name no extractor, and
-    those that people made of a run by hand.
+    Verdicts and scores end with the first one, because later ones are not the loop's. Nor are extractions that name no
+    extractor, or that people made by hand.
     """
     about, extractions = frozenset(runs), set[str]()
     for event in bank.log.read(after=after, upto=upto, types=_TYPES[what]):
@@ -252,17 +243,17 @@ def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
     return event.kind != "manual" or event.extractor == PROPOSALS
 
 
-def _attempt(events: list[Event]) -> tuple[tuple[Event, ...], bool]:
-    """The attempt that counts, and whether it came to something: the last that did, else the last."""
+def _counting_try(events: list[Event]) -> tuple[tuple[Event, ...], bool]:
+    """Return the events of the last try with an outcome, else of the last, and whether it has one."""
     asked = [isinstance(event, LmCalled) for event in events]
     ends = [at for at in range(len(events)) if not asked[at] and all(asked[at + 1 : at + 2])]
     begin = ends[-2] + 1 if len(ends) > 1 else 0
     end = ends[-1] + 1 if ends else len(events)
-    return tuple(events[_asked_anew(events, begin, end) : end]), bool(ends)
+    return tuple(events[_last_beginning(events, begin, end) : end]), bool(ends)
 
 
-def _asked_anew(events: list[Event], begin: int, end: int) -> int:
-    """Where the question was asked for the last time with which the first attempt began: what is before was cut off."""
+def _last_beginning(events: list[Event], begin: int, end: int) -> int:
+    """Return where the first request was sent for the last time: the calls before it belong to tries cut off."""
     first = next((event for event in events[begin:end] if isinstance(event, LmCalled)), None)
     again = [
         at
@@ -275,27 +266,26 @@ def _asked_anew(events: list[Event], begin: int, end: int) -> int:
     return again[-1] if again else begin
 
 
-# ---------------------------------------------------------------- done again
+# ---------------------------------------------------------------- repeated
 
 
-def do_again(stage: Stage, again: LoopResources, task: Task, started: RunStarted) -> None:
-    """Take a stage as the loop does; what comes of it is in the bank's events. Raises `LoopStopped` as the loop."""
-    learning, index = PostRun(again), started.rollout_index or 0
+def repeat_stage(stage: Stage, resources: LoopResources, task: Task, started: RunStarted) -> None:
+    """Repeat a stage as the loop does; its outcome is in the bank's events. Raises `LoopStopped` as the loop does."""
+    post_run, index = PostRun(resources), started.rollout_index or 0
     with suppress(JudgeFailed):
         if stage.what == "verdict":
-            learning.judge(task, started.run, index, again.bank)
+            post_run.judge(task, started.run, index, resources.bank)
         elif stage.what == "score":
-            learning.score(task, started.run, index, again.bank)
+            post_run.score(task, started.run, index, resources.bank)
         else:
-            learning.learn(task, rollouts_of(again.bank, stage.runs))
+            post_run.learn(task, rollouts_of(resources.bank, stage.runs))
 
 
 def rollouts_of(bank: Bank, runs: Iterable[str]) -> list[Rollout]:
-    """Those of some runs that a loop learns from, as the bank is, in the order of their rollouts; the last of each."""
+    """Return the rollouts among some runs that a loop learns from, in their order; the last run of each."""
     history = History(bank).catch_up()
     by_index: dict[int, Rollout] = {}
     for ran in (history.runs[run] for run in runs if run in history.runs):
-        end, judged = ran.finished, ran.judged
-        if end is not None and judged is not None and is_agents_own(end.outcome, end.error_code):
+        if ran.is_usable and ran.judged is not None:
             by_index[ran.index or 0] = rollout_of(bank, ran)
     return [by_index[index] for index in sorted(by_index)]

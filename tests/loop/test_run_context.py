@@ -66,8 +66,8 @@ def test_no_more_sandboxes_are_begun_than_there_are_runs_to_come(tmp_path: Path,
 def test_rollouts_share_the_sandboxes_of_their_loop(tmp_path: Path, needed: list[int | None]) -> None:
     """Also where all of them ask for one at once."""
     settings = scripted(tmp_path, rollouts=3)
-    with quick(tmp_path / "bank") as bank, LoopResources(bank, settings) as equipment:
-        side_by_side(bank, [lambda _, n=n: equipment.executor(n) and None for n in range(3)])
+    with quick(tmp_path / "bank") as bank, LoopResources(bank, settings) as resources:
+        side_by_side(bank, [lambda _, n=n: resources.executor(n) and None for n in range(3)])
     assert needed == [None]
 
 

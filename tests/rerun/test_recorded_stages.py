@@ -127,7 +127,7 @@ def test_what_rollouts_taught_together_is_compared_with_the_best_of_them(several
     assert [each.difference for each in came] == [None, None, None]
     best = came[2].run
     assert [best in "".join(each.notes) for each in came] == [True, True, False]
-    lesson = recorded_run(several, best).aftermath[-1]
+    lesson = recorded_run(several, best).stages[-1]
     kinds = [event.kind for event in lesson.events if isinstance(event, MemoriesExtracted)]
     assert kinds[:2] == ["contrastive", "pattern"]
     assert sum(isinstance(event, LmCalled) for event in lesson.events) == 2
@@ -234,8 +234,8 @@ def test_a_model_that_failed_the_extractor_is_told_again_and_so_is_its_second_tr
         looped(bank, settings, TASKS[:1], interpreters=quick_code)
         came = only(reruns(bank))
         assert came.difference is None and len(runs_of(bank)) == 1
-        lesson = recorded_run(bank, came.run).aftermath[-1]
-        assert lesson.position > failed.aftermath[-1].events[-1].seq - 1
+        lesson = recorded_run(bank, came.run).stages[-1]
+        assert lesson.position > failed.stages[-1].events[-1].seq - 1
         assert any(isinstance(event, MemoriesConsolidated) for event in lesson.events)
 
 
