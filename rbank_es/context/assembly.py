@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rbank_es.context.base_instructions import Mode
 from rbank_es.context.layer import (
     LAYER_TABLE,
     LAYERS,
@@ -31,6 +30,7 @@ from rbank_es.context.layer import (
     check_layers,
 )
 from rbank_es.events import ContextBuilt, LayerUse, MemoriesRetrieved
+from rbank_es.events.run import Mode
 from rbank_es.ontology.schema_model import Schema
 
 if TYPE_CHECKING:
@@ -79,14 +79,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         budget, truncated = sum(one.budget_chars for one in self.layers), any(one.truncated for one in self.layers)
         told.append(("all", len(self.text), budget, truncated, ""))
         return [dict(zip(("layer", "chars", "budget", "truncated", "cut"), row, strict=True)) for row in told]
-
-    def table(self) -> str:
-        """Return the budget table as plain text."""
-        lines = [f"{'layer':<6}{'chars':>7}{'budget':>8}  left out"]
-        lines += [
-            f"{row['layer']:<6}{row['chars']:>7,}{row['budget']:>8,}  {row['cut']}".rstrip() for row in self.rows()
-        ]
-        return "\n".join(lines)
 
 
 def build_context(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from rbank_es import limits
 from rbank_es.context.layer import ContextRequest, LayerText, Packed, Section, pack_sections
 from rbank_es.errors import BadInput
-
-Mode = Literal["auto", "tools", "both"]
-"""How memory reaches the agent: put into its context, fetched by its own calls, or both."""
+from rbank_es.events.run import Mode
 
 VERSION = "base-1"
 

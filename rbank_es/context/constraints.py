@@ -40,8 +40,7 @@ from rbank_es.context.layer import (
     short_count,
     whole_words,
 )
-from rbank_es.context.task_terms import TaskWords
-from rbank_es.context.term_ranking import RankedTerms, hidden_instances
+from rbank_es.context.term_ranking import RankedTerms, TaskWords, hidden_instances
 from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import Cardinality, ClassInfo, PropertyInfo, Schema
 

@@ -1,4 +1,4 @@
-"""The order of an ontology's classes and properties, how they are written, and which instances subclasses hide.
+"""The ranking of an ontology's terms: their order and names, those of a task, those of successful queries.
 
 Classes with instances come first, ranked by their uses in data and schema. The others are ranked by degree (the number
 of properties that name them as domain or range) cubed, times one more than their subclasses. Measured on real
@@ -12,15 +12,18 @@ one. Raw numbers of triples would put annotations first.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+from rbank_es import limits
 from rbank_es.context.layer import plain
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
+from rbank_es.policies.words import STOP_WORDS, words_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -73,6 +76,7 @@ class RankedTerms:
             self._users[use.property].append(use.cls)
         self._parents = {info.iri: info.parents for info in schema.classes}
         self._by_iri = {info.iri: info for info in schema.properties}
+        # Cached, because ranking asks for the same bounds and superclasses once for each comparison.
         self._found_bounds: dict[tuple[str, str], list[str]] = {}
         self._ancestors: dict[str, set[str]] = {}
         self.traffic = self._traffic()
@@ -144,16 +148,8 @@ class RankedTerms:
         return []
 
     def _above(self, iri: str) -> set[str]:
-        """Return all superclasses of a class but itself."""
         if iri not in self._ancestors:
-            found: set[str] = set()
-            todo = list(self._parents.get(iri, ()))
-            while todo:
-                parent = todo.pop()
-                if parent not in found:
-                    found.add(parent)
-                    todo += self._parents.get(parent, ())
-            self._ancestors[iri] = found - {iri}
+            self._ancestors[iri] = reachable(iri, self._parents)
         return self._ancestors[iri]
 
     def _traffic(self) -> Counter[str]:
@@ -174,7 +170,7 @@ class RankedTerms:
                 observed.get(info.iri, 0),
                 (1 + self.traffic[info.iri]) * (1 + info.degree) if info.instances and self.traffic else 0,
                 not info.deprecated,
-                info.degree**3 * (1 + len(below(info.iri, children))),
+                info.degree**3 * (1 + len(reachable(info.iri, children))),
                 info.instances + info.values,
             ),
         )
@@ -238,6 +234,9 @@ def _sorted(infos: Iterable[Info], worth: Callable[[Info], tuple[int, ...]]) -> 
     return tuple(sorted(infos, key=lambda info: (*(-part for part in worth(info)), info.iri)))
 
 
+# ---------------------------------------------------------------- subclasses
+
+
 EVERYTHING = (9, 10)
 """The part of all instances beyond which a class counts as one of everything."""
 
@@ -266,7 +265,7 @@ def hidden_instances(schema: Schema) -> list[Hidden]:
     """
     children = children_of(schema)
     instances = {info.iri: info.instances for info in schema.classes}
-    under = {info.iri: below(info.iri, children) for info in schema.classes if children.get(info.iri)}
+    under = {info.iri: reachable(info.iri, children) for info in schema.classes if children.get(info.iri)}
     reach = _reach(children, instances)
     hidden = [
         Hidden(info, sum(instances.get(iri, 0) for iri in under[info.iri]))
@@ -278,15 +277,15 @@ def hidden_instances(schema: Schema) -> list[Hidden]:
     return sorted(useful, key=lambda one: (-one.below, one.info.iri))
 
 
-def below(iri: str, children: Mapping[str, list[str]]) -> set[str]:
-    """Return all subclasses of a class but itself, by any number of steps."""
+def reachable(iri: str, steps: Mapping[str, Collection[str]]) -> set[str]:
+    """Return the classes that any number of steps lead to, the first one excluded."""
     found: set[str] = set()
     todo = [iri]
     while todo:
-        for child in children.get(todo.pop(), ()):
-            if child not in found and child != iri:
-                found.add(child)
-                todo.append(child)
+        for next_ in steps.get(todo.pop(), ()):
+            if next_ not in found and next_ != iri:
+                found.add(next_)
+                todo.append(next_)
     return found
 
 
@@ -310,6 +309,9 @@ def _reach(children: Mapping[str, list[str]], instances: Mapping[str, int]) -> d
                 todo.append((iri, True))
                 todo += [(child, False) for child in children.get(iri, ())]
     return reach
+
+
+# ---------------------------------------------------------------- terms of queries and tasks
 
 
 def observed_terms(
@@ -349,3 +351,78 @@ def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
     except QueryRefused:
         return set()
     return {use.iri for use in uses(tree, whole=True)} - {rdf_names.TYPE}
+
+
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PREFIXED = re.compile(r":([^\W\d][\w-]*)")
+_IDENTIFIER = re.compile(r"[^\W\d][\w-]*")
+_STOP_WORDS = STOP_WORDS["english-1"]
+_QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "property"])
+"""Stems of words that questions ask with, and seldom about."""
+
+_NAMED = 1_000
+
+
+class TaskWords:
+    """The words of a task, compared with those of terms."""
+
+    def __init__(self, text: str) -> None:
+        text = text[: limits.QUERY_CHARS]
+        named = (word for word in _IDENTIFIER.findall(text) if word[1:].lower() != word[1:] or "_" in word)
+        self._named = frozenset((*named, *_PREFIXED.findall(text)))
+        self._stems = _stems(_HUMPS.sub(" ", text)) - _QUESTION
+
+    def fit(self, iri: str, label: str = "") -> int:
+        """Return how well a term fits: 0 not at all; most if the task names it, more with few other words."""
+        if local_name(iri) in self._named:
+            return _NAMED
+        return max(self._overlap(words) for words in _wordings(iri, label))
+
+    def words_of(self, iri: str, label: str = "") -> frozenset[str]:
+        """Return the words of the task that a term has, as stems."""
+        return self._stems & frozenset().union(*_wordings(iri, label))
+
+    def best(self, terms: Iterable[tuple[str, str]], most: int) -> list[int]:
+        """Return the places of the terms (IRI and label) that fit best, at most `most`; of equals, the first.
+
+        A term whose words a better one has too comes last, so that more words of the task are covered.
+        """
+        given = list(terms)
+        fits = [(self.fit(iri, label), -place) for place, (iri, label) in enumerate(given)]
+        ordered = [-place for _, place in sorted((fit for fit in fits if fit[0]), reverse=True)]
+        told: set[str] = set()
+        first: list[int] = []
+        rest: list[int] = []
+        for place in ordered:
+            words = self.words_of(*given[place])
+            (rest if words <= told and self.fit(*given[place]) < _NAMED else first).append(place)
+            told |= words
+        return [*first, *rest][:most]
+
+    def _overlap(self, stems: frozenset[str]) -> int:
+        common = len(stems & self._stems)
+        return 100 * common * common // len(stems) if common else 0
+
+
+def _wordings(iri: str, label: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems of a term's name, and of its label."""
+    return _stems(_HUMPS.sub(" ", local_name(iri))), _stems(label)
+
+
+def stem(word: str) -> str:
+    """Return a word without the endings of plurals and of common verb forms: crude, but deterministic."""
+    if word.endswith("ies") and len(word) > 4:
+        word = word[:-3] + "y"
+    elif word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) > len(ending) + 3:
+            word = word.removesuffix(ending)
+            break
+    return word[:-1] if word.endswith("e") and len(word) > 4 else word
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in words_of(text) if word not in _STOP_WORDS)

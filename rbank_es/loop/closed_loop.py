@@ -252,7 +252,9 @@ class ClosedLoop:
         return [self.history.extractions[id] for id in ids]
 
     def _close_cut_off(self, work: _Work) -> None:
-        for ran in self.history.unfinished(self.history.catch_up().runs_of(work.task, work.key)):
+        for ran in self.history.catch_up().runs_of(work.task, work.key):
+            if ran.finished is not None:
+                continue
             close_run(self.resources.bank, ran.run, INTERRUPTED, "the run was cut off; the task is run anew")
         self.history.catch_up()
 

@@ -9,7 +9,6 @@ A task under given settings has a key. The ids of its runs begin with it, so tha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -133,10 +132,6 @@ class History:
         """Return the runs of a task under its key, in the order in which they began."""
         prefix = f"{task.slug}-{key}-"
         return [ran for ran in self.runs.values() if ran.run.startswith(prefix)]
-
-    def unfinished(self, runs: Iterable[RunProgress]) -> list[RunProgress]:
-        """Return the runs that began and never ended."""
-        return [ran for ran in runs if ran.finished is None]
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RunStarted):

@@ -10,10 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.base_instructions import Mode
 from rbank_es.context.layer import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput
-from rbank_es.events.run import Role
+from rbank_es.events.run import Mode, Role
 from rbank_es.models.choice import LmChoice
 
 ExecutorName = Literal["rlm", "react", "scratchpad"]

@@ -16,7 +16,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
-from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunFinished, ToolCalled
+from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, ToolCalled
 from rbank_es.loop.history import task_key
 from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.rollouts import best_of
@@ -33,6 +33,7 @@ from rbank_es.rerun.recorded_run import (
     recorded_run,
     repeat_stage,
     rollouts_of,
+    run_itself,
 )
 
 if TYPE_CHECKING:
@@ -113,7 +114,12 @@ def rerun(
         played = played_run(recording, live_sandbox)
         scratch = stack.enter_context(_copy(bank, recording.position, into))
         _run(scratch, recording, source, played)
-        parts = [_Part(recording.events, first_difference(recording.events, tuple(_events_now(scratch, recording))))]
+        parts = [
+            _Part(
+                recording.events,
+                first_difference(recording.events, tuple(run_itself(scratch, run, recording.position))),
+            )
+        ]
         for stage in recording.stages if parts[0].difference is None else ():
             passed = sum(len(part.events) for part in parts)
             parts.append(
@@ -175,14 +181,6 @@ def _run(scratch: Bank, recording: RecordedRun, source: Source | None, played: P
     with PlayedResources(scratch, recording.settings, source, played) as resources, _ends_recorded(recording.run):
         begun = begin_runs(resources, task, lambda: [new])
         execute(resources, task, begun.context.text, new)
-
-
-def _events_now(scratch: Bank, recording: RecordedRun) -> Iterator[Event]:
-    """Yield the events of the re-executed run."""
-    for event in scratch.events(after=recording.position, run=recording.run, resolve=True):
-        yield event
-        if isinstance(event, RunFinished):
-            return
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> Record
     first = next((each for each in _starts(bank, upto) if each.run == run), None)
     if first is None:
         raise NotInBank(run, upto)
-    events = tuple(_from_beginning_to_end(bank, first, upto))
+    events = tuple(run_itself(bank, run, first.seq - 1, upto))
     started, ended = _checked(run, events)
     settings = _settings(started)
     stages = tuple(stages_of(bank, started, settings, ended.seq, upto))
@@ -112,8 +112,9 @@ def _starts(bank: Bank, upto: int) -> Iterator[RunStarted]:
             yield event
 
 
-def _from_beginning_to_end(bank: Bank, first: RunStarted, upto: int) -> Iterator[Event]:
-    for event in bank.events(point=upto, after=first.seq - 1, run=first.run, resolve=True):
+def run_itself(bank: Bank, run: str, after: int, upto: int | None = None) -> Iterator[Event]:
+    """Yield the events of a run from its beginning after a position to its end, texts resolved."""
+    for event in bank.events(point=upto, after=after, run=run, resolve=True):
         yield event
         if isinstance(event, RunFinished):
             return
@@ -209,8 +210,7 @@ def _group_of(bank: Bank, started: RunStarted, upto: int) -> tuple[str, ...]:
     """Return the rollouts of the group of a run, itself included."""
     if started.rollout_group is None:
         return (started.run,)
-    starts = bank.events(point=upto, types={"run_started"})
-    return tuple(each.run for each in starts if getattr(each, "rollout_group", None) == started.rollout_group)  # type: ignore[attr-defined]
+    return tuple(each.run for each in _starts(bank, upto) if each.rollout_group == started.rollout_group)
 
 
 def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int) -> Iterator[Event]:

@@ -226,10 +226,10 @@ def test_only_what_successful_runs_of_this_ontology_asked_with_is_observed(bank:
 
 def test_the_table_has_a_row_per_layer_and_one_of_the_whole(lights: Ontology, bank: Bank) -> None:
     context = build_context(TASK, lights, bank, guide=GUIDE)
-    lines = context.table().splitlines()
-    assert [line.split()[0] for line in lines] == ["layer", "base", *LAYERS, "all"]
-    assert lines[-1].split()[1:3] == [f"{len(context.text):,}", "4,000"]
-    assert "Classes" in lines[2], "what was left out of L0"
+    rows = context.rows()
+    assert [row["layer"] for row in rows] == ["base", *LAYERS, "all"]
+    assert (rows[-1]["chars"], rows[-1]["budget"]) == (len(context.text), 4_000)
+    assert "Classes" in str(rows[1]["cut"]), "what was left out of L0"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from rbank_es.rerun.recorded_run import recorded_run, runs_of
 from rbank_es.tools.graph_tools import GraphTools
 from tests.executors.runs import Turns, answer, call, code
 from tests.loop.loops import SCRIPT, TASKS, looped, scripted, source
-from tests.loop.test_guide import SCRIPT as GUIDE
+from tests.loop.test_guide_run import SCRIPT as GUIDE
 from tests.rerun.banks import Change, bytes_of, changing, leaving_out, quick_code, reruns, retold, run_in
 from tests.sandbox.sandboxes import pool, require_dspy
 
