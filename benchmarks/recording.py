@@ -1,7 +1,7 @@
-"""What recording costs a run: the executor `rlm` beside a bare dspy.RLM, with the same model, tool, sandbox and code.
+"""The cost of recording a run: the executor `rlm` beside a bare dspy.RLM with the same model, tool, sandbox and code.
 
-Both runs are made in turn, many times, in one session of the sandbox that is never started anew. What counts are the
-differences between the two of each round: what slows the machine down slows both.
+The two take turns, many times, in one sandbox session that is never restarted. The result is the difference within each
+round, because whatever slows the machine slows both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GOAL_PERCENT = 5
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row with a model that answers at once, one with a latency; the goal is for both."""
+    """Yield a row with a model that answers at once, and one with a latency; both have the goal."""
     # It says in each run that our sandbox refuses its sub-agents.
     logging.getLogger("dspy.predict.rlm").setLevel(logging.ERROR)
     with kept(1) as interpreter:
