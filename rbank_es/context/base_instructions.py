@@ -33,6 +33,7 @@ def base_instructions(mode: Mode = "auto", budget_chars: int = limits.CONTEXT_BA
     """Return the base instructions for a mode. Raises `BadInput` for an unknown mode or a budget below 0."""
     if mode not in _MEMORY:
         raise BadInput(f"no mode is called {mode!r}; there are: {', '.join(_MEMORY)}")
+    # General rules first, because a small budget leaves out the last ones.
     rules = (*_RULES, _MEMORY[mode], *_CODE)
     return pack_sections("base", _HEADING, [Section("- ", (rule,), name="a rule") for rule in rules], budget_chars)
 

@@ -214,6 +214,7 @@ class _Derived:
         back = {(link.object, link.subject): link.uses for link in self._links(second.iri)}
         if there and back and not there.keys() & back.keys():
             return "apart"
+        # Mirrored pairs need no line: either property gives all answers.
         return "mirrored" if there == back else "either"
 
     def _pairs(self) -> Iterator[Pair]:
@@ -221,6 +222,7 @@ class _Derived:
         seen: set[frozenset[str]] = set()
         for info in self.ranked.properties:
             for other in sorted(info.inverses):
+                # Ontologies often state an inverse in both directions.
                 key = frozenset((info.iri, other))
                 if other in self._properties and other != info.iri and key not in seen:
                     seen.add(key)
@@ -283,6 +285,7 @@ class _Derived:
             alike[info.iri.lower()][info.iri] = isinstance(info, ClassInfo)
         crosswise: list[tuple[list[str], str]] = []
         same: list[tuple[list[str], str]] = []
+        # Agents confuse such names, and SPARQL then answers with no rows and no error.
         for found in alike.values():
             if len(found) > 1:
                 iris = sorted(found)
@@ -358,6 +361,7 @@ def parse_curated(text: str, name: str = "constraints") -> tuple[CuratedLine, ..
 
     try:
         tables = tomllib.loads(text)
+    # Arrays nested a thousand deep exhaust the parser's recursion.
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadContextFile(name, f"it is not TOML: {error}") from None
     lines = list(_entries(tables, name))

@@ -72,6 +72,7 @@ def guide_summary(markdown: str, budget_chars: int = limits.CONTEXT_L3_CHARS) ->
     Raises `BadInput` for a budget below 0.
     """
     title, parts = _outline(markdown)
+    # So that a sentence without a full stop leaves room for another part.
     longest = max(checked_budget(budget_chars) // 2, 1)
     sections = [_section(part, longest) for part in parts if part.sentences]
     heading = "# Guide" + (f": {whole_words(title, HEADING_CHARS)}" if title else "")
@@ -166,6 +167,7 @@ def _prose(markdown: str) -> Iterator[str]:
 
 
 def _without_comments(markdown: str) -> str:
+    # Not by a regular expression, because many unclosed comments would take quadratic time.
     kept, rest = [], markdown
     while True:
         before, opened, after = rest.partition("<!--")

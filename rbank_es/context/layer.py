@@ -173,6 +173,7 @@ def budgets_of(preset: str, given: Mapping[str, int]) -> dict[str, int]:
 
 def checked_budget(budget_chars: int) -> int:
     """Return the budget. Raises `BadInput` unless it is a whole number of at least 0."""
+    # Not isinstance, because True is an int.
     if type(budget_chars) is not int or budget_chars < 0:
         raise BadInput(f"a budget of {budget_chars!r} characters can't be kept; give a whole number, 0 or more")
     return budget_chars
@@ -183,6 +184,7 @@ def read_text(path: str | Path) -> str:
     place = Path(path)
     try:
         with place.open("rb") as file:
+            # One byte more than allowed, because a pipe has no size to look up.
             content = file.read(limits.CONTEXT_FILE_BYTES + 1)
     except OSError as error:
         raise BadContextFile(str(place), f"it can't be read: {error.strerror or error}") from None
@@ -250,6 +252,7 @@ def fair_shares(needs: Sequence[int], room: int, weights: Sequence[int] | None =
     shares, hungry = [0] * len(needs), [index for index, need in enumerate(needs) if need > 0]
     while hungry:
         total = sum(weights[index] for index in hungry)
+        # Compared as integers, because rounded shares could add up to more than the room.
         content = [index for index in hungry if needs[index] * total <= room * weights[index]]
         if not content:
             for index in hungry:
@@ -300,6 +303,7 @@ def _share_out(sections: Sequence[Section], room: int) -> tuple[list[Section], l
     """Return the sections that can show an entry, earlier ones served first, and how many entries each shows."""
     chosen: list[Section] = []
     counts: list[int] = []
+    # First pass: every section gets its fewest entries, the earlier ones first.
     for section in sections:
         fewest = len(section.entries) if section.fewest is None else section.fewest
         count = _fitting(section, 0, room - 1, fewest)
@@ -308,6 +312,7 @@ def _share_out(sections: Sequence[Section], room: int) -> tuple[list[Section], l
             counts.append(count)
             room -= len(_line(section, count)) + 1
     sizes = [len(_line(section, count)) for section, count in zip(chosen, counts, strict=True)]
+    # Second pass: the rest of the room is shared by weight.
     wishes = [len(_line(section, len(section.entries))) - size for section, size in zip(chosen, sizes, strict=True)]
     shares = fair_shares(wishes, room, [section.weight for section in chosen])
     for index, section in enumerate(chosen):
@@ -325,6 +330,7 @@ def _left_out(shown: Sequence[tuple[Section, int]], given: Sequence[Section]) ->
     for section, count in shown:
         if count < len(section.entries):
             yield f"{len(section.entries) - count} of {len(section.entries)} in {_name(section)}"
+    # By identity, because two sections may be equal.
     there = {id(section) for section, _ in shown}
     dropped = [section for section in given if id(section) not in there]
     if dropped:

@@ -30,6 +30,7 @@ LINKS = 2
 SLICE = 8
 """Terms that are shown because the task names them."""
 
+# Every model knows these, so naming them would waste room.
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)
 _START = "sparql_peek a term, then sparql_query."
 _FEWEST = 3
@@ -118,6 +119,7 @@ def _prefixes(ranked: RankedTerms) -> Iterator[str]:
     if naming.prefix and len(naming.namespace) <= limits.CONTEXT_ENTRY_CHARS:
         yield f"{plain(naming.prefix)} <{plain(naming.namespace)}> (omitted below)"
     used = dict.fromkeys(ranked.prefixes.shorten(info.iri).partition(":")[0] for info in ranked.terms[:_TERMS])
+    # Prefixes of the shown terms first, because the line is truncated at the end.
     for prefix in dict.fromkeys((*used, *sorted(ranked.prefixes))):
         namespace = ranked.prefixes.get(prefix, "")
         if (

@@ -29,6 +29,7 @@ ITEM_CHARS_LEAST = 40
 """The least room of an item; with less it isn't shown, because the beginning of a title helps nobody."""
 
 _ID_CHARS = 64
+# A bracket would end the brackets around the id.
 _ID_UNSAFE = str.maketrans("", "", "[]")
 
 
@@ -68,6 +69,7 @@ def procedures(
         raise BadInput(f"can't choose {successes} + {failures} items; give 0 to {limits.CONTEXT_L2_ITEMS} in all")
     items: list[Item] = []
     retrievals: list[MemoriesRetrieved] = []
+    # One view for all searches, so that no append falls between them.
     with bank.as_of(point) as view:
         for polarity, k in wanted.items():
             if k:
@@ -84,6 +86,7 @@ def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHAR
     """
     budget_chars = checked_budget(budget_chars)
     told = [item for item in items if _words(item)]
+    # Fewer items with enough room each teach more than all of them cut short.
     for count in range(min(len(told), limits.CONTEXT_L2_ITEMS), 0, -1):
         quotes = _quotes(told[:count], budget_chars)
         if quotes:

@@ -82,6 +82,7 @@ class RankedTerms:
         self.traffic = self._traffic()
         first = {iri: place for place, iri in enumerate(reversed(observed), 1)}
         self.classes = self._classes(first)
+        # Properties are ranked after classes, because their rank depends on the core classes.
         self.core = tuple(info.iri for info in self.classes[:CORE_CLASSES])
         self.properties = self._properties(first)
         self.terms: tuple[ClassInfo | PropertyInfo, ...] = (*self.classes, *self.properties)
@@ -142,6 +143,7 @@ class RankedTerms:
             if found:
                 general = [iri for iri in found if not found & self._above(iri)]
                 return self.in_core_order(general or found)  # because classes in a circle are all above each other
+            # Generation by generation, so that the nearest superproperty with a bound counts.
             parents = sorted({iri for one in generation for iri in one.parents} - seen)
             seen.update(parents)
             generation = [self._by_iri[iri] for iri in parents if iri in self._by_iri]
@@ -182,6 +184,7 @@ class RankedTerms:
             if info.kind != "annotation" and info.iri not in self._unspoken and not _is_formal(info.iri, info.uses)
         ]
         variants = self._variants(spoken)
+        # VoID counts triples of whole partitions, which ranked worse than no counts.
         counted = not any(bound.source == "void" for info in spoken for bound in (*info.domains, *info.ranges))
         return _sorted(
             spoken,

@@ -122,11 +122,13 @@ def run_closed_loop(
         LogError: the bank can't be written.
     """
     todo = tuple(tasks)
+    # Two tasks with one id would share their runs.
     twice = {task.id for task in todo if [other.id for other in todo].count(task.id) > 1}
     if twice:
         raise BadInput(f"there is more than one task with the id {min(twice)!r}")
     with LoopResources(bank, settings, source, **parts) as resources:
         check_source(todo, resources.source_id)
+        # Before anything is recorded, because every run would fail in the same way.
         resources.check()
         results: list[TaskResult] = []
         with _alone(bank, settings.digest):
@@ -205,8 +207,8 @@ class ClosedLoop:
         work, chosen = self._work(task), self.resources.settings
         runs = self._runs(work)
         judged = chosen.judge == "none" or all(ran.judged for ran in runs if ran.is_usable)
-        learnt = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
-        return not self._to_run(work) and judged and learnt
+        learned = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
+        return not self._to_run(work) and judged and learned
 
     def run(self, task: Task) -> TaskResult:
         """Run, judge and learn from one task, as far as that is not done: see `run_closed_loop`."""
@@ -229,10 +231,12 @@ class ClosedLoop:
     def _runs(self, work: _Work) -> list[RunProgress]:
         """Return the runs of the task that count: of its latest group, by rollout, without those cut off."""
         runs = [ran for ran in self._all(work) if ran.finished is not None and not ran.interrupted]
+        # A single run needs no group: its tries are numbered by their ids alone.
         if self.resources.settings.rollouts == 1:
             own = [ran for ran in runs if ran.is_usable]
             return own[-1:] or runs[-1:]
         present = {ran.index: ran for ran in runs if ran.group == self._group(work)}
+        # A usable run replaces a failed one of the same rollout, whatever their order.
         present |= {ran.index: ran for ran in runs if ran.group == self._group(work) and ran.is_usable}
         return [present[index] for index in sorted(index for index in present if index is not None)]
 
@@ -244,6 +248,7 @@ class ClosedLoop:
         groups = dict.fromkeys(ran.group for ran in self._all(work) if ran.group is not None)
         if groups:
             return list(groups)[-1]
+        # Count the groups of all time, because the id of a run is never used again.
         known = {ran.group for ran in self.history.runs_of(work.task, work.key)}
         return group_id(work.task, work.key, len(known) + 1)
 
@@ -275,6 +280,7 @@ class ClosedLoop:
 
     def _to_run(self, work: _Work) -> list[NewRun]:
         """Return the missing runs of a task; none once something was learned from it."""
+        # A run after the extraction would not be among the runs that the extraction relied on.
         return [] if self._extractions(self._runs(work)) else self._missing(work)
 
     def _missing(self, work: _Work) -> list[NewRun]:
@@ -330,6 +336,7 @@ class ClosedLoop:
         runs = {ran.run: ran for ran in self._runs(work)}
         rollouts = [rollout_of(self.resources.bank, ran) for ran in runs.values()]
         telling = [one for one in rollouts if runs[one.run].is_usable]
+        # Failures from outside the agent count only if there is nothing else.
         best = best_of(telling or rollouts)
         ran, text = runs[best.run], self.resources.bank.text
         end = ran.finished
@@ -358,10 +365,10 @@ class ClosedLoop:
             notes=(
                 *self._notes,
                 *(self._left_out(ran) for ran in runs.values() if telling and not ran.is_usable),
-                *(f"nothing was learnt of it ({flaw})" for flaw in self._flaws(runs.values())),
+                *(f"nothing was learned from it ({flaw})" for flaw in self._flaws(runs.values())),
             ),
             spread=spread_of(telling) if telling and len(rollouts) > 1 else None,
-            **self._learnt(runs.values()),
+            **self._learned(runs.values()),
         )
 
     def _flaws(self, runs: Iterable[RunProgress]) -> Iterator[str]:
@@ -373,7 +380,7 @@ class ClosedLoop:
         assert end is not None  # `_runs` gives no others
         return f"rollout {ran.index} failed ({end.error_code}) and is left out: {self.resources.bank.text(end.error)}"
 
-    def _learnt(self, runs: Iterable[RunProgress]) -> dict[str, Any]:
+    def _learned(self, runs: Iterable[RunProgress]) -> dict[str, Any]:
         extractions = self._extractions(runs)
         decisions = [decision for each in extractions if each.decided for decision in each.decided.decisions]
         return {

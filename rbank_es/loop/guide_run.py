@@ -57,6 +57,7 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True):
 
 def guide_settings(settings: LoopSettings) -> LoopSettings:
     """Return the settings of a run that writes a guide: not judged, nothing learned, no earlier guide shown."""
+    # Without L2 and L3, because a guide describes the ontology, not what earlier runs made of it.
     layers = tuple(layer for layer in settings.layers if layer in ("L0", "L1"))
     return msgspec.structs.replace(
         settings, layers=layers, judge="none", extract=False, rollouts=1, perturbation="none", guide=None
@@ -88,6 +89,7 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
         cost_usd=result.cost_usd,
         text=result.answer,
     )
+    # Written after the run ended, so a loop that was cut off in between resumes here.
     if known is None:
         bank.append(made)
     return Guide(

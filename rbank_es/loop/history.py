@@ -46,6 +46,7 @@ LM_FAILED = "lm_failed:"
 FLAWS = (LM_FAILED, "malformed:", "no_usable_item:")
 """Begin the reasons of extractions that are empty because of the model."""
 
+# Ids hold the task's id too, so 32 bits only tell the settings and wordings of one task apart.
 KEY_CHARS = 8
 
 _TYPES = frozenset(
@@ -139,6 +140,7 @@ class History:
         elif isinstance(event, MemoriesExtracted):
             self.extractions[event.id] = ExtractionProgress(event=event)
             for run in event.runs:
+                # Left out, so that a resumed loop asks the model again.
                 if run in self.runs and not _to_be_tried_again(event):
                     self.runs[run].extractions.append(event.id)
         elif isinstance(event, MemoriesConsolidated):
@@ -195,6 +197,7 @@ def _to_be_tried_again(event: MemoriesExtracted) -> bool:
 
 
 def _reason(event: MemoriesExtracted) -> str:
+    # A long reason is stored apart; its preview holds the prefix that matters here.
     return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
 
 

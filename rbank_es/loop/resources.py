@@ -197,6 +197,7 @@ def registration(ontology: Ontology) -> OntologyRegistered:
     """Return the event that registers an ontology in a bank."""
     formats = {file.format for file in ontology.files}
     names = ", ".join(file.path.name for file in ontology.files)
+    # An event holds short names only, and a longer prefix is of no use to anyone who writes a query.
     fits = {prefix: iri for prefix, iri in ontology.prefixes.items() if len(prefix) and _fits(prefix, iri)}
     return OntologyRegistered(
         ontology=ontology.id,
@@ -221,6 +222,7 @@ def _fits(*names: str) -> bool:
     return all(len(name) <= limits.NAME_CHARS for name in names)
 
 
+# Once a process, because starting git takes milliseconds and the code that runs doesn't change.
 @cache
 def _commit() -> str | None:
     root = Path(__file__).resolve().parents[2]

@@ -149,6 +149,7 @@ class StoppableLog:
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         """Append as the log does, until it is stopped."""
+        # Held during the append, so that `stop` returns when none is under way.
         with self._mutex:
             if self._is_stopped:
                 raise RolloutStopped
@@ -186,6 +187,8 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
             banks[at].close()
 
     threads = [
+        # dspy keeps its settings in context variables, which a thread doesn't inherit. Daemons, because an interrupted
+        # program must not wait for the answer of a model.
         threading.Thread(target=contextvars.copy_context().run, args=(work, at), daemon=True)
         for at in range(len(works))
     ]

@@ -79,6 +79,7 @@ def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequenc
     bank = resources.bank
     for left in reversed(range(limits.TOOL_TRIES)):
         runs = named()
+        # Read before the context is built, so that any append in between is a conflict.
         position = bank.position
         context = _context(resources, task, position)
         events: list[Event] = [*_registered(resources)]
@@ -89,6 +90,7 @@ def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequenc
                 context.event(new.run),
             ]
         try:
+            # Questions, guides and settings come from people, and may hold API keys.
             bank.append([without_keys(event) for event in events], expected=position)
             return BegunRuns(tuple(runs), context)
         except PositionConflict:
@@ -101,6 +103,7 @@ def _context(resources: LoopResources, task: Task, position: int) -> Context:
     from rbank_es.context.assembly import build_context
 
     chosen = resources.settings
+    # Searches are faster on read models that are up to date; without L2 there is none.
     if "L2" in chosen.layers:
         resources.catch_up()
     return build_context(
@@ -161,6 +164,7 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
     into, rollout = bank or resources.bank, new.index or 0
     question = question_of(task.question, resources.settings.perturbation, rollout)
     try:
+        # Imported here, because a broken dspy must fail the run that has begun, not leave it open.
         from rbank_es.executors.run_recorder import Recorder
 
         tools = resources.tools(new.run, bank=into)
@@ -173,6 +177,7 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
         close_run(into, new.run, code, message)
         raise LoopStopped(new.run, code, message, cause=error if isinstance(error, RBankError) else None) from error
     except BaseException:
+        # The interruption must be raised even if the log can't be written any more.
         with suppress(RBankError, OSError):
             close_run(into, new.run, INTERRUPTED, "the run was interrupted")
         raise
@@ -222,6 +227,7 @@ class PostRun:
         `LoopStopped` if the next run's judge would fail in the same way.
         """
         policy = self._policy(bank)
+        # The judge reads the task's own words, not those that a rollout was given.
         outcome = msgspec.structs.replace(outcome_of(bank, run), task=task.question)
         gold = _gold(task) if policy.supervised else None
         try:
@@ -268,6 +274,7 @@ class PostRun:
         except LmFailed as failure:
             raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
         kept = _with_proposals_kept(bank)
+        # Unless rollouts are compared, only the best one teaches; what the others proposed is dropped.
         learners = [
             (one.run, verdict)
             for one, verdict in zip(rollouts, judgments, strict=True)

@@ -20,6 +20,7 @@ Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 JudgeKind = Literal["none", "checks", "lm"]
 ExtractFrom = Literal["best", "contrastive"]
 
+# Deterministic, because equal settings must have equal digests whatever the order of their keys.
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -83,7 +84,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if self.temperature is not None and not 0 <= self.temperature <= limits.TEMPERATURE_MOST:
             raise BadInput(f"a temperature of {self.temperature}: give 0 to {limits.TEMPERATURE_MOST:g}")
         if self.extract and self.judge == "none":
-            raise BadInput("nothing is learnt of runs that nobody judged: leave judging on, or turn extracting off")
+            raise BadInput("nothing is learned from runs that nobody judged: leave judging on, or turn extracting off")
         check_layers(self.layers)
         budgets_of(self.preset, self.budgets)
 

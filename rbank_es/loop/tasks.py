@@ -79,6 +79,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def asking(cls, question: str) -> Task:
         """Return the task of a question without an id: a digest of its words names it."""
+        # A command line may hold bytes that are not UTF-8.
         digest = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         return cls(id=f"task-{digest}", question=question)
 
@@ -97,6 +98,7 @@ def load_tasks(path: str | Path) -> tuple[Task, ...]:
 def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:
     """Return the tasks in the content of a file, called `name` in messages. Raises `BadInput`."""
     tasks: dict[str, Task] = {}
+    # Editors on Windows begin a UTF-8 file with a byte order mark.
     for where, fields in _objects(data.removeprefix(b"\xef\xbb\xbf"), name):
         task = _task(fields, where)
         if task.id in tasks:
@@ -147,6 +149,7 @@ def _task(fields: Any, where: str) -> Task:
     if not isinstance(fields, dict):
         raise BadInput(f"{where}: a task is an object with an id and a question, not {type(fields).__name__}")
     given = dict(_named(fields))
+    # Files often number their tasks. True is an int in Python, but no id.
     if isinstance(given.get("id"), int) and not isinstance(given["id"], bool):
         given["id"] = str(given["id"])
     for name in ("id", "question"):

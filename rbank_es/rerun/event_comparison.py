@@ -114,6 +114,7 @@ def _fields_of(cls: type[Event]) -> list[str]:
 
 
 def _within(name: str, was: Any, is_: Any) -> Departure | None:
+    # Decoded, so that a difference names the value in the JSON and not a character of it.
     if name in JSON_FIELDS and isinstance(was, str) and isinstance(is_, str):
         try:
             before, after = msgspec.json.decode(was), msgspec.json.decode(is_)

@@ -201,6 +201,7 @@ def _copy(bank: Bank, position: int, into: Path | None = None) -> Iterator[Bank]
     with ExitStack() as stack:
         if into is None:
             into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-rerun-"))) / "bank"
+            # Nobody needs a temporary bank after a power cut, and a sync an event would take most of the time.
             log = bank.log.copy(into, position, unsafe_no_sync=True)
         else:
             log = bank.log.copy(into, position)
@@ -224,6 +225,7 @@ def _compare_stage(
         return _Part((), note=NO_GOLD[stage.what])
     played = played_calls(recording.run, stage.events)
     with ExitStack() as stack:
+        # Something else was recorded in between, which the stage saw.
         if scratch.position != stage.position:
             scratch = stack.enter_context(_copy(bank, stage.position))
         resources = stack.enter_context(PlayedResources(scratch, recording.settings, source, played))
@@ -233,6 +235,7 @@ def _compare_stage(
             repeat_stage(stage, resources, task, recording.started)
         came: Iterable[Event] = events_of(scratch, stage.what, stage.runs, stage.position, scratch.position)
         if not stage.complete:
+            # The recorded models may answer further than the loop that was cut off got.
             came = islice(came, len(stage.events))
         found = first_difference(stage.events, tuple(came), passed)
     return _Part(stage.events, found, "" if stage.complete else UNFINISHED[stage.what])
@@ -298,6 +301,7 @@ class PlayedResources(LoopResources):
             scratch,
             settings,
             source,
+            # One record answers for all roles: requests are found by their digest.
             model_for=lambda _role, _choice: played.model,
             interpreters=played.places,
         )

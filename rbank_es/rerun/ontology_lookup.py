@@ -46,6 +46,7 @@ class Ontologies:
 
     def close(self) -> None:
         """Close the sources and their processes."""
+        # Joined first, because a source that is closed while its engine starts would leave the process running.
         while self._starting:
             self._starting.pop().join()
         for source in self._sources.values():
@@ -67,6 +68,7 @@ class Ontologies:
     def _places(self) -> Iterator[tuple[Path, ...]]:
         if self._given:
             yield self._given
+        # Nothing tells whether several files are one ontology or one each, so both are tried.
         if len(self._given) > 1:
             yield from ((path,) for path in self._given)
         yield (lights().ontology,)

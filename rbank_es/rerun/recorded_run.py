@@ -129,6 +129,7 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
         raise CannotRerun(run, reason + "made by something else than this loop")
     if not isinstance(ended, RunFinished):
         raise CannotRerun(run, "it never ended: it is still running, or was killed")
+    # The endpoint's data may have changed, so a difference would prove nothing.
     if started.endpoint is not None:
         raise CannotRerun(run, f"it asked the endpoint {started.endpoint}, and a rerun uses no network")
     if ended.error_code in SURROUNDINGS:
@@ -222,11 +223,13 @@ def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int
     about, extractions = frozenset(runs), set[str]()
     for event in bank.log.read(after=after, upto=upto, types=_TYPES[what]):
         if isinstance(event, MemoriesConsolidated):
+            # A consolidation names no run, only the extraction that it decides on.
             is_one = event.extraction in extractions
         else:
             is_one = _is_of(event, what, about)
         if is_one:
             extractions |= {event.id} if isinstance(event, MemoriesExtracted) else set()
+            # Read again with its texts, because few of the events read belong to the stage.
             yield from bank.log.read(after=event.seq - 1, upto=event.seq, resolve=_TYPES[what])
         if is_one and isinstance(event, RunJudged):
             return
@@ -246,6 +249,7 @@ def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
 def _counting_try(events: list[Event]) -> tuple[tuple[Event, ...], bool]:
     """Return the events of the last try with an outcome, else of the last, and whether it has one."""
     asked = [isinstance(event, LmCalled) for event in events]
+    # A stage ends with an event that is no call and is followed by a call or by nothing.
     ends = [at for at in range(len(events)) if not asked[at] and all(asked[at + 1 : at + 2])]
     begin = ends[-2] + 1 if len(ends) > 1 else 0
     end = ends[-1] + 1 if ends else len(events)

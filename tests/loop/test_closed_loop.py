@@ -403,4 +403,4 @@ def test_a_model_whose_lessons_can_not_be_read_is_told_of_in_the_result(tmp_path
         [result] = looped(bank, scripted(tmp_path, SCRIPT.replace(extractor, prose)), TASKS[:1])
         assert result.added == () and bank.replay().state.items == {}
     [note] = result.notes
-    assert note.startswith("nothing was learnt of it (malformed: ")
+    assert note.startswith("nothing was learned from it (malformed: ")
