@@ -74,11 +74,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def rows(self) -> list[dict[str, str | int | bool]]:
         """Return the budget table: a row per layer, then one of the whole with the sum of all budgets."""
-        told = [(one.layer, len(one.text), one.budget_chars, one.truncated, one.cut) for one in self.layers]
+        facts = [(one.layer, len(one.text), one.budget_chars, one.truncated, one.cut) for one in self.layers]
         # The whole counts the separators too, so its characters are not the sum of the layers'.
         budget, truncated = sum(one.budget_chars for one in self.layers), any(one.truncated for one in self.layers)
-        told.append(("all", len(self.text), budget, truncated, ""))
-        return [dict(zip(("layer", "chars", "budget", "truncated", "cut"), row, strict=True)) for row in told]
+        facts.append(("all", len(self.text), budget, truncated, ""))
+        return [dict(zip(("layer", "chars", "budget", "truncated", "cut"), row, strict=True)) for row in facts]
 
 
 def build_context(

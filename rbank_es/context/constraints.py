@@ -42,7 +42,7 @@ from rbank_es.context.layer import (
 )
 from rbank_es.context.term_ranking import RankedTerms, TaskWords, hidden_instances
 from rbank_es.errors import BadContextFile
-from rbank_es.ontology.schema_model import Cardinality, ClassInfo, PropertyInfo, Schema
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
 if TYPE_CHECKING:
     from rbank_es.sparql.guard.profiles import Profile
@@ -91,11 +91,11 @@ def constraints(
     sections = [section for section in (*_endpoint(endpoint), *derived.sections()) if section.entries]
     share = checked_budget(budget_chars) if not sections else budget_chars * CURATED_SHARE[0] // CURATED_SHARE[1]
     lines = _curated(curated or (), derived.task)
-    told = _fitting(lines, share - len(heading))
-    packed = pack_sections("L1", heading, [*told, *sections], budget_chars)
-    if len(told) == len(lines):
+    curated_sections = _fitting(lines, share - len(heading))
+    packed = pack_sections("L1", heading, [*curated_sections, *sections], budget_chars)
+    if len(curated_sections) == len(lines):
         return packed
-    cut = "; ".join(filter(None, [f"{len(told)} of {len(lines)} curated lines", packed.cut]))
+    cut = "; ".join(filter(None, [f"{len(curated_sections)} of {len(lines)} curated lines", packed.cut]))
     return replace(packed, truncated=True, cut=whole_words(cut, limits.CONTEXT_CUT_CHARS))
 
 
@@ -186,7 +186,10 @@ class _Derived:
 
     def _hidden(self) -> list[str]:
         found = hidden_instances(self._schema)
-        return self._by_task([([info.iri], f"{self._name(info.iri)} {_sum(info, below)}") for info, below in found])
+        return self._by_task(
+            ([info.iri], f"{self._name(info.iri)} {short_count(info.instances)}+{short_count(below)}")
+            for info, below in found
+        )
 
     # ---------------------------------------------------------------- inverses
 
@@ -196,7 +199,9 @@ class _Derived:
         for first, second in self._pairs():
             how = self._held(first, second)
             if how == "apart":
-                apart.append((self._about(first, second), f"{self._told(first)}, but {self._told(second)}"))
+                apart.append(
+                    (self._about(first, second), f"{self._example_steps(first)}, but {self._example_steps(second)}")
+                )
             elif how == "either":
                 either.append(([first.iri, second.iri], f"{self._name(first.iri)}/{self._name(second.iri)}"))
             elif how == "one way":
@@ -232,7 +237,7 @@ class _Derived:
         links = (link for info in infos for link in self._links(info.iri))
         return sorted({iri for link in links for iri in (link.subject, link.object)})
 
-    def _told(self, info: PropertyInfo) -> str:
+    def _example_steps(self, info: PropertyInfo) -> str:
         links = self._links(info.iri)[:EXAMPLES]
         steps = ", ".join(f"{self._name(link.subject)}→{self._name(link.object)}" for link in links)
         return f"{self._name(info.iri)} {steps}"
@@ -241,13 +246,13 @@ class _Derived:
 
     def _bounds(self) -> tuple[list[str], list[str]]:
         """Return the properties, and the classes on both sides of each."""
-        told: list[tuple[list[str], str, str]] = []
+        entries: list[tuple[list[str], str, str]] = []
         for info in self.ranked.properties:
             domains, ranges = self.ranked.domains(info), self.ranked.ranges(info)
             if domains or ranges:
                 steps = self.ranked.steps(domains, ranges, SIDES)
-                told.append(([info.iri, *domains, *ranges], self._name(info.iri), steps))
-        return self._noted(told)
+                entries.append(([info.iri, *domains, *ranges], self._name(info.iri), steps))
+        return self._noted(entries)
 
     def _disjoint(self) -> list[str]:
         order = {info.iri: place for place, info in enumerate(self.ranked.classes)}
@@ -259,20 +264,22 @@ class _Derived:
         """Return the properties, with their class if it matters, and their numbers of values; core classes first."""
         classes = {info.iri: place for place, info in enumerate(self.ranked.classes)}
         last = len(classes)
-        told = {
-            (classes.get(one.cls, last), one.property, self._of(one), _range(one.least, one.most))
+        values = {
+            (
+                classes.get(one.cls, last),
+                one.property,
+                f"{self._name(one.cls)} {self._name(one.property)}",
+                _range(one.least, one.most),
+            )
             for one in self._schema.cardinalities
         }
         for info in self.ranked.properties:
             if info.functional:
                 place = min((classes.get(iri, last) for iri in self.ranked.domains(info)), default=last)
-                told.add((place, info.iri, self._name(info.iri), _range(0, 1)))
+                values.add((place, info.iri, self._name(info.iri), _range(0, 1)))
         places = {info.iri: place for place, info in enumerate(self.ranked.properties)}
-        ordered = sorted(told, key=lambda one: (one[0], places.get(one[1], len(places)), one))
+        ordered = sorted(values, key=lambda one: (one[0], places.get(one[1], len(places)), one))
         return self._noted([([iri], name, number) for _, iri, name, number in ordered])
-
-    def _of(self, one: Cardinality) -> str:
-        return f"{self._name(one.cls)} {self._name(one.property)}"
 
     def _flagged(self, flag: str) -> list[str]:
         infos = [info for info in self.ranked.properties if getattr(info, flag)]
@@ -314,10 +321,6 @@ class _Derived:
             task = self.task
             kept.sort(key=lambda entry: -sum(map(task.fit, entry[0])))
         return [text for _, text, _ in kept], [note for _, _, note in kept]
-
-
-def _sum(info: ClassInfo, below: int) -> str:
-    return f"{short_count(info.instances)}+{short_count(below)}"
 
 
 def _range(least: int | None, most: int | None) -> str:

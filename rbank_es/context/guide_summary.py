@@ -140,13 +140,10 @@ def _blocks(markdown: str) -> Iterator[tuple[int, str]]:
             elif bullet:
                 paragraph = [bullet[1]]
             elif line.strip() and not _TABLE_RULE.match(line):
-                yield 0, _row(line)
+                cells = (cell.strip() for cell in line.strip().strip("|").split("|"))
+                yield 0, " · ".join(filter(None, cells))
         elif not _TABLE_RULE.match(line):
             paragraph.append(line.strip().lstrip("> "))
-
-
-def _row(line: str) -> str:
-    return " · ".join(cell.strip() for cell in line.strip().strip("|").split("|") if cell.strip())
 
 
 def _prose(markdown: str) -> Iterator[str]:

@@ -142,8 +142,8 @@ def _property(ranked: RankedTerms, info: PropertyInfo) -> str:
 
 
 def _properties(ranked: RankedTerms) -> Section:
-    told = [(ranked.naming.name(info.iri), _steps(ranked, info)) for info in ranked.properties]
-    fitting = [pair for pair in told if sum(map(len, pair)) <= limits.CONTEXT_ENTRY_CHARS]
+    pairs = [(ranked.naming.name(info.iri), _steps(ranked, info)) for info in ranked.properties]
+    fitting = [pair for pair in pairs if sum(map(len, pair)) <= limits.CONTEXT_ENTRY_CHARS]
     names, steps = ([pair[side] for pair in fitting] for side in (0, 1))
     return Section("Properties: ", names, "; ", 5, _FEWEST, notes=steps)
 

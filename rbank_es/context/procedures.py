@@ -85,14 +85,14 @@ def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHAR
     They are the first `CONTEXT_L2_ITEMS` that have words. Raises `BadInput` for a budget below 0.
     """
     budget_chars = checked_budget(budget_chars)
-    told = [item for item in items if _words(item)]
+    worded = [item for item in items if _words(item)]
     # Fewer items with enough room each teach more than all of them cut short.
-    for count in range(min(len(told), limits.CONTEXT_L2_ITEMS), 0, -1):
-        quotes = _quotes(told[:count], budget_chars)
+    for count in range(min(len(worded), limits.CONTEXT_L2_ITEMS), 0, -1):
+        quotes = _quotes(worded[:count], budget_chars)
         if quotes:
-            return _packed(told, quotes, budget_chars)
-    why = f"without {len(told)} items" if told else ""
-    return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(told), cut=why)
+            return _packed(worded, quotes, budget_chars)
+    why = f"without {len(worded)} items" if worded else ""
+    return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(worded), cut=why)
 
 
 def _search(
@@ -128,7 +128,7 @@ def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
     return [(item, cut(text, share)) for item, text, share in zip(items, whole, shares, strict=True)]
 
 
-def _packed(told: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_chars: int) -> Packed:
+def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_chars: int) -> Packed:
     lines = [HEADING]
     for polarity, title in SUBHEADINGS.items():
         of_kind = [text for item, text in quotes if item.polarity == polarity]
@@ -136,7 +136,7 @@ def _packed(told: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_cha
     shortened = sum(len(text) < len(_start(item) + _words(item)) for item, text in quotes)
     left_out = [
         *([f"{shortened} of {len(quotes)} items shortened"] if shortened else []),
-        *([f"without {len(told) - len(quotes)} items"] if len(told) > len(quotes) else []),
+        *([f"without {len(worded) - len(quotes)} items"] if len(worded) > len(quotes) else []),
     ]
     return Packed(
         layer="L2",

@@ -115,8 +115,8 @@ class RankedTerms:
         return f"{starts or 'any'}→{ends or 'any'}" if starts or ends else ""
 
     def _side(self, classes: Sequence[str], shown: int) -> str:
-        told = "|".join(map(self.naming.name, classes[:shown]))
-        return f"{told}|…" if len(classes) > shown else told
+        names = "|".join(map(self.naming.name, classes[:shown]))
+        return f"{names}|…" if len(classes) > shown else names
 
     def in_core_order(self, iris: Collection[str]) -> list[str]:
         """Return the IRIs of classes, core ones first, then by name."""
@@ -393,13 +393,13 @@ class TaskWords:
         given = list(terms)
         fits = [(self.fit(iri, label), -place) for place, (iri, label) in enumerate(given)]
         ordered = [-place for _, place in sorted((fit for fit in fits if fit[0]), reverse=True)]
-        told: set[str] = set()
+        covered: set[str] = set()
         first: list[int] = []
         rest: list[int] = []
         for place in ordered:
             words = self.words_of(*given[place])
-            (rest if words <= told and self.fit(*given[place]) < _NAMED else first).append(place)
-            told |= words
+            (rest if words <= covered and self.fit(*given[place]) < _NAMED else first).append(place)
+            covered |= words
         return [*first, *rest][:most]
 
     def _overlap(self, stems: frozenset[str]) -> int:

@@ -141,7 +141,7 @@ class History:
             self.extractions[event.id] = ExtractionProgress(event=event)
             for run in event.runs:
                 # Left out, so that a resumed loop asks the model again.
-                if run in self.runs and not _to_be_tried_again(event):
+                if run in self.runs and not _reason(event).startswith(LM_FAILED):
                     self.runs[run].extractions.append(event.id)
         elif isinstance(event, MemoriesConsolidated):
             if event.extraction in self.extractions:
@@ -189,11 +189,6 @@ def flaw_of(event: MemoriesExtracted) -> str:
     """Return what was wrong with the model's answer if it gave no candidate; empty if nothing was."""
     reason = _reason(event)
     return reason if not event.heads and reason.startswith(FLAWS) else ""
-
-
-def _to_be_tried_again(event: MemoriesExtracted) -> bool:
-    """Return whether to extract again, because no model answered."""
-    return _reason(event).startswith(LM_FAILED)
 
 
 def _reason(event: MemoriesExtracted) -> str:

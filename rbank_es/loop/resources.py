@@ -198,13 +198,13 @@ def registration(ontology: Ontology) -> OntologyRegistered:
     formats = {file.format for file in ontology.files}
     names = ", ".join(file.path.name for file in ontology.files)
     # An event holds short names only, and a longer prefix is of no use to anyone who writes a query.
-    fits = {prefix: iri for prefix, iri in ontology.prefixes.items() if len(prefix) and _fits(prefix, iri)}
+    short = (pair for pair in ontology.prefixes.items() if pair[0] and max(map(len, pair)) <= limits.NAME_CHARS)
     return OntologyRegistered(
         ontology=ontology.id,
         sha256=ontology.digest,
         format=formats.pop() if len(formats) == 1 else None,
         triples=ontology.schema.triples,
-        namespaces=fits,
+        namespaces=dict(short),
         source=names,
     )
 
@@ -216,10 +216,6 @@ def registered_digest(bank: Bank, ontology: str | None, upto: int | None = None)
         if isinstance(event, OntologyRegistered) and event.ontology == ontology:
             digest = event.sha256
     return digest
-
-
-def _fits(*names: str) -> bool:
-    return all(len(name) <= limits.NAME_CHARS for name in names)
 
 
 # Once a process, because starting git takes milliseconds and the code that runs doesn't change.

@@ -118,12 +118,8 @@ def diversity_of(rollouts: Sequence[Rollout]) -> tuple[float | None, Literal["sp
     of: Literal["sparql", "answer"] = "sparql" if all(one.sparql.strip() for one in rollouts) else "answer"
     texts = [" ".join((one.sparql if of == "sparql" else one.answer).split()) for one in rollouts]
     # Sort, because difflib's ratio depends on the order of two texts, and that in which rollouts ended is chance.
-    pairs = [_difference(*pair) for pair in combinations(sorted(text[: limits.DIVERSITY_CHARS] for text in texts), 2)]
-    return sum(pairs) / len(pairs), of
-
-
-def _difference(one: str, other: str) -> float:
-    return 1 - SequenceMatcher(None, one, other, autojunk=False).ratio()
+    pairs = [*combinations(sorted(text[: limits.DIVERSITY_CHARS] for text in texts), 2)]
+    return sum(1 - SequenceMatcher(None, *pair, autojunk=False).ratio() for pair in pairs) / len(pairs), of
 
 
 def question_of(question: str, perturbation: Perturbation, index: int) -> str:

@@ -373,10 +373,10 @@ def _recorded(recording: RecordedRun) -> Interpreters:
     def interpreter() -> RecordedInterpreter:
         return RecordedInterpreter(steps)
 
-    told = RecordedInterpreter.execution_instructions
+    instructions = RecordedInterpreter.execution_instructions
     if recording.settings.unsafe_local:
         import dspy
 
-        told = dspy.LocalInterpreter.execution_instructions
-    interpreter.execution_instructions = told  # type: ignore[attr-defined]
+        instructions = dspy.LocalInterpreter.execution_instructions
+    interpreter.execution_instructions = instructions  # type: ignore[attr-defined]
     return interpreter

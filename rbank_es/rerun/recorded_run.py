@@ -124,7 +124,9 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
     """Return the first event and the last. Raises `CannotRerun` if anything is missing that a rerun can't replace."""
     started, ended = events[0], events[-1]
     _refuse_erased(run, events)
-    if not isinstance(started, RunStarted) or started.settings is None or not _has_context(events):
+    # The loop always records the text of a context; imports have its size at most.
+    has_context = any(isinstance(event, ContextBuilt) and event.texts for event in events)
+    if not isinstance(started, RunStarted) or started.settings is None or not has_context:
         reason = "its context, and the requests and responses of its model, are not in its events: it was imported, or "
         raise CannotRerun(run, reason + "made by something else than this loop")
     if not isinstance(ended, RunFinished):
@@ -135,11 +137,6 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
     if ended.error_code in SURROUNDINGS:
         raise CannotRerun(run, f"it failed of what was around it ({ended.error_code}), which is not in its events")
     return started, ended
-
-
-def _has_context(events: tuple[Event, ...]) -> bool:
-    """Return whether the text of a context is recorded: the loop always records it, imports have its size at most."""
-    return any(isinstance(event, ContextBuilt) and event.texts for event in events)
 
 
 def _refuse_erased(run: str, events: tuple[Event, ...]) -> None:
