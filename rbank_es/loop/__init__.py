@@ -1,6 +1,6 @@
 """The closed loop: retrieve, run, judge, extract, consolidate, task by task.
 
-tasks         questions with their expected answers, parsed from files
+tasks         questions with their right answers, parsed from files
 settings      every choice of a loop in one value, with a digest
 resources     shared by the runs of a loop: source, models, tools, sandboxes
 run_stages    one run: begin, execute, judge, score, learn

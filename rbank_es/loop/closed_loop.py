@@ -48,7 +48,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one task.
 
     `run` is the run that counts: of several rollouts the best. `success` is the verdict for learning, `scored` that of
-    the expected answer, None without one. `added` and `supported` are ids of items: new ones, and those that candidates
+    the right answer, None without one. `added` and `supported` are ids of items: new ones, and those that candidates
     landed on. Totals leave out runs that were cut off, or repeated after a failure that the agent didn't cause. `notes`
     name stages left undone, with the reason.
     """
@@ -321,7 +321,7 @@ class ClosedLoop:
                 if needed:
                     judging(task, run, index, bank)
             except JudgeFailed as error:
-                if str(error) not in self._notes:  # because both may lack the expected answer
+                if str(error) not in self._notes:  # because both may lack the right answer
                     self._notes.append(str(error))
 
     def _learn(self, work: _Work) -> None:

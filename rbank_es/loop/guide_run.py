@@ -104,7 +104,7 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
 
 def _without_text(result: TaskResult) -> LoopStopped:
     """Return the error for a run without a text. Such a run counts as done if the failure was the agent's own."""
-    reason = result.error or "the agent handed in no text"
+    reason = result.error or "the agent submitted no text"
     stopped = LoopStopped(result.run, result.error_code or "no_guide", reason)
     stopped.advice = RUN_ANEW if result.undone else ANOTHER
     return stopped

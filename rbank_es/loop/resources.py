@@ -237,7 +237,7 @@ def check_source(tasks: tuple[Task, ...], source_id: str | None) -> None:
     others = sorted({task.ontology for task in tasks if task.ontology not in (None, source_id)} - {None})
     if others and source_id is not None:
         raise BadInput(
-            f"there are tasks about {', '.join(map(str, others))}, and what is asked is called {source_id}; "
+            f"there are tasks about {', '.join(map(str, others))}, but the source is called {source_id}; "
             "leave them out, or name it as they do"
         )
 

@@ -243,7 +243,7 @@ class PostRun:
         return verdict
 
     def score(self, task: Task, run: str, index: int, bank: Bank) -> Verdict | None:
-        """Compare a run with the task's expected answer and record the verdict; return None if there is no such answer.
+        """Compare a run with the task's right answer and record the verdict; return None if there is no such answer.
 
         Raises `JudgeFailed` if they can't be compared.
         """

@@ -36,7 +36,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         step_time_s: time limit of the code of one step, in seconds.
         unsafe_local: whether code runs without a sandbox.
         judge: who judges for learning: nobody (`none`), checks alone, or the judge's model if no check decides.
-        supervised: whether an expected answer also judges for learning; else it only scores.
+        supervised: whether a right answer also judges for learning; else it only scores.
         extract: whether items are extracted from judged runs.
         extract_from: of several rollouts, learn from the best one alone, or from comparing all; the bank's policy,
             unless given.

@@ -1,4 +1,4 @@
-"""Tasks: questions with an id and, if known, the expected answer.
+"""Tasks: questions with an id and, if known, the right answer.
 
 A file of tasks is a JSON list, a JSON object with a list under `tasks`, or JSON Lines. Each task is an object:
 
@@ -6,7 +6,7 @@ A file of tasks is a JSON list, a JSON object with a list under `tasks`, or JSON
     question      or `query`: the question, in words
     ontology      or `dataset`: id of the ontology it is about; that of the whole file unless given
     gold_sparql   or `expected_sparql`: a query whose result is right
-    answer        the expected answer: a text, or rows as the shipped tasks have them
+    answer        the right answer: a text, or rows as the shipped tasks have them
     level         difficulty, from 1
 
 Other fields are ignored.
@@ -41,7 +41,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A question and its expected answer. Raises `BadInput` for one that can't be asked.
+    """A question and its right answer. Raises `BadInput` for one that can't be asked.
 
     `answer` is a text, or a list of rows, each a list of values: numbers, texts, or lists of a kind and its parts.
     """

@@ -97,7 +97,7 @@ def rerun(
         run: its id.
         point: the point up to which the bank is read; None means its head.
         ontologies: finds the run's ontology.
-        tasks: hold its expected answer, which no bank has; the shipped tasks are always searched too.
+        tasks: hold its right answer, which no bank has; the shipped tasks are always searched too.
         live_sandbox: whether its code runs again, in the sandbox.
         into: an empty directory for the bank in which it runs; a temporary one unless given.
 
@@ -255,9 +255,9 @@ def _elsewhere(scratch: Bank, recording: RecordedRun, stage: Stage) -> str:
 
 
 def _task(recording: RecordedRun, stage: Stage, given: Sequence[Task]) -> Task | None:
-    """Return the task of a stage; if the expected answer decided, the given task that has it, or None.
+    """Return the task of a stage; if the right answer decided, the given task that has it, or None.
 
-    The id of a run holds a digest of its task and expected answer, so that no other task is taken for it.
+    The id of a run holds a digest of its task and right answer, so that no other task is taken for it.
     """
     if not stage.by_gold:
         return Task.asking(str(recording.started.task))

@@ -135,7 +135,9 @@ def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinish
     if started.endpoint is not None:
         raise CannotRerun(run, f"it asked the endpoint {started.endpoint}, and a rerun uses no network")
     if ended.error_code in SURROUNDINGS:
-        raise CannotRerun(run, f"it failed of what was around it ({ended.error_code}), which is not in its events")
+        raise CannotRerun(
+            run, f"it failed for a reason outside the run ({ended.error_code}), which is not in its events"
+        )
     return started, ended
 
 
@@ -186,7 +188,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_gold(self) -> bool:
-        """Whether the expected answer decided, which is not in the bank."""
+        """Whether the right answer decided, which is not in the bank."""
         return any(isinstance(event, RunJudged) and event.judge == GOLD for event in self.events)
 
 
