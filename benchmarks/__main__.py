@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: runs the subjects, prints each row when it is there, writes the results."""
+"""`python -m benchmarks`: runs the subjects, prints each row as it is measured, writes the results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SUBJECTS = (
 
 
 def main() -> int:
-    """Parse the command line, run, report. Returns the exit code: 0 whether or not goals were met."""
+    """Parse the command line, run, report. Return the exit code: 0 whether or not goals were met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measures rbank-es beside peers.")
     parser.add_argument("--full", action="store_true", help="a million events, a hundred thousand items")
     parser.add_argument("--only", help=f"subjects, separated by commas: {', '.join(SUBJECTS)}")
@@ -110,7 +110,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
             rows.append(row)
             print(report.line_of(row), flush=True)
         shutil.rmtree(place)
-        # After each subject: one that fails costs no other's results.
+        # After each subject, because one that fails must not lose the others' results.
         report.write(output, rows, machine, sizes, (time.monotonic() - begin) / 60)
     print(f"wrote {output} after {(time.monotonic() - begin) / 60:.1f} minutes")
 

@@ -23,44 +23,44 @@ from rbank_es.log.file.system_calls import System
 Groups = list[list[Event]]
 
 
-class Recording(System):
-    """Notes the bytes that a log writes."""
+class RecordingSystem(System):
+    """System calls that keep the bytes that a log writes."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
 
     def write(self, fd: int, data: bytes) -> None:
-        """Note the bytes, and write them."""
+        """Keep the bytes, and write them."""
         self.written.append(data)
         super().write(fd, data)
 
 
 class Given:
-    """What all contestants of a round append: events that no round before had, and what a log writes for them.
+    """Input of all contestants of a round: events, and the bytes that a log writes for them.
 
-    New ones each round, because the log stores a long text only once.
+    They are new in each round, because the log stores a long text only once.
     """
 
     def __init__(self, place: Path, size: int, count: int) -> None:
-        self._groups, self._count, self._system = groups(size), count, Recording()
+        self._groups, self._count, self._system = groups(size), count, RecordingSystem()
         self._log = FileLog.create(place, calls=self._system, unsafe_no_sync=True)
         self.events: Groups = []
         self.bytes: list[bytes] = []
 
     def renew(self) -> None:
-        """Go on to the next round."""
+        """Make the events of the next round."""
         self.events = list(islice(self._groups, self._count))
         self._system.written.clear()
         ends = []
         for group in self.events:
             self._log.append(group)
             ends.append(len(self._system.written))
-        # The last write is the group's; before it, a segment may have been closed and another begun.
+        # The last write is the group's, because a segment may have been closed and another begun before it.
         self.bytes = [self._system.written[end - 1] for end in ends]
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Rows for single appends and for groups of 100."""
+    """Yield rows for single appends and for groups of 100."""
     yield from _of_size(place / "1", 1, sizes.appends, sizes.append_rounds, 0.90)
     yield from _of_size(place / "100", 100, sizes.appends // 10, sizes.append_rounds, 0.45)
 
@@ -94,7 +94,7 @@ def _contestants(stack: ExitStack, place: Path, given: Given) -> dict[str, Conte
 
 
 def raw_append(fd: int, data: bytes) -> None:
-    """The floor: the bytes, and the sync."""
+    """Write the bytes and sync: the floor."""
     os.write(fd, data)
     os.fdatasync(fd)
 

@@ -1,9 +1,8 @@
 """A synthetic bank, the same for the same seed.
 
-The text is synthetic: words drawn independently of each other, each as often as it stands in the docstrings of this
-Python's standard library. So posting lists have realistic sizes, but words don't keep company as they do in real
-texts. The mix of events and their sizes are those of recorded runs: half of the events are tool calls, a sixth are
-calls of models that carry nearly all of the bytes.
+Words are drawn independently, with their frequencies in the docstrings of this Python's standard library. So posting
+lists have realistic sizes, but words don't occur together as in real texts. The mix and sizes of events follow recorded
+runs: half of the events are tool calls, a sixth are model calls that carry nearly all of the bytes.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ CLOCK_STEP_US = 1_000
 
 @cache
 def vocabulary() -> tuple[list[str], list[int]]:
-    """Words, and how often each stands in the docstrings of the standard library, summed up."""
+    """Return words and their cumulated frequencies in the docstrings of the standard library."""
     counts: Counter[str] = Counter()
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
@@ -65,7 +64,7 @@ def vocabulary() -> tuple[list[str], list[int]]:
 
 
 class Corpus:
-    """Runs of an agent, one after the other, without end."""
+    """An endless sequence of an agent's runs."""
 
     def __init__(self, seed: int = SEED) -> None:
         self._random = random.Random(seed)
@@ -75,26 +74,26 @@ class Corpus:
         self._number = 0
 
     def text(self, words: int) -> str:
-        """So many words, each drawn independently."""
+        """Return `words` words, each drawn independently."""
         return " ".join(self._random.choices(self._words, cum_weights=self._weights, k=words))
 
     def _passage(self, chars: int) -> str:
-        """A passage of about that length: quicker than drawing its words, and just as long."""
+        """Return a passage of about `chars` characters, cut from prose because that is faster than drawing words."""
         size = max(1, int(chars * self._random.uniform(0.6, 1.4)))
         start = self._random.randrange(len(self._prose) - size)
         return self._prose[start : start + size]
 
     def queries(self, count: int) -> list[str]:
-        """Questions of 14 words."""
+        """Return questions of 14 words."""
         return [self.text(14) for _ in range(count)]
 
     def events(self) -> Iterator[Event]:
-        """The events of all runs."""
+        """Yield the events of all runs."""
         while True:
             yield from self.run()
 
     def run(self) -> list[Event]:
-        """The events of the next run: 24, on average."""
+        """Return the events of the next run: 24 on average."""
         draw, run = self._random.random, f"run-{self._number:07d}"
         self._number += 1
         events: list[Event] = [
@@ -203,14 +202,14 @@ class Corpus:
 
 
 def groups(size: int) -> Iterator[list[Event]]:
-    """The events of the corpus in groups, without end; ids are left to the log's writer."""
+    """Yield the events of the corpus in groups, without end and without ids, which the log's writer gives."""
     events = (msgspec.structs.replace(event, id="") if event.id else event for event in Corpus().events())
     while True:
         yield list(islice(events, size))
 
 
 def make_bank(place: Path, events: int) -> Bank:
-    """A bank of that many events, not synced: it is only read from. Its bytes follow from the seed."""
+    """Return a bank of `events` events, not synced because it is only read. Its bytes follow from the seed."""
     entropy = random.Random(SEED)
     clock = iter(range(CLOCK_START_US, 2**62, CLOCK_STEP_US))
     bank = Bank.create(place, entropy=entropy.randbytes, clock=lambda: next(clock), unsafe_no_sync=True)

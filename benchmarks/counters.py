@@ -1,4 +1,4 @@
-"""All counters, uses and wins of every item, as of any position."""
+"""Counters: uses and wins of every item, as of any position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 5
 
 
 def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
-    """One row: the counters at positions spread over the log."""
+    """Yield one row: the counters at positions spread over the log."""
     bank.project()
     step = bank.position // sizes.counter_points
     positions = range(step, bank.position + 1, step)
@@ -62,7 +62,7 @@ def _floor(bank: Bank, position: int) -> float:
 
 
 def _check(bank: Bank, position: int) -> float:
-    """Seconds that folding the log to a position takes. Raises AssertionError if its counters are others."""
+    """Return the seconds of folding the log to a position. Raises AssertionError if its counters differ."""
     begin = time.perf_counter()
     folded = usage(bank.state(position))
     taken = time.perf_counter() - begin

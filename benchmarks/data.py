@@ -1,4 +1,4 @@
-"""The ontologies and tasks that are measured: real ones where `RBANK_REAL_DATA` names them, else what is shipped."""
+"""The measured ontologies and tasks: real ones if `RBANK_REAL_DATA` names them, else the shipped ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Suite(NamedTuple):
 
 
 def real_data() -> Path | None:
-    """The folder of real data, if there is one."""
+    """Return the folder of real data, if there is one."""
     place = os.environ.get("RBANK_REAL_DATA")
     return Path(place) if place else None
 
 
 def suites() -> Iterator[Suite]:
-    """The task suites, one per set of files."""
+    """Yield the task suites, one per set of files."""
     real = real_data()
     if real is None:
         yield _shipped()
@@ -46,7 +46,7 @@ def _shipped() -> Suite:
 
 
 def largest_ontology() -> Path:
-    """The largest ontology at hand: one file."""
+    """Return the file of the largest ontology at hand."""
     real = real_data()
     if real is None:
         return _shipped().files[0]

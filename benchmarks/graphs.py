@@ -1,4 +1,4 @@
-"""Ontologies: the card of the largest, cold and from the cache; pyoxigraph's queries beside rdflib's."""
+"""Ontologies: the card of the largest, uncached and cached; pyoxigraph's queries beside rdflib's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLD_S, CACHED_MS = 1.0, 50.0
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Rows for the card, then one per task suite."""
+    """Yield rows for the card, then one per task suite."""
     yield from _card(place, sizes)
     for suite in suites():
         yield _queries(place, suite)

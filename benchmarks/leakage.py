@@ -1,8 +1,7 @@
-"""What reaches the prompt: the same calls with handles and with full payloads (the control condition), by characters.
+"""Characters that reach the prompt: the same calls with handles and with full payloads (the control condition).
 
-No model takes part. For each task the same calls are made, as a script: look at the schema, look at one class, run the
-gold query, read the first page of its rows, search the bank, read the best item. So this measures the tools, not what
-an agent would do with them.
+No model takes part. A script makes the same calls for each task: schema, one class, gold query, first page of its rows,
+search of the bank, best item. So this measures the tools, not the behaviour of an agent.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Payloads = Literal["handles", "naive"]
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row for all tasks of all suites, and one for each suite."""
+    """Yield one row for all tasks of all suites, and one for each suite."""
     with Bank.create(place / "bank", unsafe_no_sync=True) as bank:
         import_paths(bank, [shipped("lights_seed.json")])
         found = list(suites())
@@ -55,7 +54,7 @@ def _run(bank: Bank, place: Path, suite: Suite) -> None:
 
 
 def _calls(tools: Toolbox, question: str, query: str, payloads: Payloads) -> None:
-    """The script: what an agent calls to answer one question."""
+    """Make the calls of an agent that answers one question."""
     tools.call("sparql_schema")
     schema = _done(tools.call("sparql_schema", {"output_mode": "classes"}))
     tools.call("sparql_peek", {"resource": schema["classes"][0]["uri"]})

@@ -1,4 +1,4 @@
-"""Timing: contestants take turns, round by round, and what counts is the median of the rounds."""
+"""Timing: contestants take turns, round by round; the result is the median of the rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 Contestant = Callable[[], float]
-"""Does its work once and returns the seconds that count."""
+"""Does its work once and returns the measured seconds."""
 
 Value = TypeVar("Value")
 
@@ -19,26 +19,26 @@ NONE = "—"
 
 
 class Samples(NamedTuple):
-    """Seconds of each contestant, a number per round."""
+    """Seconds of each contestant, one number per round."""
 
     seconds: Mapping[str, list[float]]
 
     def median(self, name: str) -> float:
-        """The median of a contestant's rounds, in seconds."""
+        """Return the median of a contestant's rounds, in seconds."""
         return statistics.median(self.seconds[name])
 
     def ratio(self, name: str, to: str) -> float:
-        """How many times as long as `to` it took: the median of the ratios of each round."""
+        """Return the median over rounds of a contestant's time divided by that of `to`."""
         pairs = zip(self.seconds[name], self.seconds[to], strict=True)
         return statistics.median(one / other for one, other in pairs)
 
     def differences(self, name: str, to: str) -> list[float]:
-        """How many seconds longer than `to` it took, round by round."""
+        """Return the seconds that a contestant took longer than `to`, round by round."""
         return [one - other for one, other in zip(self.seconds[name], self.seconds[to], strict=True)]
 
 
 class Interval(NamedTuple):
-    """A median, and between what it lies in 95 % of resamplings."""
+    """A median, and the bounds of 95 % of its resamplings."""
 
     median: float
     low: float
@@ -46,7 +46,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: Sequence[float], resamplings: int = 2_000) -> Interval:
-    """The median of some values, with its bootstrap interval; the same for the same values."""
+    """Return the median of some values with its bootstrap interval; deterministic."""
     dice = random.Random(0)
     medians = sorted(statistics.median(dice.choices(values, k=len(values))) for _ in range(resamplings))
     tail = resamplings // 40
@@ -56,10 +56,10 @@ def interval(values: Sequence[float], resamplings: int = 2_000) -> Interval:
 def interleave(
     contestants: Mapping[str, Contestant], rounds: int, prepare: Callable[[], None] | None = None
 ) -> Samples:
-    """Let the contestants take turns for some rounds, each round beginning with another of them.
+    """Time the contestants in turn for some rounds, each round beginning with another of them.
 
-    `prepare` is called before each round. A first round, which warms page cache and code, isn't counted. Before each
-    turn garbage is collected; within it the collector works as it does in any program.
+    `prepare` is called before each round. An extra first round, which warms page cache and code, isn't counted. Garbage
+    is collected before each turn; within it the collector stays on, as in any program.
     """
     names = list(contestants)
     seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -76,7 +76,7 @@ def interleave(
 
 
 def timed(work: Callable[[], Any]) -> Contestant:
-    """A contestant of which everything counts."""
+    """Return a contestant whose whole work is timed."""
 
     def contestant() -> float:
         begin = time.perf_counter()
@@ -87,7 +87,7 @@ def timed(work: Callable[[], Any]) -> Contestant:
 
 
 def timed_each(work: Callable[[Value], Any], values: Iterable[Value]) -> Contestant:
-    """A contestant that does its work with one value after the other."""
+    """Return a contestant that is timed over one value after the other."""
 
     def contestant() -> float:
         begin = time.perf_counter()
@@ -99,14 +99,14 @@ def timed_each(work: Callable[[Value], Any], values: Iterable[Value]) -> Contest
 
 
 class Goal(NamedTuple):
-    """What a measured value must be."""
+    """A bound that a measured value must reach."""
 
     sign: Literal["≥", "≤"]
     bound: float
     unit: str
 
     def met(self, value: float) -> bool:
-        """Whether the value, to two decimals, reaches the goal."""
+        """Return whether the value, to two decimals, reaches the goal."""
         value = round(value, 2)
         return value >= self.bound if self.sign == "≥" else value <= self.bound
 
@@ -115,7 +115,7 @@ class Goal(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the report. `value` is what the goal is about; None where it was not run or there is no goal."""
+    """One line of the report. `value` is compared with the goal; None if it was not run or has no goal."""
 
     subject: str
     what: str
@@ -136,13 +136,13 @@ class Row(NamedTuple):
 
 
 def per_second(count: int, seconds: float) -> str:
-    """A rate."""
+    """Return a rate with its unit."""
     rate = count / seconds
     return f"{rate:,.0f}/s" if rate < 1e6 else f"{rate / 1e6:,.2f} M/s"
 
 
 def duration(seconds: float) -> str:
-    """A time, in the unit that fits."""
+    """Return a time in the unit that fits."""
     if seconds >= 1:
         return f"{seconds:,.2f} s"
     return f"{seconds * 1e3:,.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:,.0f} µs"

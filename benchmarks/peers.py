@@ -1,4 +1,4 @@
-"""What the log is compared with: a plain SQLite table, and the `eventsourcing` library. Both hold the log's own lines.
+"""Peers of the log: a plain SQLite table, and the `eventsourcing` library. Both hold the log's own lines.
 
 Both sync each commit as SQLite does in WAL mode with `synchronous = FULL`, which is as durable as the log.
 """
@@ -22,11 +22,11 @@ from rbank_es.log.file import lines
 Lines = Sequence[bytes]
 
 FILL_LINES = 5_000
-"""Lines of one transaction while a peer is being filled."""
+"""Lines of one transaction while a peer is filled."""
 
 
 def is_text(line: bytes) -> bool:
-    """Whether a line holds a long text, and no event."""
+    """Return whether a line holds a long text and no event."""
     return line.startswith(lines.ANY_TEXT)
 
 
@@ -56,23 +56,23 @@ class Table:
         run("COMMIT")
 
     def bodies(self) -> Iterator[bytes]:
-        """The lines of all events, in order."""
+        """Yield the lines of all events, in order."""
         for (body,) in self.connection.execute("SELECT body FROM events ORDER BY seq"):
             yield body
 
     def add(self, line: bytes) -> None:
-        """Write a line, some time: a few thousand a transaction."""
+        """Buffer a line; write when `FILL_LINES` are buffered."""
         self._waiting.append(line)
         if len(self._waiting) == FILL_LINES:
             self.flush()
 
     def flush(self) -> None:
-        """Write the lines that wait."""
+        """Write the buffered lines."""
         self.append(self._waiting)
         self._waiting.clear()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.connection.close()
 
 
@@ -93,30 +93,30 @@ class Library:
         self._waiting: list[bytes] = []
 
     def stored(self, group: Lines) -> list[StoredEvent]:
-        """Lines as the library's recorder takes them."""
+        """Return lines as the library's recorder takes them."""
         first, self._version = self._version + 1, self._version + len(group)
         return [StoredEvent(self._originator, first + n, self._topic, line) for n, line in enumerate(group)]
 
     def events(self, position: int, page: int = 1_000) -> Iterator[Any]:
-        """All events up to a position, read and mapped by the library as its own applications do."""
+        """Yield all events up to a position, read and mapped as the library's own applications do."""
         for start in range(1, position + 1, page):
             for notification in self.recorder.select_notifications(start, page):
                 yield self._mapper.to_domain_event(notification)
 
     def add(self, line: bytes) -> None:
-        """Write the line of an event, some time: a few thousand a transaction."""
+        """Buffer the line of an event; write when `FILL_LINES` are buffered."""
         if not is_text(line):
             self._waiting.append(line)
         if len(self._waiting) == FILL_LINES:
             self.flush()
 
     def flush(self) -> None:
-        """Write the lines that wait."""
+        """Write the buffered lines."""
         self.recorder.insert_events(self.stored(self._waiting))
         self._waiting.clear()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._datastore.close()
 
 
@@ -127,7 +127,7 @@ class Recorded(AggregateEvent):
 
 
 class LibraryApplication:
-    """The `eventsourcing` library as its documentation has it: an aggregate, saved by an application."""
+    """The `eventsourcing` library as documented: an aggregate, saved by an application."""
 
     def __init__(self, path: Path) -> None:
         environment = {"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": str(path)}
@@ -135,7 +135,7 @@ class LibraryApplication:
         self._run = Aggregate()
 
     def begin(self) -> None:
-        """A new aggregate, so that none grows without end."""
+        """Begin a new aggregate, because one that grows would slow each round."""
         self._run = Aggregate()
         self._application.save(self._run)
 
@@ -146,5 +146,5 @@ class LibraryApplication:
         self._application.save(self._run)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._application.close()

@@ -1,4 +1,4 @@
-"""Reading a log from its first event to its last: all of it, or the types that the fold needs."""
+"""Reading a log from its first event to its last: all events, or those of the types that the fold needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rbank_es.state import RELEVANT
 
 
 def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
-    """Rows for a typed replay of everything, and for a scan of the types that the fold reads."""
+    """Yield rows for a typed replay of all events, and for a scan of the types that the fold reads."""
     position = bank.position
     yield from _replay(place / "whole", sizes, bank, _whole_events(bank), "inline in the peers")
     yield from _replay(place / "apart", sizes, bank, _lines(bank), "apart in all")
@@ -80,14 +80,14 @@ def _consume(events: Iterable[Any]) -> None:
 
 
 def _lines(bank: Bank) -> Iterator[bytes]:
-    """All lines of the log but those that open and close its segments."""
+    """Yield all lines of the log except those that open and close its segments."""
     for path in sorted(bank.path.glob("*.jsonl")):
         with path.open("rb") as file:
             yield from (line for line in file if not line.startswith(lines.SEGMENT))
 
 
 def _whole_events(bank: Bank) -> Iterator[bytes]:
-    """Every event as JSON, with its long texts in the place of their handles."""
+    """Return every event as JSON, its long texts resolved."""
     return map(encode_json, bank.events(resolve=True))
 
 
@@ -96,7 +96,7 @@ def _numbered(bank: Bank) -> Iterator[bytes]:
 
 
 def of_types(bank: Bank, types: Iterable[str]) -> Iterator[bytes]:
-    """The lines of some types, told by how they begin."""
+    """Return the lines of some types, recognised by their prefix."""
     beginnings = tuple(b'{"type":"%b"' % name.encode() for name in types)
     return (line for line in _lines(bank) if line.startswith(beginnings))
 

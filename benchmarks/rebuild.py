@@ -1,4 +1,4 @@
-"""Building all read models from the log, with bitemporal rows, and how much memory that takes."""
+"""Rebuilding all read models from the log, with bitemporal rows: time and memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 
 
 def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
-    """Rows for time and memory of a rebuild."""
+    """Yield rows for time and memory of a rebuild."""
     texts = place / "texts.sqlite"
     _copy_texts(bank, texts)
     types = frozenset[str]().union(*(projection.reads for projection in ALL))
@@ -55,7 +55,7 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
 
 
 def _copy_texts(bank: Bank, path: Path) -> None:
-    """The texts of the active items in a file of their own."""
+    """Copy the texts of the active items to a file of their own."""
     bank.project()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("ATTACH ? AS bank", (str(bank.path / "derived" / PROJECTIONS),))
@@ -68,7 +68,7 @@ def _copy_texts(bank: Bank, path: Path) -> None:
 
 
 def _index(path: Path, texts: Path) -> float:
-    """The floor: FTS5's own work over the same texts, with the same settings."""
+    """Return the seconds of FTS5 alone over the same texts with the same settings: the floor."""
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         tune_for_building(connection)
@@ -86,7 +86,7 @@ def _fill(connection: sqlite3.Connection) -> None:
 
 
 def _peak_of_rebuild(bank: Path, into: Path) -> int:
-    """The most memory, in bytes, that a process had which did nothing but rebuild."""
+    """Return the peak memory, in bytes, of a process that only rebuilds."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     child = context.Process(target=_rebuild, args=(bank, into, there))
@@ -103,10 +103,10 @@ def _rebuild(bank: Path, into: Path, answer: Connection) -> None:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had, in bytes."""
+    """Return the peak memory of this process, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
-        # Not ru_maxrss: a new process inherits that of the one that started it.
+        # Not ru_maxrss, because a new process inherits that of its parent.
         words = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()
         return int(words[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,7 +1,7 @@
-"""What recording costs a run: the executor `rlm` beside a bare dspy.RLM, with the same model, tool, sandbox and code.
+"""The cost of recording a run: the executor `rlm` beside a bare dspy.RLM with the same model, tool, sandbox and code.
 
-Both runs are made in turn, many times, in one session of the sandbox that is never started anew. What counts are the
-differences between the two of each round: what slows the machine down slows both.
+The two take turns, many times, in one sandbox session that is never restarted. The result is the difference within each
+round, because whatever slows the machine slows both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.scripted import ANSWER, CONTEXT, LATENCY_S, QUESTION, STEPS, Scr
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.context.assembly import Context
-from rbank_es.context.base_instructions import base
+from rbank_es.context.base_instructions import base_instructions
 from rbank_es.events import RunStarted
 from rbank_es.executors.agent_calls import AgentTask
 from rbank_es.executors.executor import RunLimits
@@ -38,7 +38,7 @@ GOAL_PERCENT = 5
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row with a model that answers at once, one with a latency; the goal is for both."""
+    """Yield a row with a model that answers at once, and one with a latency; both have the goal."""
     # It says in each run that our sandbox refuses its sub-agents.
     logging.getLogger("dspy.predict.rlm").setLevel(logging.ERROR)
     with kept(1) as interpreter:
@@ -97,7 +97,7 @@ def _bare(engine: Scripted, interpreter: Any, question: str) -> None:
 
 def _ours(bank: Bank, engine: Scripted, interpreter: Any, question: str) -> None:
     run = bank.log.new_id()
-    context = Context(mode="auto", layers=(base(),))
+    context = Context(mode="auto", layers=(base_instructions(),))
     bank.append([RunStarted(run=run, task=question, executor="rlm"), context.event(run)])
     session = ToolSession(bank, run, Store(bank, run), QueryPattern())
     tools = Toolbox(session, {"count_words": _counted}, clock=_clock)

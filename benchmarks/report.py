@@ -1,4 +1,4 @@
-"""What was measured, where and when: printed row by row, and written to `results.md`."""
+"""The report: rows printed as they are measured, and `results.md` with the machine and the method."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ HOW = """\
 
 
 class Machine(NamedTuple):
-    """Where the benchmarks ran."""
+    """Facts about the machine that runs the benchmarks."""
 
     facts: Sequence[tuple[str, str]]
 
     @classmethod
     def of(cls, data: Path) -> Machine:
-        """This machine, with the file system that holds `data`."""
+        """Return the facts of this machine and of the file system that holds `data`."""
         packages = (f"{name} {version(name)}" for name in ("msgspec", "dspy", "eventsourcing", "pysimdjson"))
         load = " ".join(f"{number:.2f}" for number in os.getloadavg())
         return cls(
@@ -99,7 +99,7 @@ def _file_system(path: Path) -> str:
 
 
 def line_of(row: Row) -> str:
-    """A row for the terminal."""
+    """Return a row as a line for the terminal."""
     measured = f"  [{_measured(row)}; goal {row.goal}: {row.verdict}]" if row.goal else ""
     return f"{row.subject:9} {row.what}: {row.ours} | {row.peer} | {row.floor}{measured}"
 

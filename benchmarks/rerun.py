@@ -1,4 +1,4 @@
-"""What it takes to run a recorded run of six steps again: with everything loaded, and as a command of its own."""
+"""The rerun of a recorded run of six steps: with everything loaded, and as a command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCRIPT = f"[[task]]\nid = '{TASK.id}'\n" + "".join(
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row with modules and query engine ready, which has the goal; one with a new engine; one of the command."""
+    """Yield rows with modules and query engine loaded (it has the goal), with a new engine, and of the command."""
     with _recorded(place) as bank, Ontologies() as kept:
         run = next(event.run for event in bank.events(types={"run_started"}))  # type: ignore[attr-defined]
         contestants: dict[str, Any] = {
@@ -80,7 +80,7 @@ def _ran(command: list[str]) -> None:
 
 
 def _recorded(place: Path) -> Bank:
-    """A bank with one run, by a script; its code ran here, for it is the benchmark's own."""
+    """Return a bank with one scripted run; its code runs without a sandbox, because it is the benchmark's own."""
     import dspy
 
     from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS

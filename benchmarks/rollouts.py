@@ -1,4 +1,4 @@
-"""Three rollouts of a task beside one: runs of six steps by the loop, with a model that takes its time."""
+"""Three rollouts of a task beside one: runs of six steps by the loop, with a model that has a latency."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GOAL = 1.5
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row with sandboxes that run already, which has the goal; one with a pool that starts others meanwhile."""
+    """Yield a row with running sandboxes (it has the goal), and one with a pool that starts others meanwhile."""
     with kept(K) as running, Bank.create(place / "kept") as bank:
         goal = Goal("≤", GOAL, "x one rollout")
         yield _row(bank, "in sandboxes that run", running, _nothing, sizes.latency_rounds, goal)
@@ -31,7 +31,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
 
 
 def _nothing() -> None:
-    """They are ready."""
+    """Do nothing: kept sandboxes are always ready."""
 
 
 def _row(bank: Bank, where: str, interpreters: Any, ready: Any, rounds: int, goal: Goal | None = None) -> Row:

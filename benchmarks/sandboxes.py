@@ -1,4 +1,4 @@
-"""What a place for an agent's code costs: a session's first start, a later one, one from the pool. Some to share."""
+"""Sandboxes: the first start of a session, a later one, one from a pool; and kept ones for other subjects."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rbank_es.sandbox.session import DEFAULT_SETTINGS, Session
 
 ASK = "1 + 1"
 CODE_CACHES = "*_cache_v2*"
-"""Where Deno keeps what it compiled and analysed, within its cache."""
+"""Folders of Deno's cache with compiled and analysed code."""
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row of starts, one of hand-overs; each to the end of a first step."""
+    """Yield a row of starts and one of hand-overs, each to the end of a first step."""
     runtime = deno.find()
     if not runtime.is_warm:
         yield Row("sandbox", f"nothing: the cache is not filled; {deno.WARM}")
@@ -54,7 +54,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
 
 
 def _without_code(cache: Path, into: Path) -> None:
-    """A cache that is filled and in which nothing was compiled yet."""
+    """Copy a filled cache without its compiled code."""
     shutil.rmtree(into, ignore_errors=True)
     shutil.copytree(cache, into, ignore=shutil.ignore_patterns(CODE_CACHES))
 
@@ -69,14 +69,14 @@ def _asked(sandbox: Sandbox) -> None:
 
 
 def _handed_over(pool: SandboxPool) -> float:
-    """Seconds that an agent waits for its first step, where the pool was left the time to have one ready."""
+    """Return the seconds of a first step in a session that the pool has ready."""
     pool.wait()
     sandbox = pool()
     begin = time.perf_counter()
     assert sandbox.execute(ASK) == "2"
     taken = time.perf_counter() - begin
     sandbox.shutdown()
-    pool.wait()  # what it starts in its place is no work of the next turn
+    pool.wait()  # because starting the replacement must not fall into the next turn
     return taken
 
 
@@ -84,7 +84,7 @@ def _handed_over(pool: SandboxPool) -> float:
 
 
 class _Kept(Sandbox):
-    """A sandbox that goes back when its user shuts it down, so that no start falls into what is measured."""
+    """A sandbox that is reused after its shutdown, so that no start is measured."""
 
     home: queue.SimpleQueue[_Kept]
 
@@ -94,7 +94,7 @@ class _Kept(Sandbox):
 
 @contextmanager
 def kept(size: int) -> Iterator[Any]:
-    """Makes interpreters, as dspy knows them, out of so many sandboxes that have started, again and again."""
+    """Yield a factory of dspy interpreters that reuses `size` started sandboxes."""
     home: queue.SimpleQueue[_Kept] = queue.SimpleQueue()
     made = [_Kept(tools={}) for _ in range(size)]
     for sandbox in made:

@@ -1,4 +1,4 @@
-"""Runs of six steps for the benchmarks: a model that says the same in every run, after a latency; one small tool."""
+"""A scripted run of six steps: a model with the same answers in every run, after a latency, and one small tool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rbank_es.models.scripted_model import rendered
 QUESTION = "How many words are in each of these texts?"
 CONTEXT = "Answer the question with the tool, step by step. " * 40
 LATENCY_S = 0.2
-"""A model behind a network, one that answers fast."""
+"""The latency of a fast model behind a network."""
 
 CODE = (
     "first = count_words('the light on the rock')\nprint(first)",
@@ -35,15 +35,15 @@ DEFINED = "def count_words(text):\n    return {'words': len(text.split()), 'head
 
 
 class Scripted:
-    """An engine: each thread that asks it has the next step of `CODE` for an answer, and after the last the first."""
+    """A model engine that answers each thread with the next step of `CODE`, and after the last with the first."""
 
     def __init__(self, latency_s: float = 0.0, *, defined: bool = False) -> None:
-        """`defined`: the first step defines the tool."""
+        """Keep the latency; with `defined`, the first step defines the tool in code."""
         self._latency_s, self._local = latency_s, threading.local()
         self._code = (DEFINED + CODE[0], *CODE[1:]) if defined else CODE
 
     def complete(self, request: Any) -> Any:
-        """The next step."""
+        """Return the next step."""
         from dspy.lm15 import Message, Response, Usage
 
         at = getattr(self._local, "at", 0)

@@ -1,4 +1,4 @@
-"""Searching, at the head and in the past, and whether the past is found exactly."""
+"""Searches at the head and in the past, and whether the past is found exactly."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rbank_es.projections.view import View
 
 K = 10
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""How far into the log, less its last event, the past is searched."""
+"""Positions of searches in the past, as shares of the log without its last event."""
 _BM25 = "SELECT rowid, bm25(items_fts) FROM items_fts WHERE items_fts MATCH ? ORDER BY bm25(items_fts) LIMIT ?"
 _MATCH = "SELECT count(*) FROM items_fts WHERE items_fts MATCH ?"
 
 
 def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
-    """Rows for searches at the head and as of earlier positions."""
+    """Yield rows for searches at the head and as of earlier positions."""
     bank.project()
     queries = Corpus(SEED + 1).queries(sizes.queries)
     yield _live(sizes, bank, queries)

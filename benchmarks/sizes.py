@@ -1,4 +1,4 @@
-"""How much each form of the benchmarks does."""
+"""Sizes of the two forms of the benchmarks."""
 
 from __future__ import annotations
 

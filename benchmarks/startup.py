@@ -1,4 +1,4 @@
-"""A whole process: `rbank-es append` of one event, from its start to its end."""
+"""Start-up: the whole process of `rbank-es append` of one event."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ application.append([json.load(open(sys.argv[2]))])
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row: the command against the bare interpreter."""
+    """Yield one row: the command beside the bare interpreter."""
     Bank.create(place / "bank").close()
     Table(place / "table.sqlite").close()
     event = place / "event.json"
@@ -69,6 +69,6 @@ def _command() -> list[str]:
 
 
 def _run(command: Sequence[str]) -> None:
-    # As after an installation: with byte code, which a shell may have been told not to write.
+    # Write byte code as an installation does, because this shell may forbid it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=HOME, env=environment)

@@ -1,4 +1,4 @@
-"""What a recorded, bounded call of a tool costs beside the function alone, with and without waiting for the disk."""
+"""Tool calls: checked, bounded and recorded, beside the function alone, with and without sync."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GOAL_US = 100
 
 
 def counted(text: str, n: int = 3) -> Reply:
-    """A tool that does next to nothing."""
+    """Return next to nothing, as a tool that costs nothing itself."""
     return Reply({"length": len(text), "head": text[:n]})
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row without sync, which has the goal, and one with it."""
+    """Yield a row without sync (it has the goal), and one with it."""
     for name, options in (("the event written without sync", {"unsafe_no_sync": True}), ("the event on disk", {})):
         with Bank.create(place / name.replace(" ", "-"), **options) as bank:
             yield _row(name, bank, sizes, goal=bool(options))

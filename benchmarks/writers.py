@@ -1,4 +1,4 @@
-"""Eight processes that append to one log, against one: events a second of all of them together."""
+"""Writers: eight processes that append to one log beside one, in events a second of all together."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MANY = 8
 
 Append = Callable[[int], object]
 Opener = Callable[[], Append]
-"""Opens what is appended to, in the process that appends, and returns how to append what a number stands for."""
+"""Opens a log in the process that appends; returns the function that appends the group of a number."""
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """One row: many writers against one."""
+    """Yield one row: many writers beside one."""
     given, count = Given(place / "given", 1, sizes.writer_appends), sizes.writer_appends
     contestants: dict[str, Contestant] = {}
     for processes in (1, MANY):
@@ -69,9 +69,9 @@ def _table(place: Path, given: Given) -> Append:
 
 
 def _together(opener: Opener, processes: int, appends: int) -> float:
-    """Seconds that so many appends take all processes together, once each has made its first.
+    """Return the seconds that some appends take all processes together, without the first of each process.
 
-    The first append of a process opens its files and looks where the log ends; that isn't counted.
+    The first append isn't counted, because it opens files and finds the end of the log.
     """
     context = multiprocessing.get_context("fork")
     barrier, spans = context.Barrier(processes), context.SimpleQueue()
@@ -87,7 +87,7 @@ def _together(opener: Opener, processes: int, appends: int) -> float:
 
 
 def _work(opener: Opener, share: range, barrier: Barrier, spans: Any) -> None:
-    gc.freeze()  # a forked child would copy page by page what the collector looks at
+    gc.freeze()  # because the collector would make a forked child copy every page that it visits
     append = opener()
     append(share[0])
     barrier.wait()

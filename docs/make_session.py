@@ -1,9 +1,7 @@
-"""Put what is really printed under the commands of the README that are about the sample bank.
+"""Writes the real output of commands on the sample bank into the README: `python docs/make_session.py`.
 
-    python docs/make_session.py
-
-Ids of runs in it are brought up to date first: they hold a digest of everything that was chosen. To be run after
-logs/make_sample.py; a test compares what comes out.
+Run it after logs/make_sample.py. Ids of runs are updated first, because they hold a digest of the settings. A test
+compares the result with the README.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ RUN = re.compile(r"\b([a-z]+-\w+)-[0-9a-f]{8}-(\d+)\b")
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints in a folder."""
+    """Return the output of a command in a folder, without trailing blanks."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT)}
     environment.pop("RBANK_HOME", None)
@@ -36,13 +34,13 @@ def printed(command: str, folder: Path) -> str:
 
 
 def transcript(block: str, folder: Path) -> str:
-    """The commands of a block, each with what it prints."""
+    """Return the commands of a block, each with its output."""
     commands = re.findall(r"^\$ (.*)$", block, re.MULTILINE)
     return "".join(f"$ {command}\n{printed(command, folder)}" for command in commands)
 
 
 def renamed(text: str) -> str:
-    """The text with the ids that runs of the sample have now."""
+    """Return the text with the present ids of the sample's runs."""
     with Bank.open(SAMPLE) as bank:
         runs = [event.run for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted)]
     now = {tuple(found.groups()): run for run in runs if (found := RUN.fullmatch(run))}
@@ -50,7 +48,7 @@ def renamed(text: str) -> str:
 
 
 def document() -> str:
-    """The README as it should be."""
+    """Return the README with every block of the sample made again."""
     with tempfile.TemporaryDirectory() as place:
         shutil.copytree(SAMPLE, Path(place, "logs", "sample"), ignore=shutil.ignore_patterns("derived", "lock"))
         text = DOCUMENT.read_text(encoding="utf-8")

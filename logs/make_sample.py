@@ -1,9 +1,8 @@
 """Makes the sample bank: `python logs/make_sample.py [DIRECTORY]` (default: logs/sample, which is replaced).
 
-The real closed loop runs the tasks of `sample_tasks.json` over the shipped ontology, the agent's code in the real
-sandbox; `sample_script.toml` stands in for the model, and `sample_story.toml` tells what happens when. Between the
-tasks people do to the bank what is written here. Clock and randomness are fixed, so the same release makes the same
-bytes.
+The real closed loop runs the tasks of `sample_tasks.json` over the shipped ontology, with the agent's code in the real
+sandbox. `sample_script.toml` stands in for the model; `sample_story.toml` gives the order and the times. The acts of
+people between tasks are functions here. Clock and randomness are fixed, so that a release always makes the same bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from rbank_es.events import (  # noqa: E402
 from rbank_es.events.items import Item  # noqa: E402
 from rbank_es.extraction.candidates import consolidate  # noqa: E402
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel  # noqa: E402
-from rbank_es.loop.guide import write_guide  # noqa: E402
+from rbank_es.loop.guide_run import write_guide  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
@@ -53,40 +52,40 @@ STORY, TASKS, SCRIPT = HERE / "sample_story.toml", HERE / "sample_tasks.json", H
 CURATOR = "curator"
 BEGINNING = "2026-03-02T08:30:00Z"
 PACE_S = (0.004, 0.06)
-"""How far the clock goes on whenever it is read for a duration, between these."""
+"""Bounds of the seconds by which the clock advances when it is read for a duration."""
 
 
 class Clock:
-    """Stands still but when it is read or told the time. A log reads it by calling it, a loop reads `seconds`."""
+    """A clock that advances only when it is read or set. A log calls it; a loop reads `seconds`."""
 
     def __init__(self) -> None:
         self._now_us = 0
         self._dice = random.Random("pace")
 
     def __call__(self) -> int:
-        """UTC microseconds since 1970."""
+        """Return UTC microseconds since 1970."""
         self._now_us += 137
         return self._now_us
 
     def seconds(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         self.tick(round(self._dice.uniform(*PACE_S), 6))
         return self._now_us / 1_000_000
 
     def set(self, time: str) -> None:
-        """Set an ISO time."""
+        """Set the clock to an ISO time."""
         self._now_us = int(datetime.fromisoformat(time).astimezone(UTC).timestamp()) * 1_000_000
 
     def tick(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._now_us += round(seconds * 1_000_000)
 
 
 class Story:
-    """Runs what the files tell, chapter by chapter, and does what people did in between."""
+    """The story of the sample: runs of the loop, chapter by chapter, and the acts of people in between."""
 
     def __init__(self, bank: Bank, source: Source, clock: Clock, told: Mapping[str, Any], **parts: Any) -> None:
-        """`parts` are of the loop, as `run_closed_loop` takes them."""
+        """Keep the parts of the story; `parts` go to `run_closed_loop`."""
         self.bank, self.source, self.clock, self.told = bank, source, clock, told
         self.results: dict[str, TaskResult] = {}
         self._tasks = {task.id: task for task in load_tasks(TASKS)}
@@ -99,7 +98,7 @@ class Story:
         }
 
     def tell(self) -> None:
-        """Everything, in order."""
+        """Record the whole story, in order."""
         consolidate(self.bank, [_by_hand("seed", [item_of(seed) for seed in self.told["seed"]], extractor="seeds-1")])
         for chapter in self.told["chapter"]:
             self._run(chapter)
@@ -124,11 +123,11 @@ class Story:
 
     @property
     def model(self) -> LmChoice:
-        """The script."""
+        """The script that stands in for the model."""
         return LmChoice(model=f"script:{SCRIPT}")
 
     def write_guide(self) -> None:
-        """An agent explores the ontology once."""
+        """Have an agent write a guide to the ontology."""
         write_guide(self.bank, LoopSettings(lm=self.model, iterations=6), self.source, **self._parts)
 
     def add(self, *events: Event) -> tuple[Event, ...]:
@@ -137,11 +136,11 @@ class Story:
         return self.bank.append(events).events
 
     def find(self, title: str) -> str:
-        """Id of the item whose title begins so."""
+        """Return the id of the item whose title begins with a text."""
         return next(id for id, entry in self.bank.state().items.items() if entry.item.title.startswith(title))
 
     def forget(self) -> None:
-        """Let the forgetting policy in force end what it can spare."""
+        """Forget the items that the policy in force chooses."""
         state = self.bank.state()
         policy = policy_of(state.policies["forgetting"])
         assert isinstance(policy, Never | Bounded)
@@ -155,7 +154,7 @@ class Story:
 
 
 def _overrule(story: Story) -> None:
-    """An expert sees a run refused for what an earlier one was praised for, and overrules the praise."""
+    """Overrule a success as an expert who saw a later run fail for the same claim, and retract what it taught."""
     result = story.results["lights-07"]
     verdicts = story.bank.events(types={"run_judged"}, run=result.run)
     [judged] = [event for event in verdicts if isinstance(event, RunJudged) and event.purpose == "learning"]
@@ -188,7 +187,7 @@ def _overrule(story: Story) -> None:
 
 
 def _supersede(story: Story) -> None:
-    """The curator puts an item in clearer words; a person's decision, so no policy of the bank is named."""
+    """Supersede an item by clearer words of the curator; no policy is named, because a person decided."""
     old = story.find("Names of lights are in lt:name")
     new = Item.make(
         "Match things by lt:name; labels belong to the schema",
@@ -206,13 +205,13 @@ def _supersede(story: Story) -> None:
 
 
 def _link(story: Story) -> None:
-    """The curator notes that what was learnt about towers contradicts what was retracted."""
+    """Link the item about towers to the retracted one that it contradicts."""
     source, target = story.find("Tower height for buildings"), story.find("Compare how tall")
     story.add(ItemsLinked(source=source, target=target, how="contradicts", by=CURATOR))
 
 
 def _bound(story: Story) -> None:
-    """From here on the bank holds no more than so many items, at least 4 of them about failures."""
+    """Bound the bank to `MOST` items, at least 4 of them about failures."""
     policies = story.bank.state().policies
     bounded = dict(policies) | {"forgetting": Bounded(max_items=MOST, floor_success=6, floor_failure=4).choice}
     story.add(PolicySet(policies=tuple(bounded.values()), by=CURATOR, why="To keep searches sharp."))
@@ -233,20 +232,20 @@ ACTS: dict[str, Callable[[Story], None]] = {
 
 
 def _by_hand(kind: Any, items: list[Item], *, extractor: str = CURATOR, **facts: Any) -> MemoriesExtracted:
-    """Candidates that people wrote."""
+    """Return candidates that people wrote."""
     heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
     return MemoriesExtracted(kind=kind, extractor=extractor, heads=heads, candidates=texts, **facts)
 
 
 def item_of(told: Mapping[str, Any]) -> Item:
-    """An item that was there before the first run, as the file tells it."""
+    """Return an item of the story that the bank has before its first run."""
     return Item.make(told["title"], told["content"].strip(), "seed", desc=told["desc"], tags=tuple(told["tags"]))
 
 
 def make(place: Path, **parts: Any) -> Path:
-    """Make the bank `sample` in a directory that doesn't exist yet: its log, and nothing derived. Returns `place`.
+    """Make the bank `sample` in a directory that doesn't exist yet: its log, and nothing derived. Return `place`.
 
-    `parts` are of the loop, as `run_closed_loop` takes them. Raises `SandboxUnavailable` where code can't run.
+    `parts` go to `run_closed_loop`. Raises `SandboxUnavailable` if code can't run.
     """
     told = tomllib.loads(STORY.read_text(encoding="utf-8"))
     clock, dice = Clock(), random.Random("lights")
@@ -267,7 +266,7 @@ def make(place: Path, **parts: Any) -> Path:
 
 
 def main() -> None:
-    """Make the sample where the command line says, in the place of the one that is there."""
+    """Make the sample at the place that the command line names, and replace the one there."""
     place = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "sample"
     with tempfile.TemporaryDirectory(dir=place.resolve().parent) as beside:
         made = make(Path(beside) / "sample")

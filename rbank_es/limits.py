@@ -313,6 +313,19 @@ CONTEXT_LEAN_L3_CHARS = 200
 CONTEXT_FILE_BYTES = 4 * MIB
 """A guide or a file of constraints that is given to a context."""
 
+CONTEXT_ENTRY_CHARS = 160
+"""One entry of a list in a layer; a longer one is left out, because it would cost more room than it tells."""
+
+CONTEXT_CUT_CHARS = 200
+"""The report of what a layer left out."""
+
+CURATED_TEXT_CHARS = 240
+"""One curated line: at a third of the layer's budget, two of them leave room for derived ones."""
+
+CURATED_LINES = 200
+CURATED_TERMS = 20
+"""Curated lines of one file and terms of one line: more than anyone curates by hand for a layer of 1,000 characters."""
+
 # -------------------- models
 
 LM_RETRIES = 2
@@ -515,6 +528,15 @@ TASKS_BYTES = 16 * MIB
 TASK_CHARS = 10_000
 TASK_ID_CHARS = 100
 """A file of tasks, the question of one, and its id, which becomes part of the ids of its runs."""
+
+TEMPERATURE_MOST = 2.0
+"""The highest temperature that providers accept."""
+
+DIVERSITY_CHARS = 4_000
+"""Characters compared of each query or answer of a rollout, because difflib's work grows with their square."""
+
+COMMIT_WAIT_S = 5.0
+"""How long git may take to name the commit of the code, before runs are recorded without one."""
 
 # -------------------- dashboard
 

@@ -76,7 +76,8 @@ def context(
     left out: L0 and L1 need an ontology or an endpoint, L2 a BANK, L3 a guide. With --ont lights, the guide and the
     constraints that come with it are used.
     """
-    from rbank_es.context.assembly import LAYERS, build_context
+    from rbank_es.context.assembly import build_context
+    from rbank_es.context.layer import LAYERS
 
     refuse_mixtures(paths, endpoint, void)
     layers = [layer for layer in LAYERS if choices.pop(layer.lower())]
@@ -126,7 +127,7 @@ def _about(paths: Sequence[str], endpoint: str | None, void: str | None, id: str
 
 
 def _constraints_beside(paths: Sequence[str]) -> Path | None:
-    from rbank_es.context.curated_constraints import curated_beside
+    from rbank_es.context.constraints import curated_beside
 
     return next(filter(None, map(curated_beside, places(paths))), None)
 

@@ -50,7 +50,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     The whole text is kept in the bank, with what it cost; runs with --l3 get its summary, at most 1,000 characters,
     from then on. BANK is made if there is none. Interrupted, the same command goes on.
     """
-    from rbank_es.loop.guide import guide_settings, write_guide
+    from rbank_es.loop.guide_run import guide_settings, write_guide
     from rbank_es.loop.settings import LoopSettings
 
     place = whole_bank(bank)
@@ -83,7 +83,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
 
 
 def _tell(made: Any, facts: dict[str, str]) -> None:
-    from rbank_es.context.guide import guide_summary
+    from rbank_es.context.guide_summary import guide_summary
 
     summary = guide_summary(made.text)
     say(styled(f"a guide to {made.ontology}: {count(made.chars, 'character')}", "bold"))

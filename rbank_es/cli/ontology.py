@@ -15,7 +15,7 @@ from rbank_es.cli.shared.terminal_text import block, count, line, size_text
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
-    from rbank_es.context.budget import Packed
+    from rbank_es.context.layer import Packed
     from rbank_es.ontology.loader import Ontology
     from rbank_es.ontology.schema_model import Schema
 

@@ -235,7 +235,7 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
     if "L0" not in settings.layers and settings.extract:
         complain("without L0 an agent may take the ontology for another one, and learn from that")
     if "L3" in settings.layers and settings.guide is None:
-        from rbank_es.context.guide import latest_guide
+        from rbank_es.context.guide_summary import latest_guide
 
         if bank is None or latest_guide(bank, source.id) is None:
             complain(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")

@@ -1,1 +1,1 @@
-"""Contexts: what an agent is told before its first step, layer by layer, within budgets."""
+"""Contexts: the text that an agent gets before its first step, layer by layer, within budgets."""

@@ -1,15 +1,11 @@
-"""Base instructions: what every agent is told first, whatever it knows. Versioned, so that runs can be compared."""
+"""Base instructions: how to work, for every agent. Versioned, so that runs can be compared."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from rbank_es import limits
-from rbank_es.context.budget import Packed, Section, pack_sections
+from rbank_es.context.layer import ContextRequest, LayerText, Packed, Section, pack_sections
 from rbank_es.errors import BadInput
-
-Mode = Literal["auto", "tools", "both"]
-"""How memory reaches the agent: put into its context, fetched by its own calls, or both."""
+from rbank_es.events.run import Mode
 
 VERSION = "base-1"
 
@@ -33,9 +29,15 @@ _CODE = (
 )
 
 
-def base(mode: Mode = "auto", budget_chars: int = limits.CONTEXT_BASE_CHARS) -> Packed:
-    """The base instructions for a mode. Raises `BadInput` for an unknown mode or a budget below 0."""
+def base_instructions(mode: Mode = "auto", budget_chars: int = limits.CONTEXT_BASE_CHARS) -> Packed:
+    """Return the base instructions for a mode. Raises `BadInput` for an unknown mode or a budget below 0."""
     if mode not in _MEMORY:
         raise BadInput(f"no mode is called {mode!r}; there are: {', '.join(_MEMORY)}")
+    # General rules first, because a small budget leaves out the last ones.
     rules = (*_RULES, _MEMORY[mode], *_CODE)
     return pack_sections("base", _HEADING, [Section("- ", (rule,), name="a rule") for rule in rules], budget_chars)
+
+
+def layer(request: ContextRequest, budget_chars: int) -> LayerText:
+    """Pack the base instructions: see `Packer`."""
+    return LayerText(base_instructions(request.mode, budget_chars))

@@ -1,47 +1,61 @@
 """L1, constraints: what holds in an ontology, and which mistakes its shape invites. Curated lines first, then derived.
 
-What is derived comes from the schema alone, wherever it was said: rdfs:domain and range, OWL restrictions and
-unions, schema.org's includes, SHACL shapes, a VoID description.
+Derived lines come from the schema alone, whatever stated it: rdfs:domain and range, OWL restrictions and unions,
+schema.org's includes, SHACL shapes, a VoID description. Curated lines come from people, in a TOML beside the ontology:
+
+    [[constraint]]                 # what holds
+    text = "A keeper watches at most one light at a time."
+    terms = ["lt:keeps"]           # optional: names that it is about; such lines come first if a task names them
+    priority = 1                   # optional: 1 (first) to 9, default 5
+
+    [[anti_pattern]]               # what to avoid
+    text = "Don't count beacons by lt:Light alone: they are typed with subclasses."
+
+    [[rubric]]                     # what to check before an answer is given
+    text = "Every light in the answer has a name."
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.context.budget import (
-    CUT_CHARS,
-    ENTRY_CHARS,
+from rbank_es.context.layer import (
+    ContextRequest,
+    LayerText,
     Packed,
     Section,
     checked_budget,
     pack_sections,
     plain,
+    read_text,
     sentences,
     short_count,
     whole_words,
 )
-from rbank_es.context.curated_constraints import CuratedLine, in_order
-from rbank_es.context.hierarchy import hidden_instances
-from rbank_es.context.task_terms import Task
-from rbank_es.context.term_ranking import Ranked
-from rbank_es.ontology.schema_model import Cardinality, ClassInfo, PropertyInfo, Schema
+from rbank_es.context.term_ranking import RankedTerms, TaskWords, hidden_instances
+from rbank_es.errors import BadContextFile
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
 if TYPE_CHECKING:
     from rbank_es.sparql.guard.profiles import Profile
 
+
 CURATED_SHARE = (1, 2)
-"""The part of the budget that curated lines may take where there are derived ones too."""
+"""The part of the budget that curated lines may take if there are derived ones too."""
 
 EXAMPLES = 3
-"""Steps in the data that are shown of one property."""
+"""Steps in the data shown for one property."""
 
 SIDES = 2
-"""Classes that are shown on either side of a property."""
+"""Classes shown on either side of a property."""
 
 _KIND_WORDS = {"constraint": "", "anti_pattern": "Avoid: ", "rubric": "Check: "}
 
@@ -59,40 +73,54 @@ def constraints(
     *,
     endpoint: Profile | None = None,
 ) -> Packed:
-    """The constraints and anti-patterns of a schema, on whole entries, within the budget.
+    """Return the constraints and anti-patterns of a schema, on whole entries, within the budget.
 
     Args:
         schema: what is known about the ontology.
         prefixes: prefix to namespace IRI.
         curated: lines that come first (`load_curated`); they take at most half of the budget.
         budget_chars: characters of the whole layer.
-        task: where given, what concerns the terms that it names comes first within each line.
-        endpoint: the profile of the endpoint that the schema is of: what to know before asking it comes next.
+        task: if given, entries about the terms that it names come first within each line.
+        endpoint: the profile of the endpoint that the schema describes; its warnings follow the curated lines.
 
     Raises `BadInput` for a budget below 0.
     """
-    derived = _Derived(Ranked(schema, prefixes), Task(task) if task is not None else None)
+    derived = _Derived(RankedTerms(schema, prefixes), TaskWords(task) if task is not None else None)
     naming = derived.ranked.naming
     heading = "# Constraints" + (f" (names without a prefix: {naming.prefix})" if naming.prefix else "")
     sections = [section for section in (*_endpoint(endpoint), *derived.sections()) if section.entries]
     share = checked_budget(budget_chars) if not sections else budget_chars * CURATED_SHARE[0] // CURATED_SHARE[1]
     lines = _curated(curated or (), derived.task)
-    told = _fitting(lines, share - len(heading))
-    packed = pack_sections("L1", heading, [*told, *sections], budget_chars)
-    if len(told) == len(lines):
+    curated_sections = _fitting(lines, share - len(heading))
+    packed = pack_sections("L1", heading, [*curated_sections, *sections], budget_chars)
+    if len(curated_sections) == len(lines):
         return packed
-    cut = "; ".join(filter(None, [f"{len(told)} of {len(lines)} curated lines", packed.cut]))
-    return replace(packed, truncated=True, cut=whole_words(cut, CUT_CHARS))
+    cut = "; ".join(filter(None, [f"{len(curated_sections)} of {len(lines)} curated lines", packed.cut]))
+    return replace(packed, truncated=True, cut=whole_words(cut, limits.CONTEXT_CUT_CHARS))
 
 
-def _curated(lines: Sequence[CuratedLine], task: Task | None) -> list[Section]:
-    """The curated lines in order; those about a term of the task before all others."""
+def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
+    """Pack the constraints of the subject: see `Packer`."""
+    subject, lines = request.subject, request.curated
+    if subject is None:
+        return None
+    if isinstance(lines, Path):
+        lines = load_curated(lines)
+    elif isinstance(lines, str):
+        lines = parse_curated(lines)
+    return LayerText(
+        constraints(subject.schema, subject.prefixes, lines, budget_chars, request.slice_of, endpoint=subject.endpoint)
+    )
+
+
+def _curated(lines: Sequence[CuratedLine], task: TaskWords | None) -> list[Section]:
+    """Return the curated lines in order, those about a term of the task first."""
     ordered = sorted(in_order(lines), key=lambda line: not (task and any(task.fit(term) for term in line.terms)))
     return [Section("", [f"- {_KIND_WORDS[line.kind]}{plain(line.text)}"], name="a curated line") for line in ordered]
 
 
 def _fitting(sections: Sequence[Section], room: int) -> list[Section]:
-    """The sections of one entry that have room; a long one is passed over in favour of those that follow."""
+    """Return the sections of one entry that have room; later ones may fit where a long one doesn't."""
     chosen = []
     for section in sections:
         size = len(section.entries[0]) + 1
@@ -103,7 +131,7 @@ def _fitting(sections: Sequence[Section], room: int) -> list[Section]:
 
 
 def _endpoint(profile: Profile | None) -> Iterator[Section]:
-    """What a profile says of an endpoint: which queries are too slow there, and as much else as there is room for."""
+    """Yield the forms of query that an endpoint is too slow for, then the notes of its profile."""
     if profile is not None:
         slow = [plain(code.replace("_", " ")) for code in profile.refuses]
         yield Section("- Refused here as too slow: ", slow, fewest=None)
@@ -111,9 +139,9 @@ def _endpoint(profile: Profile | None) -> Iterator[Section]:
 
 
 class _Derived:
-    """The derived lines of a schema, each a section, the most useful first."""
+    """The derived lines of a schema, one section each, the most useful first."""
 
-    def __init__(self, ranked: Ranked, task: Task | None) -> None:
+    def __init__(self, ranked: RankedTerms, task: TaskWords | None) -> None:
         self.ranked, self.task = ranked, task
         self._schema = ranked.schema
         self._name = ranked.naming.name
@@ -121,7 +149,7 @@ class _Derived:
         self._links = ranked.links_of
 
     def sections(self) -> Iterator[Section]:
-        """Every kind of line, some of them empty."""
+        """Yield every kind of line, some of them empty."""
         one_way, apart, either = self._inverses()
         properties, steps = self._bounds()
         valued, numbers = self._cardinalities()
@@ -158,17 +186,22 @@ class _Derived:
 
     def _hidden(self) -> list[str]:
         found = hidden_instances(self._schema)
-        return self._by_task([([info.iri], f"{self._name(info.iri)} {_sum(info, below)}") for info, below in found])
+        return self._by_task(
+            ([info.iri], f"{self._name(info.iri)} {short_count(info.instances)}+{short_count(below)}")
+            for info, below in found
+        )
 
     # ---------------------------------------------------------------- inverses
 
     def _inverses(self) -> tuple[list[str], list[str], list[str]]:
-        """Inverse pairs: of which data hold one property; both, for different classes; and those to ask both ways."""
+        """Return the inverse pairs stored one way only, those stored apart by class, and those to ask both ways."""
         one_way, apart, either = [], [], []
         for first, second in self._pairs():
             how = self._held(first, second)
             if how == "apart":
-                apart.append((self._about(first, second), f"{self._told(first)}, but {self._told(second)}"))
+                apart.append(
+                    (self._about(first, second), f"{self._example_steps(first)}, but {self._example_steps(second)}")
+                )
             elif how == "either":
                 either.append(([first.iri, second.iri], f"{self._name(first.iri)}/{self._name(second.iri)}"))
             elif how == "one way":
@@ -177,7 +210,7 @@ class _Derived:
         return self._by_task(one_way), self._by_task(apart), self._by_task(either)
 
     def _held(self, first: PropertyInfo, second: PropertyInfo) -> Literal["one way", "apart", "either", "mirrored"]:
-        """How data hold a pair: by one property only; each for other classes; now so, now so, or not at all; both."""
+        """Return how data hold a pair: by one property; each for other classes; mixed or not at all; by both."""
         if not first.uses and not second.uses:
             return "either"
         if not first.uses or not second.uses:
@@ -186,13 +219,15 @@ class _Derived:
         back = {(link.object, link.subject): link.uses for link in self._links(second.iri)}
         if there and back and not there.keys() & back.keys():
             return "apart"
+        # Mirrored pairs need no line: either property gives all answers.
         return "mirrored" if there == back else "either"
 
     def _pairs(self) -> Iterator[Pair]:
-        """Each inverse pair once, where the more important property stands; that one first."""
+        """Yield each inverse pair once, the more important property first."""
         seen: set[frozenset[str]] = set()
         for info in self.ranked.properties:
             for other in sorted(info.inverses):
+                # Ontologies often state an inverse in both directions.
                 key = frozenset((info.iri, other))
                 if other in self._properties and other != info.iri and key not in seen:
                     seen.add(key)
@@ -202,7 +237,7 @@ class _Derived:
         links = (link for info in infos for link in self._links(info.iri))
         return sorted({iri for link in links for iri in (link.subject, link.object)})
 
-    def _told(self, info: PropertyInfo) -> str:
+    def _example_steps(self, info: PropertyInfo) -> str:
         links = self._links(info.iri)[:EXAMPLES]
         steps = ", ".join(f"{self._name(link.subject)}→{self._name(link.object)}" for link in links)
         return f"{self._name(info.iri)} {steps}"
@@ -210,14 +245,14 @@ class _Derived:
     # ---------------------------------------------------------------- classes and properties
 
     def _bounds(self) -> tuple[list[str], list[str]]:
-        """Properties, and between which classes each leads."""
-        told: list[tuple[list[str], str, str]] = []
+        """Return the properties, and the classes on both sides of each."""
+        entries: list[tuple[list[str], str, str]] = []
         for info in self.ranked.properties:
             domains, ranges = self.ranked.domains(info), self.ranked.ranges(info)
             if domains or ranges:
                 steps = self.ranked.steps(domains, ranges, SIDES)
-                told.append(([info.iri, *domains, *ranges], self._name(info.iri), steps))
-        return self._noted(told)
+                entries.append(([info.iri, *domains, *ranges], self._name(info.iri), steps))
+        return self._noted(entries)
 
     def _disjoint(self) -> list[str]:
         order = {info.iri: place for place, info in enumerate(self.ranked.classes)}
@@ -226,35 +261,38 @@ class _Derived:
         return self._by_task([(pair, "/".join(map(self._name, pair))) for pair in pairs])
 
     def _cardinalities(self) -> tuple[list[str], list[str]]:
-        """Properties, with their class where it matters, and how many values each has; core classes first."""
+        """Return the properties, with their class if it matters, and their numbers of values; core classes first."""
         classes = {info.iri: place for place, info in enumerate(self.ranked.classes)}
         last = len(classes)
-        told = {
-            (classes.get(one.cls, last), one.property, self._of(one), _range(one.least, one.most))
+        values = {
+            (
+                classes.get(one.cls, last),
+                one.property,
+                f"{self._name(one.cls)} {self._name(one.property)}",
+                _range(one.least, one.most),
+            )
             for one in self._schema.cardinalities
         }
         for info in self.ranked.properties:
             if info.functional:
                 place = min((classes.get(iri, last) for iri in self.ranked.domains(info)), default=last)
-                told.add((place, info.iri, self._name(info.iri), _range(0, 1)))
+                values.add((place, info.iri, self._name(info.iri), _range(0, 1)))
         places = {info.iri: place for place, info in enumerate(self.ranked.properties)}
-        ordered = sorted(told, key=lambda one: (one[0], places.get(one[1], len(places)), one))
+        ordered = sorted(values, key=lambda one: (one[0], places.get(one[1], len(places)), one))
         return self._noted([([iri], name, number) for _, iri, name, number in ordered])
-
-    def _of(self, one: Cardinality) -> str:
-        return f"{self._name(one.cls)} {self._name(one.property)}"
 
     def _flagged(self, flag: str) -> list[str]:
         infos = [info for info in self.ranked.properties if getattr(info, flag)]
         return self._by_task([([info.iri], self._name(info.iri)) for info in infos])
 
     def _confusable(self) -> tuple[list[str], list[str]]:
-        """Names that differ by case only: of a class and a property; of two of a kind."""
+        """Return the names that differ by case only: of a class and a property, and of two of a kind."""
         alike: dict[str, dict[str, bool]] = defaultdict(dict)
         for info in self.ranked.terms:
             alike[info.iri.lower()][info.iri] = isinstance(info, ClassInfo)
         crosswise: list[tuple[list[str], str]] = []
         same: list[tuple[list[str], str]] = []
+        # Agents confuse such names, and SPARQL then answers with no rows and no error.
         for found in alike.values():
             if len(found) > 1:
                 iris = sorted(found)
@@ -263,7 +301,7 @@ class _Derived:
         return self._by_task(crosswise), self._by_task(same)
 
     def _deprecated(self) -> tuple[list[str], list[str]]:
-        """Deprecated terms that data use, and those that they don't."""
+        """Return the deprecated terms that data use, and those that they don't."""
         used: list[tuple[list[str], str]] = []
         unused: list[tuple[list[str], str]] = []
         for info in self.ranked.terms:
@@ -273,20 +311,16 @@ class _Derived:
         return self._by_task(used), self._by_task(unused)
 
     def _by_task(self, entries: Iterable[tuple[Sequence[str], str]]) -> list[str]:
-        """The entries, each given with the terms that it is about; those that the task names first."""
+        """Return the texts of entries of (terms, text), those with terms of the task first."""
         return self._noted([(iris, text, "") for iris, text in entries])[0]
 
     def _noted(self, entries: Iterable[tuple[Sequence[str], str, str]]) -> tuple[list[str], list[str]]:
-        """Likewise, of entries that have a note each."""
-        kept = [entry for entry in entries if len(entry[1]) + len(entry[2]) <= ENTRY_CHARS]
+        """Return the texts and notes of entries of (terms, text, note), those with terms of the task first."""
+        kept = [entry for entry in entries if len(entry[1]) + len(entry[2]) <= limits.CONTEXT_ENTRY_CHARS]
         if self.task is not None:
             task = self.task
             kept.sort(key=lambda entry: -sum(map(task.fit, entry[0])))
         return [text for _, text, _ in kept], [note for _, _, note in kept]
-
-
-def _sum(info: ClassInfo, below: int) -> str:
-    return f"{short_count(info.instances)}+{short_count(below)}"
 
 
 def _range(least: int | None, most: int | None) -> str:
@@ -296,3 +330,83 @@ def _range(least: int | None, most: int | None) -> str:
     if most == 0:
         return "none"
     return f"{low}" if low == most else f"{low}–{most}"
+
+
+Kind = Literal["constraint", "anti_pattern", "rubric"]
+
+BESIDE = ("{stem}.constraints.toml", "{stem}_constraints.toml", "constraints.toml")
+"""Names of the file beside an ontology, the first that exists; `{stem}` is the ontology's name."""
+
+
+class CuratedLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One curated line: its words, the terms that it is about, and its priority (1 first, 9 last)."""
+
+    kind: Kind
+    text: Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)]
+    terms: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=limits.CURATED_TEXT_CHARS)], ...],
+        Meta(max_length=limits.CURATED_TERMS),
+    ] = ()
+    priority: Annotated[int, Meta(ge=1, le=9)] = 5
+
+
+def load_curated(path: str | Path) -> tuple[CuratedLine, ...]:
+    """Return the lines of a file: by priority, then constraints, anti-patterns, rubrics, then in the file's order.
+
+    Raises `BadContextFile`, naming the entry, for any other form than that above.
+    """
+    return parse_curated(read_text(path), str(path))
+
+
+def parse_curated(text: str, name: str = "constraints") -> tuple[CuratedLine, ...]:
+    """Return the lines of a text as `load_curated` does; errors call it `name`."""
+    import tomllib  # here, because most contexts have no such file
+
+    try:
+        tables = tomllib.loads(text)
+    # Arrays nested a thousand deep exhaust the parser's recursion.
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadContextFile(name, f"it is not TOML: {error}") from None
+    lines = list(_entries(tables, name))
+    if len(lines) > limits.CURATED_LINES:
+        raise BadContextFile(name, f"it has {len(lines)} entries; give at most {limits.CURATED_LINES}")
+    return in_order(lines)
+
+
+def in_order(lines: Iterable[CuratedLine]) -> tuple[CuratedLine, ...]:
+    """Sort lines by priority, then constraints, anti-patterns, rubrics; the sort is stable."""
+    return tuple(sorted(lines, key=lambda line: (line.priority, _KINDS.index(line.kind))))
+
+
+def curated_beside(path: str | Path) -> Path | None:
+    """Return the file of curated constraints beside an ontology's file, or in its folder; None without one."""
+    place = Path(path)
+    folder = place if place.is_dir() else place.parent
+    found = (folder / name.format(stem=place.stem) for name in BESIDE)
+    return next((file for file in found if file.is_file()), None)
+
+
+_KINDS: tuple[Kind, ...] = ("constraint", "anti_pattern", "rubric")
+
+
+def _entries(tables: dict[str, Any], name: str) -> Iterator[CuratedLine]:
+    for kind, entries in tables.items():
+        if kind not in _KINDS:
+            raise BadContextFile(name, f"unknown key {kind!r}; it may have: {', '.join(_KINDS)}")
+        if not isinstance(entries, list):
+            raise BadContextFile(name, f"{kind} must be a list of tables: begin each entry with [[{kind}]]")
+        for number, entry in enumerate(entries, 1):
+            yield _entry(kind, entry, f"{kind} {number}", name)
+
+
+def _entry(kind: str, entry: Any, place: str, name: str) -> CuratedLine:
+    if not isinstance(entry, dict):
+        raise BadContextFile(name, f"{place} must be a table with a text, not {type(entry).__name__}")
+    if "kind" in entry:
+        raise BadContextFile(name, f"{place}: unknown key 'kind'; it may have: text, terms, priority")
+    if isinstance(entry.get("text"), str):
+        entry = {**entry, "text": plain(entry["text"])}
+    try:
+        return msgspec.convert({**entry, "kind": kind}, CuratedLine)
+    except msgspec.ValidationError as error:
+        raise BadContextFile(name, f"{place}: {str(error).replace('$.', '')}") from None

@@ -1,7 +1,7 @@
 """L0, the sense card: what an ontology is about, in a few lines. Deterministic; no model, no query.
 
-What is in it, and how to write it: size and formalism, prefixes, the classes and properties that matter most here,
-where names and explanations stand, and what to call first.
+It shows size and formalism, prefixes, the most important classes and properties, where labels and definitions are
+found, and which tool to call first.
 """
 
 from __future__ import annotations
@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rbank_es import limits
-from rbank_es.context.budget import ENTRY_CHARS, Packed, Section, pack_sections, plain, short_count, whole_words
-from rbank_es.context.task_terms import Task
-from rbank_es.context.term_ranking import Ranked
+from rbank_es.context.layer import (
+    ContextRequest,
+    LayerText,
+    Packed,
+    Section,
+    pack_sections,
+    plain,
+    short_count,
+    whole_words,
+)
+from rbank_es.context.term_ranking import RankedTerms, TaskWords, observed_terms
 from rbank_es.ontology import rdf_names as names
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
@@ -22,10 +30,11 @@ LINKS = 2
 SLICE = 8
 """Terms that are shown because the task names them."""
 
+# Every model knows these, so naming them would waste room.
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)
 _START = "sparql_peek a term, then sparql_query."
 _FEWEST = 3
-_TERMS = 200  # more than any card shows
+_TERMS = 200  # more than any card shows; shortening all IRIs of a large ontology would take seconds
 
 
 def sense_card(
@@ -37,33 +46,45 @@ def sense_card(
     *,
     name: str = "",
 ) -> Packed:
-    """The card of a schema, on whole entries, within the budget.
+    """Return the card of a schema, on whole entries, within the budget.
 
     Args:
         schema: what is known about the ontology.
         prefixes: prefix to namespace IRI.
         budget_chars: characters of the whole card.
-        task: where given, the terms that it names get a line of their own.
+        task: if given, the terms that it names get a line of their own.
         observed: IRIs of terms that come first, the best first (`observed_terms`).
-        name: what the ontology is called where it has no title of its own.
+        name: the name of an ontology that has no title of its own.
 
     Raises `BadInput` for a budget below 0.
     """
-    ranked = Ranked(schema, prefixes, observed)
+    ranked = RankedTerms(schema, prefixes, observed)
     return pack_sections("L0", _heading(ranked, name), list(_sections(ranked, task)), budget_chars)
 
 
-def _heading(ranked: Ranked, name: str) -> str:
+def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
+    """Pack the card of the subject: see `Packer`."""
+    subject = request.subject
+    observed: tuple[str, ...] = ()
+    if subject is None:
+        return None
+    if request.bank is not None and request.observed:
+        observed = observed_terms(request.bank, subject.id, subject.prefixes, request.position)
+    card = sense_card(subject.schema, subject.prefixes, budget_chars, request.slice_of, observed, name=subject.id)
+    return LayerText(card)
+
+
+def _heading(ranked: RankedTerms, name: str) -> str:
     schema = ranked.schema
     title = plain(schema.title) or plain(name) or ranked.naming.prefix or plain(schema.iri)
     return f"# Graph: {whole_words(title, TITLE_CHARS)}" if whole_words(title, TITLE_CHARS) else "# Graph"
 
 
-def _sections(ranked: Ranked, task: str | None) -> Iterator[Section]:
+def _sections(ranked: RankedTerms, task: str | None) -> Iterator[Section]:
     yield Section("", [_facts(ranked)], name="the facts")
     yield Section("Prefixes: ", list(_prefixes(ranked)))
     if task is not None:
-        yield Section("For this task: ", _whole(_task_terms(ranked, Task(task))), "; ", 4, _FEWEST)
+        yield Section("For this task: ", _whole(_task_terms(ranked, TaskWords(task))), "; ", 4, _FEWEST)
     title = "Classes (×instances): " if ranked.has_data else "Classes: "
     yield Section(title, _whole(_class(ranked, info) for info in ranked.classes), ", ", 4, _FEWEST)
     yield _properties(ranked)
@@ -73,10 +94,10 @@ def _sections(ranked: Ranked, task: str | None) -> Iterator[Section]:
 
 
 def _whole(entries: Iterable[str]) -> list[str]:
-    return [entry for entry in entries if len(entry) <= ENTRY_CHARS]
+    return [entry for entry in entries if len(entry) <= limits.CONTEXT_ENTRY_CHARS]
 
 
-def _facts(ranked: Ranked) -> str:
+def _facts(ranked: RankedTerms) -> str:
     schema = ranked.schema
     if not ranked.terms and not schema.triples:
         return "Nothing is known of its schema yet: begin with sparql_schema()."
@@ -93,38 +114,44 @@ def _facts(ranked: Ranked) -> str:
     return ", ".join(facts)
 
 
-def _prefixes(ranked: Ranked) -> Iterator[str]:
+def _prefixes(ranked: RankedTerms) -> Iterator[str]:
     naming = ranked.naming
-    if naming.prefix and len(naming.namespace) <= ENTRY_CHARS:
+    if naming.prefix and len(naming.namespace) <= limits.CONTEXT_ENTRY_CHARS:
         yield f"{plain(naming.prefix)} <{plain(naming.namespace)}> (omitted below)"
     used = dict.fromkeys(ranked.prefixes.shorten(info.iri).partition(":")[0] for info in ranked.terms[:_TERMS])
+    # Prefixes of the shown terms first, because the line is truncated at the end.
     for prefix in dict.fromkeys((*used, *sorted(ranked.prefixes))):
         namespace = ranked.prefixes.get(prefix, "")
-        if namespace and prefix != naming.prefix and namespace not in _DECLARED_BY_ALL and len(prefix) <= ENTRY_CHARS:
+        if (
+            namespace
+            and prefix != naming.prefix
+            and namespace not in _DECLARED_BY_ALL
+            and len(prefix) <= limits.CONTEXT_ENTRY_CHARS
+        ):
             yield plain(prefix)
 
 
-def _class(ranked: Ranked, info: ClassInfo) -> str:
+def _class(ranked: RankedTerms, info: ClassInfo) -> str:
     name = ranked.naming.name(info.iri)
     return f"{name}×{short_count(info.instances)}" if info.instances else name
 
 
-def _property(ranked: Ranked, info: PropertyInfo) -> str:
+def _property(ranked: RankedTerms, info: PropertyInfo) -> str:
     name, steps = ranked.naming.name(info.iri), _steps(ranked, info)
     return f"{name} ({steps})" if steps else name
 
 
-def _properties(ranked: Ranked) -> Section:
-    told = [(ranked.naming.name(info.iri), _steps(ranked, info)) for info in ranked.properties]
-    fitting = [pair for pair in told if sum(map(len, pair)) <= ENTRY_CHARS]
+def _properties(ranked: RankedTerms) -> Section:
+    pairs = [(ranked.naming.name(info.iri), _steps(ranked, info)) for info in ranked.properties]
+    fitting = [pair for pair in pairs if sum(map(len, pair)) <= limits.CONTEXT_ENTRY_CHARS]
     names, steps = ([pair[side] for pair in fitting] for side in (0, 1))
     return Section("Properties: ", names, "; ", 5, _FEWEST, notes=steps)
 
 
-def _steps(ranked: Ranked, info: PropertyInfo) -> str:
-    """Between which classes a property leads: in the data if these are few, else as declared, else the commonest.
+def _steps(ranked: RankedTerms, info: PropertyInfo) -> str:
+    """Return the steps of a property between classes: in the data if few, else as declared, else the commonest.
 
-    Where nothing says from which, the classes whose instances have it.
+    Without a declared domain, the classes whose instances have the property take its place.
     """
     naming = ranked.naming
     links = ranked.links_of(info.iri)
@@ -135,12 +162,12 @@ def _steps(ranked: Ranked, info: PropertyInfo) -> str:
     return ranked.steps(domains or ranked.users_of(info.iri), ranges, LINKS)
 
 
-def _names(ranked: Ranked, properties: Iterable[str]) -> list[str]:
+def _names(ranked: RankedTerms, properties: Iterable[str]) -> list[str]:
     return _whole(map(ranked.naming.name, properties))
 
 
-def _task_terms(ranked: Ranked, task: Task) -> list[str]:
-    """The terms that fit the task best, those that name and explain things among them."""
+def _task_terms(ranked: RankedTerms, task: TaskWords) -> list[str]:
+    """Return the terms that fit the task best, labels and definitions among them."""
     infos = (*ranked.terms, *ranked.unspoken)
     chosen = [infos[place] for place in task.best(((info.iri, info.label) for info in infos), SLICE)]
     return [_class(ranked, info) if isinstance(info, ClassInfo) else _property(ranked, info) for info in chosen]

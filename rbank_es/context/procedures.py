@@ -1,19 +1,19 @@
-"""L2, procedures: what earlier runs taught, chosen from the bank by its retrieval policy and quoted within a budget.
+"""L2, procedures: items of earlier runs, chosen by the bank's retrieval policy and quoted within a budget.
 
-Strategies say what to do, guardrails what to avoid. An item's words come from a model or from people, so they are
-quoted on one line behind its id: nothing in them can begin a line, end the list or pass for a heading.
+Strategies say what to do, guardrails what to avoid. An item is quoted on one line behind its id, because its words come
+from a model or from people: nothing in them can begin a line, end the list or pass for a heading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import cut
-from rbank_es.context.budget import Packed, checked_budget, fair_shares, plain
+from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_budget, fair_shares, plain
 from rbank_es.errors import BadInput
 from rbank_es.events import Hit, MemoriesRetrieved
 from rbank_es.events.items import Item, Polarity
@@ -26,17 +26,25 @@ HEADING = "# Procedures (quoted from earlier runs: advice, not orders)"
 SUBHEADINGS: dict[Polarity, str] = {"success": "Strategies:", "failure": "Guardrails:"}
 
 ITEM_CHARS_LEAST = 40
-"""An item that would get less room isn't shown: the beginning of a title helps nobody."""
+"""The least room of an item; with less it isn't shown, because the beginning of a title helps nobody."""
 
 _ID_CHARS = 64
+# A bracket would end the brackets around the id.
 _ID_UNSAFE = str.maketrans("", "", "[]")
 
 
-class Procedures(NamedTuple):
-    """The layer, and the searches by which its items were chosen: events for the caller to append."""
-
-    packed: Packed
-    retrievals: tuple[MemoriesRetrieved, ...]
+def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
+    """Pack the bank's procedures for the task: see `Packer`."""
+    if request.bank is None:
+        return None
+    return procedures(
+        request.bank,
+        request.task,
+        point=request.position,
+        run=request.run,
+        domain=request.domain,
+        budget_chars=budget_chars,
+    )
 
 
 def procedures(
@@ -49,41 +57,42 @@ def procedures(
     successes: int = 1,
     failures: int = 1,
     budget_chars: int = limits.CONTEXT_L2_CHARS,
-) -> Procedures:
-    """The items that fit a task best, by the retrieval policy in force at a point; as many of each polarity as asked.
+) -> LayerText:
+    """Return the items that fit a task best, by the retrieval policy in force at a point: so many of each polarity.
 
-    `domain` narrows to one ontology's items. The searches are recorded as made at that point: appended where nothing
-    of the memory has changed since, they are exact for `verify(retrievals=True)`. Nothing is written. Raises `BadInput`
-    for more than `CONTEXT_L2_ITEMS` items or a budget below 0, `BadPoint`, `BadPolicy`.
+    `domain` narrows to one ontology's items. Nothing is written: appended before the memory changes, the returned
+    searches are exact for `verify(retrievals=True)`. Raises `BadInput` for more than `CONTEXT_L2_ITEMS` items or a
+    budget below 0, `BadPoint`, `BadPolicy`.
     """
     wanted: dict[Polarity, int] = {"success": successes, "failure": failures}
     if min(wanted.values()) < 0 or sum(wanted.values()) > limits.CONTEXT_L2_ITEMS:
         raise BadInput(f"can't choose {successes} + {failures} items; give 0 to {limits.CONTEXT_L2_ITEMS} in all")
     items: list[Item] = []
     retrievals: list[MemoriesRetrieved] = []
+    # One view for all searches, so that no append falls between them.
     with bank.as_of(point) as view:
         for polarity, k in wanted.items():
             if k:
                 event = _search(view, task, k, polarity, run, domain)
                 items += [_item(view, hit.id) for hit in event.hits]
                 retrievals.append(event)
-    return Procedures(pack_items(items, budget_chars), tuple(retrievals))
+    return LayerText(pack_items(items, budget_chars), tuple(retrievals))
 
 
 def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHARS) -> Packed:
-    """Items quoted under `Strategies` and `Guardrails`, each in at most `CONTEXT_L2_ITEM_CHARS`, all in the budget.
+    """Return items quoted under `Strategies` and `Guardrails`, each within `CONTEXT_L2_ITEM_CHARS`, all in the budget.
 
-    At most `CONTEXT_L2_ITEMS`, the first of them; items without words are left out. Raises `BadInput` for a budget
-    below 0.
+    They are the first `CONTEXT_L2_ITEMS` that have words. Raises `BadInput` for a budget below 0.
     """
     budget_chars = checked_budget(budget_chars)
-    told = [item for item in items if _words(item)]
-    for count in range(min(len(told), limits.CONTEXT_L2_ITEMS), 0, -1):
-        quotes = _quotes(told[:count], budget_chars)
+    worded = [item for item in items if _words(item)]
+    # Fewer items with enough room each teach more than all of them cut short.
+    for count in range(min(len(worded), limits.CONTEXT_L2_ITEMS), 0, -1):
+        quotes = _quotes(worded[:count], budget_chars)
         if quotes:
-            return _packed(told, quotes, budget_chars)
-    why = f"without {len(told)} items" if told else ""
-    return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(told), cut=why)
+            return _packed(worded, quotes, budget_chars)
+    why = f"without {len(worded)} items" if worded else ""
+    return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(worded), cut=why)
 
 
 def _search(
@@ -99,13 +108,13 @@ def _search(
 
 def _item(view: View, id: str) -> Item:
     row = view.item(id)
-    assert row is not None  # it was found in this very view
+    assert row is not None  # because the same view found it
     named = {name: row[name] for name in Item.__struct_fields__ if name != "tags"}
     return msgspec.convert({**named, "tags": msgspec.json.decode(row["tags"])}, Item)
 
 
 def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
-    """The items with what is quoted of each; none if they don't all get room enough."""
+    """Return each item with its quote; none unless all get enough room."""
     polarities: set[Polarity] = {item.polarity for item in items}
     markup = len(HEADING) + sum(1 + len(SUBHEADINGS[polarity]) for polarity in polarities) + len(items)
     whole = [_start(item) + _words(item) for item in items]
@@ -119,7 +128,7 @@ def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
     return [(item, cut(text, share)) for item, text, share in zip(items, whole, shares, strict=True)]
 
 
-def _packed(told: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_chars: int) -> Packed:
+def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_chars: int) -> Packed:
     lines = [HEADING]
     for polarity, title in SUBHEADINGS.items():
         of_kind = [text for item, text in quotes if item.polarity == polarity]
@@ -127,7 +136,7 @@ def _packed(told: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_cha
     shortened = sum(len(text) < len(_start(item) + _words(item)) for item, text in quotes)
     left_out = [
         *([f"{shortened} of {len(quotes)} items shortened"] if shortened else []),
-        *([f"without {len(told) - len(quotes)} items"] if len(told) > len(quotes) else []),
+        *([f"without {len(worded) - len(quotes)} items"] if len(worded) > len(quotes) else []),
     ]
     return Packed(
         layer="L2",
@@ -135,12 +144,8 @@ def _packed(told: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_cha
         budget_chars=budget_chars,
         truncated=bool(left_out),
         cut="; ".join(left_out),
-        items=tuple(_in_order(item.id for item, _ in quotes)),
+        items=tuple(dict.fromkeys(item.id for item, _ in quotes)),
     )
-
-
-def _in_order(ids: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(ids))
 
 
 def _start(item: Item) -> str:
@@ -149,6 +154,6 @@ def _start(item: Item) -> str:
 
 
 def _words(item: Item) -> str:
-    """Title and content on one line; the description stands in where there is no content."""
+    """Return title and content on one line; the description replaces missing content."""
     parts = (plain(item.title).rstrip("."), plain(item.content) or plain(item.desc))
     return ". ".join(part for part in parts if part)

@@ -1,43 +1,49 @@
-"""Which classes and properties of an ontology come first, and how they are written.
+"""The ranking of an ontology's terms: their order and names, those of a task, those of successful queries.
 
-Classes with instances come before all others, by how much the data and the schema make of them. The others go by
-degree (the number of properties that name them as domain or range) to the third power, times one more than their
-subclasses. Of the rankings that were measured on real ontologies, degree alone and its square times the subclasses
-did as well as any (this one lies between the two), and the subclasses alone did badly.
+Classes with instances come first, ranked by their uses in data and schema. The others are ranked by degree (the number
+of properties that name them as domain or range) cubed, times one more than their subclasses. Measured on real
+ontologies, degree alone and its square times the subclasses did as well as any; subclasses alone did badly.
 
-Properties go by uses where instances use them (but not as a VoID description counts them, which did worse than no
-counts); else by how many core classes they touch, over the number of their domains (a property of everything says
-little). Of those that touch as many, the best of each pair of classes comes first, the one that other terms refer to
-most: so different paths are seen before variants of one. Raw numbers of triples would put annotations first.
+Properties are ranked by uses if instances use them (VoID's counts did worse than none). Else they are ranked by the
+core classes that they touch, over the number of their domains, because a property of everything says little. Among
+equals, the most mentioned property of each pair of classes comes first, so that different paths precede variants of
+one. Raw numbers of triples would put annotations first.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from rbank_es.context.budget import plain
-from rbank_es.context.hierarchy import below, children_of
+from rbank_es import limits
+from rbank_es.context.layer import plain
+from rbank_es.errors import QueryRefused
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
+from rbank_es.policies.words import STOP_WORDS, words_of
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
 
 CORE_CLASSES = 12
-"""Classes that count as core when properties are ranked (source: the number that coverage was measured with)."""
+"""Classes that count as core for ranking properties (source: the number that coverage was measured with)."""
 
 _PLUMBING_NAMES = "type first rest subject predicate object List Statement Bag Seq Alt"
 _PLUMBING = frozenset(rdf_names.RDF + name for name in _PLUMBING_NAMES.split())
 _FORMAL = (rdf_names.RDFS, rdf_names.OWL, rdf_names.XSD, rdf_names.SH)
 _NAMING_TERMS = 24
-"""Classes, and properties, that decide which namespace is the main one where there are data: what a person would use,
-not what an upper ontology adds."""
+"""Classes, and properties, that vote for the main namespace if there are data: the top ones, because the many unused
+terms of an upper ontology would outvote those that a person uses."""
 
 Info = TypeVar("Info", ClassInfo, PropertyInfo)
 
 
-class Naming:
-    """How terms are written: without a prefix in the namespace that most of those given share, else with it."""
+class TermNames:
+    """The written names of terms: without a prefix in the namespace that most of the given IRIs share."""
 
     def __init__(self, prefixes: Prefixes, iris: Iterable[str]) -> None:
         self._prefixes = prefixes
@@ -48,15 +54,15 @@ class Naming:
         self._names: dict[str, str] = {}
 
     def name(self, iri: str) -> str:
-        """A term, on one line: `Room`, `soda:vav_C180`, `<http://…>`."""
+        """Return a term on one line: `Room`, `soda:vav_C180`, `<http://…>`."""
         if iri not in self._names:
             short = plain(self._prefixes.shorten(iri))
             self._names[iri] = short.removeprefix(f"{self.prefix}:") if self.prefix else short
         return self._names[iri]
 
 
-class Ranked:
-    """The terms of a schema in order of importance; `observed` terms, where given, come first, in their order."""
+class RankedTerms:
+    """The terms of a schema in order of importance; `observed` terms come first, in their own order."""
 
     def __init__(self, schema: Schema, prefixes: Mapping[str, str], observed: Sequence[str] = ()) -> None:
         self.schema = schema
@@ -70,11 +76,13 @@ class Ranked:
             self._users[use.property].append(use.cls)
         self._parents = {info.iri: info.parents for info in schema.classes}
         self._by_iri = {info.iri: info for info in schema.properties}
+        # Cached, because ranking asks for the same bounds and superclasses once for each comparison.
         self._found_bounds: dict[tuple[str, str], list[str]] = {}
         self._ancestors: dict[str, set[str]] = {}
         self.traffic = self._traffic()
         first = {iri: place for place, iri in enumerate(reversed(observed), 1)}
         self.classes = self._classes(first)
+        # Properties are ranked after classes, because their rank depends on the core classes.
         self.core = tuple(info.iri for info in self.classes[:CORE_CLASSES])
         self.properties = self._properties(first)
         self.terms: tuple[ClassInfo | PropertyInfo, ...] = (*self.classes, *self.properties)
@@ -83,15 +91,15 @@ class Ranked:
         if self.traffic:
             iris = [info.iri for info in self.classes[:_NAMING_TERMS]]
             iris += [info.iri for info in self.properties[:_NAMING_TERMS]]
-        self.naming = Naming(self.prefixes, iris)
+        self.naming = TermNames(self.prefixes, iris)
 
     def links_of(self, iri: str) -> list[Link]:
-        """The steps that data make by a property, the commonest first."""
+        """Return the steps of a property in the data, the commonest first."""
         links = self._links.get(iri, ())
         return sorted(links, key=lambda link: (-link.uses, link.subject, link.object))
 
     def users_of(self, iri: str) -> list[str]:
-        """The classes whose instances have a property, the commonest first."""
+        """Return the classes whose instances have a property, the commonest first."""
         return self._users.get(iri, [])
 
     @property
@@ -100,30 +108,29 @@ class Ranked:
         return any(info.instances for info in self.schema.classes)
 
     def steps(self, domains: Sequence[str], ranges: Sequence[str], shown: int) -> str:
-        """`A|B→C`, with at most so many classes on either side; empty where nothing is known of either."""
+        """Return `A|B→C` with at most `shown` classes on either side; empty if neither is known."""
         starts, ends = self._side(domains, shown), self._side(ranges, shown)
         if starts == ends and len(domains) > 1:
             ends = "same"
         return f"{starts or 'any'}→{ends or 'any'}" if starts or ends else ""
 
     def _side(self, classes: Sequence[str], shown: int) -> str:
-        told = "|".join(map(self.naming.name, classes[:shown]))
-        return f"{told}|…" if len(classes) > shown else told
+        names = "|".join(map(self.naming.name, classes[:shown]))
+        return f"{names}|…" if len(classes) > shown else names
 
     def in_core_order(self, iris: Collection[str]) -> list[str]:
-        """IRIs of classes, core ones first, then by name."""
+        """Return the IRIs of classes, core ones first, then by name."""
         return sorted(iris, key=lambda iri: (self.core.index(iri) if iri in self.core else CORE_CLASSES, iri))
 
     def domains(self, info: PropertyInfo) -> list[str]:
-        """The classes that a property starts from, the most general of them, core ones first; see `_bounds`."""
+        """Return the most general classes in the domain of a property or, without one, of its superproperties."""
         return self._bounds(info, "domains")
 
     def ranges(self, info: PropertyInfo) -> list[str]:
-        """The classes and datatypes that a property leads to, likewise."""
+        """Return the most general classes and datatypes in its range, likewise."""
         return self._bounds(info, "ranges")
 
     def _bounds(self, info: PropertyInfo, side: Literal["domains", "ranges"]) -> list[str]:
-        """What a property is bounded by; where it says nothing itself, what its superproperties say."""
         key = (info.iri, side)
         if key not in self._found_bounds:
             self._found_bounds[key] = self._find_bounds(info, side)
@@ -135,27 +142,20 @@ class Ranked:
             found = {bound.iri for one in generation for bound in getattr(one, side)} - rdf_names.ANYTHING
             if found:
                 general = [iri for iri in found if not found & self._above(iri)]
-                return self.in_core_order(general or found)  # classes in a circle are all above each other
+                return self.in_core_order(general or found)  # because classes in a circle are all above each other
+            # Generation by generation, so that the nearest superproperty with a bound counts.
             parents = sorted({iri for one in generation for iri in one.parents} - seen)
             seen.update(parents)
             generation = [self._by_iri[iri] for iri in parents if iri in self._by_iri]
         return []
 
     def _above(self, iri: str) -> set[str]:
-        """All superclasses of a class but itself."""
         if iri not in self._ancestors:
-            found: set[str] = set()
-            todo = list(self._parents.get(iri, ()))
-            while todo:
-                parent = todo.pop()
-                if parent not in found:
-                    found.add(parent)
-                    todo += self._parents.get(parent, ())
-            self._ancestors[iri] = found - {iri}
+            self._ancestors[iri] = reachable(iri, self._parents)
         return self._ancestors[iri]
 
     def _traffic(self) -> Counter[str]:
-        """How many triples of the data lead from and to instances of each class; names and explanations don't count."""
+        """Count the triples from and to instances of each class, labels and definitions excluded."""
         traffic: Counter[str] = Counter()
         for use in self.schema.typed_uses:
             traffic[use.cls] += 0 if use.property in self._unspoken else use.uses
@@ -172,7 +172,7 @@ class Ranked:
                 observed.get(info.iri, 0),
                 (1 + self.traffic[info.iri]) * (1 + info.degree) if info.instances and self.traffic else 0,
                 not info.deprecated,
-                info.degree**3 * (1 + len(below(info.iri, children))),
+                info.degree**3 * (1 + len(reachable(info.iri, children))),
                 info.instances + info.values,
             ),
         )
@@ -184,6 +184,7 @@ class Ranked:
             if info.kind != "annotation" and info.iri not in self._unspoken and not _is_formal(info.iri, info.uses)
         ]
         variants = self._variants(spoken)
+        # VoID counts triples of whole partitions, which ranked worse than no counts.
         counted = not any(bound.source == "void" for info in spoken for bound in (*info.domains, *info.ranges))
         return _sorted(
             spoken,
@@ -200,25 +201,25 @@ class Ranked:
         )
 
     def _others(self) -> tuple[PropertyInfo, ...]:
-        """The properties that only name, explain or annotate."""
+        """Return the properties that only label, define or annotate."""
         spoken = {info.iri for info in self.properties}
         others = (info for info in self.schema.properties if info.iri not in spoken)
         return _sorted((info for info in others if not _is_formal(info.iri, 0)), lambda info: (info.uses, info.triples))
 
     def _touch(self, info: PropertyInfo) -> int:
-        """Core classes among the domains and ranges, over the number of domains; times 60, to stay in integers."""
+        """Return the core classes among domains and ranges over the number of domains; times 60, in integers."""
         domains, ranges = self.domains(info), self.ranges(info)
         touched = sum(iri in self.core for iri in (*domains, *ranges))
         return 60 * touched // max(len(domains), 1)
 
     def _weight(self, info: PropertyInfo) -> int:
-        """How far in front the core classes stand that a property touches, on either side on average; times 60."""
+        """Return the mean rank, on either side, of the core classes that a property touches; times 60."""
         weights = {iri: len(self.core) - place for place, iri in enumerate(self.core)}
         sides = (self.domains(info), self.ranges(info))
         return sum(60 * sum(weights.get(iri, 0) for iri in side) // len(side) for side in sides if side)
 
     def _variants(self, infos: Iterable[PropertyInfo]) -> dict[str, int]:
-        """The place of each property among those between the same classes, those that are referred to most first."""
+        """Return the place of each property among those between the same classes, the most mentioned first."""
         alike: dict[tuple[str, ...], list[PropertyInfo]] = defaultdict(list)
         for info in infos:
             alike[(*self.domains(info), "", *self.ranges(info))].append(info)
@@ -227,10 +228,204 @@ class Ranked:
 
 
 def _is_formal(iri: str, uses: int) -> bool:
-    """Whether a term only serves to write schemas down."""
+    """Return whether a term only serves to write schemas."""
     return iri.startswith(_FORMAL) or iri in _PLUMBING or (iri.startswith(rdf_names.RDF) and not uses)
 
 
 def _sorted(infos: Iterable[Info], worth: Callable[[Info], tuple[int, ...]]) -> tuple[Info, ...]:
-    """The worthiest first, then by IRI."""
+    """Sort by worth, the highest first, then by IRI."""
     return tuple(sorted(infos, key=lambda info: (*(-part for part in worth(info)), info.iri)))
+
+
+# ---------------------------------------------------------------- subclasses
+
+
+EVERYTHING = (9, 10)
+"""The part of all instances beyond which a class counts as one of everything."""
+
+
+def children_of(schema: Schema) -> dict[str, list[str]]:
+    """Return the direct subclasses of each class that has any."""
+    children: dict[str, list[str]] = defaultdict(list)
+    for info in schema.classes:
+        for parent in info.parents:
+            children[parent].append(info.iri)
+    return children
+
+
+class Hidden(NamedTuple):
+    """A class, and the instances of its subclasses, which a plain query for it misses."""
+
+    info: ClassInfo
+    below: int
+
+
+def hidden_instances(schema: Schema) -> list[Hidden]:
+    """Return the classes with instances typed only with their subclasses, most of them first, then by IRI.
+
+    Nothing is hidden in data that type each thing with all superclasses too. A class of nearly everything is left out,
+    because it helps nobody to find anything.
+    """
+    children = children_of(schema)
+    instances = {info.iri: info.instances for info in schema.classes}
+    under = {info.iri: reachable(info.iri, children) for info in schema.classes if children.get(info.iri)}
+    reach = _reach(children, instances)
+    hidden = [
+        Hidden(info, sum(instances.get(iri, 0) for iri in under[info.iri]))
+        for info in schema.classes
+        if info.iri in under and reach[info.iri] > info.instances
+    ]
+    everything = sum(instances.values())
+    useful = (one for one in hidden if one.below and EVERYTHING[1] * one.below <= EVERYTHING[0] * everything)
+    return sorted(useful, key=lambda one: (-one.below, one.info.iri))
+
+
+def reachable(iri: str, steps: Mapping[str, Collection[str]]) -> set[str]:
+    """Return the classes that any number of steps lead to, the first one excluded."""
+    found: set[str] = set()
+    todo = [iri]
+    while todo:
+        for next_ in steps.get(todo.pop(), ()):
+            if next_ not in found and next_ != iri:
+                found.add(next_)
+                todo.append(next_)
+    return found
+
+
+def _reach(children: Mapping[str, list[str]], instances: Mapping[str, int]) -> dict[str, int]:
+    """Count the things of each class: those typed with it, or with its subclasses if these are more.
+
+    Goes up from the leaves without recursion, because chains of subclasses may be long. Classes in a circle count only
+    the things typed with themselves.
+    """
+    reach: dict[str, int] = {}
+    open_: set[str] = set()
+    for top in sorted({*instances, *children}):
+        todo = [(top, False)]
+        while todo:
+            iri, below_done = todo.pop()
+            if below_done:
+                open_.discard(iri)
+                reach[iri] = max(instances.get(iri, 0), sum(reach.get(child, 0) for child in children.get(iri, ())))
+            elif iri not in reach and iri not in open_:
+                open_.add(iri)
+                todo.append((iri, True))
+                todo += [(child, False) for child in children.get(iri, ())]
+    return reach
+
+
+# ---------------------------------------------------------------- terms of queries and tasks
+
+
+def observed_terms(
+    bank: Bank, ontology: str, prefixes: Mapping[str, str] | None = None, point: str | int | None = None
+) -> tuple[str, ...]:
+    """Return the IRIs of the terms in the SPARQL that successful runs submitted, the most frequent first, then by IRI.
+
+    A run counts if its standing verdict for learning is success; its score is never used. Queries that can't be parsed
+    are skipped. Off by default: a card of it is no longer the schema's alone, so an experiment that switches layers on
+    and off would measure two things at once.
+
+    Args:
+        bank: the bank; only read.
+        ontology: id of the ontology, or of the endpoint, that the runs were about.
+        prefixes: prefixes that queries may use undeclared, beside the well-known ones.
+        point: a point in time; None means the head.
+
+    Raises `BadPoint`.
+    """
+    counts: Counter[str] = Counter()
+    with bank.as_of(point) as view:
+        for run in view.rows("runs", success=1):
+            if run["sparql"] and ontology in (run["ontology"], run["endpoint"]):
+                counts.update(_terms(run["sparql"], prefixes or {}))
+    return tuple(sorted(counts, key=lambda iri: (-counts[iri], iri)))
+
+
+def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
+    from rbank_es.ontology import rdf_names
+    from rbank_es.ontology.prefixes import WELL_KNOWN
+    from rbank_es.sparql.guard.unknown_terms import uses
+    from rbank_es.sparql.parser.grammar import read
+    from rbank_es.sparql.parser.tokens import tokenise
+
+    try:
+        tree, _ = read(tokenise(query), {**WELL_KNOWN, **prefixes})
+    except QueryRefused:
+        return set()
+    return {use.iri for use in uses(tree, whole=True)} - {rdf_names.TYPE}
+
+
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PREFIXED = re.compile(r":([^\W\d][\w-]*)")
+_IDENTIFIER = re.compile(r"[^\W\d][\w-]*")
+_STOP_WORDS = STOP_WORDS["english-1"]
+_QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "property"])
+"""Stems of words that questions ask with, and seldom about."""
+
+_NAMED = 1_000
+
+
+class TaskWords:
+    """The words of a task, compared with those of terms."""
+
+    def __init__(self, text: str) -> None:
+        text = text[: limits.QUERY_CHARS]
+        named = (word for word in _IDENTIFIER.findall(text) if word[1:].lower() != word[1:] or "_" in word)
+        self._named = frozenset((*named, *_PREFIXED.findall(text)))
+        self._stems = _stems(_HUMPS.sub(" ", text)) - _QUESTION
+
+    def fit(self, iri: str, label: str = "") -> int:
+        """Return how well a term fits: 0 not at all; most if the task names it, more with few other words."""
+        if local_name(iri) in self._named:
+            return _NAMED
+        return max(self._overlap(words) for words in _wordings(iri, label))
+
+    def words_of(self, iri: str, label: str = "") -> frozenset[str]:
+        """Return the words of the task that a term has, as stems."""
+        return self._stems & frozenset().union(*_wordings(iri, label))
+
+    def best(self, terms: Iterable[tuple[str, str]], most: int) -> list[int]:
+        """Return the places of the terms (IRI and label) that fit best, at most `most`; of equals, the first.
+
+        A term whose words a better one has too comes last, so that more words of the task are covered.
+        """
+        given = list(terms)
+        fits = [(self.fit(iri, label), -place) for place, (iri, label) in enumerate(given)]
+        ordered = [-place for _, place in sorted((fit for fit in fits if fit[0]), reverse=True)]
+        covered: set[str] = set()
+        first: list[int] = []
+        rest: list[int] = []
+        for place in ordered:
+            words = self.words_of(*given[place])
+            (rest if words <= covered and self.fit(*given[place]) < _NAMED else first).append(place)
+            covered |= words
+        return [*first, *rest][:most]
+
+    def _overlap(self, stems: frozenset[str]) -> int:
+        common = len(stems & self._stems)
+        return 100 * common * common // len(stems) if common else 0
+
+
+def _wordings(iri: str, label: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems of a term's name, and of its label."""
+    return _stems(_HUMPS.sub(" ", local_name(iri))), _stems(label)
+
+
+def stem(word: str) -> str:
+    """Return a word without the endings of plurals and of common verb forms: crude, but deterministic."""
+    if word.endswith("ies") and len(word) > 4:
+        word = word[:-3] + "y"
+    elif word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) > len(ending) + 3:
+            word = word.removesuffix(ending)
+            break
+    return word[:-1] if word.endswith("e") and len(word) > 4 else word
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in words_of(text) if word not in _STOP_WORDS)

@@ -1,17 +1,15 @@
-"""The closed loop: retrieve, run, judge, extract, consolidate, task by task; and what is made of single runs.
+"""The closed loop: retrieve, run, judge, extract, consolidate, task by task.
 
-tasks         questions, read from files
+tasks         questions with their right answers, parsed from files
 settings      every choice of a loop in one value, with a digest
-equipment     what the runs of a loop share: the source, the executor, its sandboxes
-sandboxes     those that were begun ahead, and why there are none
-one_run       one task, run once; recorded whatever happens
-learning      the verdict on a run, and what is learnt of it
-history       what a bank already has of which task
+resources     shared by the runs of a loop: source, models, tools, sandboxes
+run_stages    one run: begin, execute, judge, score, learn
+rollouts      several runs of one task side by side, compared
+history       the runs and extractions that a bank already has of a task
 closed_loop   one task after the other; resumable
-rollouts      several runs of one task, and what can be learnt by comparing them
-guide         a long text about an ontology, written once by an agent
+guide_run     a run that writes a guide to an ontology
 
-The public names below are found on first use.
+The public names below are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +18,7 @@ from rbank_es.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel
-    from rbank_es.loop.guide import Guide, write_guide
+    from rbank_es.loop.guide_run import Guide, write_guide
     from rbank_es.loop.rollouts import Spread
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task, load_tasks
@@ -42,7 +40,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "Guide": "rbank_es.loop.guide",
+        "Guide": "rbank_es.loop.guide_run",
         "LmChoice": "rbank_es.models.choice",
         "LoopSettings": "rbank_es.loop.settings",
         "Spread": "rbank_es.loop.rollouts",
@@ -51,6 +49,6 @@ __getattr__, __dir__ = exports(
         "load_tasks": "rbank_es.loop.tasks",
         "run_closed_loop": "rbank_es.loop.closed_loop",
         "run_matts_parallel": "rbank_es.loop.closed_loop",
-        "write_guide": "rbank_es.loop.guide",
+        "write_guide": "rbank_es.loop.guide_run",
     },
 )

@@ -1,9 +1,9 @@
-"""The closed loop: retrieve, run, judge, extract, consolidate; one task after the other, for order is what it studies.
+"""The closed loop: retrieve, run, judge, extract, consolidate; one task after the other, because later ones use memory.
 
-What is done is in the log, so a loop that was interrupted goes on where it stopped: a task that was finished, judged
-and learnt from under the same settings is not repeated. A run that was cut off is closed as failed (`interrupted`), and
-the task is run anew; a run that finished is judged, and a judged one learnt from, without being run again. At most the
-calls of the one stage that was cut off are made twice.
+Progress is in the log, so an interrupted loop resumes where it stopped: a task that was finished, judged and learned
+from under the same settings is not repeated. A run that was cut off is closed as failed (`interrupted`) and its task
+run again; a finished run is judged, and a judged one learned from, without a new run. At most the calls of the one
+stage that was cut off are made twice.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import msgspec
 from rbank_es.errors import BadInput, JudgeFailed, LoopStopped
 from rbank_es.loop.history import (
     INTERRUPTED,
-    Extracted,
+    ExtractionProgress,
     History,
-    Ran,
+    RunProgress,
     flaw_of,
     group_id,
+    is_agents_own,
     is_of_proposals,
     rollout_of,
     task_key,
 )
-from rbank_es.loop.post_run import Learning
-from rbank_es.loop.rollouts import Spread, best_of, question_of, side_by_side, spread_of
-from rbank_es.loop.run_context import Equipment, check_source
+from rbank_es.loop.resources import LoopResources, check_source
+from rbank_es.loop.rollouts import Spread, best_of, side_by_side, spread_of
+from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, close_run, execute
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.loop.single_run import NewRun, begin_runs, close_run, execute, is_agents_own
 from rbank_es.loop.tasks import Task
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 How = Literal["ran", "continued", "known"]
-"""It was run now; it had been run before and was judged or learnt from now; all was there."""
+"""How a result came about: it ran now; it ran before and was judged or learned from now; all was in the bank."""
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one task.
+    """The outcome of one task.
 
     `run` is the run that counts: of several rollouts the best. `success` is the verdict for learning, `scored` that of
-    the expected answer; None where there is none. `added` and `supported` are ids of items: new ones, and those that
-    candidates landed on. Totals are of the runs that count: those that were cut off, or that were run anew because they
-    failed of something that was not the agent's own, are left out. `notes` say what was left undone, and why.
+    the right answer, None without one. `added` and `supported` are ids of items: new ones, and those that candidates
+    landed on. Totals leave out runs that were cut off, or repeated after a failure that the agent didn't cause. `notes`
+    name stages left undone, with the reason.
     """
 
     task: str
@@ -80,7 +80,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def undone(self) -> bool:
-        """Whether every run failed of something that was not the agent's own, so that the next loop runs it anew."""
+        """Whether every run failed for a reason outside the agent, so that the next loop runs the task again."""
         return not is_agents_own(self.outcome, self.error_code)
 
 
@@ -88,7 +88,7 @@ GOES_ON = "The same command goes on from here"
 FROM_THE_FIRST = "The same command begins with the first task again, because all are to be run again"
 
 OnTask = Callable[[Task, int, int], None]
-"""Called before each task, with its number from 1 and how many there are."""
+"""Called before each task, with its number from 1 and the number of tasks."""
 OnResult = Callable[[TaskResult], None]
 
 
@@ -103,35 +103,37 @@ def run_closed_loop(
     on_result: OnResult | None = None,
     **parts: Any,
 ) -> list[TaskResult]:
-    """Run tasks one after the other; each may use what was learnt of those before. The results, in their order.
+    """Run tasks one after the other, each with the memory of those before; return the results in their order.
 
     Args:
         tasks: with distinct ids; about the source, or about no ontology by name.
-        bank: where all is recorded, and where memories come from.
-        settings: every choice; with `rollouts` over 1, each task is run so often side by side.
-        source: what is asked.
-        again: run also the tasks that this bank has under these settings.
-        on_task: told of each task before it begins.
-        on_result: told of each result.
-        parts: of `Equipment`, for those who bring a model, an interpreter or an executor of their own.
+        bank: records everything and provides the memory.
+        settings: every choice; with `rollouts` over 1, that many runs of each task side by side.
+        source: the ontology or endpoint that agents ask.
+        again: whether to repeat the tasks that this bank has under these settings.
+        on_task: called before each task.
+        on_result: called with each result.
+        parts: of `LoopResources`, for those who bring a model, an interpreter or an executor of their own.
 
     Raises:
-        BadInput: ids that are there twice, a task about another ontology, another process with the same loop.
-        LmFailed, SandboxUnavailable, MissingExtra: every run would fail of it; nothing was recorded.
-        LoopStopped: a run failed of what the next would fail of too.
+        BadInput: repeated ids, a task about another ontology, another process with the same loop.
+        LmFailed, SandboxUnavailable, MissingExtra: every run would fail; nothing was recorded.
+        LoopStopped: a run failed, and the next would fail in the same way.
         LogError: the bank can't be written.
     """
     todo = tuple(tasks)
+    # Two tasks with one id would share their runs.
     twice = {task.id for task in todo if [other.id for other in todo].count(task.id) > 1}
     if twice:
         raise BadInput(f"there is more than one task with the id {min(twice)!r}")
-    with Equipment(bank, settings, source, **parts) as equipment:
-        check_source(todo, equipment.source_id)
-        equipment.check()
+    with LoopResources(bank, settings, source, **parts) as resources:
+        check_source(todo, resources.source_id)
+        # Before anything is recorded, because every run would fail in the same way.
+        resources.check()
         results: list[TaskResult] = []
         with _alone(bank, settings.digest):
-            loop = ClosedLoop(equipment, again=again)
-            equipment.runs_to_come = loop.runs_to_come(todo)
+            loop = ClosedLoop(resources, again=again)
+            resources.runs_to_come = loop.runs_to_come(todo)
             for number, task in enumerate(todo, 1):
                 if on_task is not None:
                     on_task(task, number, len(todo))
@@ -145,22 +147,22 @@ def run_closed_loop(
 def run_matts_parallel(
     task: Task, bank: Bank, settings: LoopSettings, source: Source | None = None, *, k: int = 3, **parts: Any
 ) -> TaskResult:
-    """Run one task `k` times side by side, judge all, select the best, and learn by comparing them.
+    """Run one task `k` times side by side with one context, judge all, select the best, and learn by comparing them.
 
-    All get the same context. See `run_closed_loop` for the rest.
+    See `run_closed_loop` for the rest.
     """
     several = msgspec.structs.replace(settings, rollouts=k)
     return run_closed_loop([task], bank, several, source, **parts)[0]
 
 
 def advice(again: bool) -> str:
-    """How a loop that stopped is gone on with; `again` is whether all tasks were to be run again."""
+    """Return how to resume a loop that stopped; `again` as for `run_closed_loop`."""
     return FROM_THE_FIRST if again else GOES_ON
 
 
 @contextmanager
 def _resumable(again: bool) -> Iterator[None]:
-    """Where a loop stops, say how it is gone on with."""
+    """Add to the error of a loop that stops how to resume it."""
     try:
         yield
     except LoopStopped as stopped:
@@ -170,7 +172,7 @@ def _resumable(again: bool) -> Iterator[None]:
 
 @contextmanager
 def _alone(bank: Bank, digest: str) -> Iterator[None]:
-    """Keep other processes from the same loop: each would close the runs of the other as cut off."""
+    """Keep other processes from the same loop, because each would close the other's runs as cut off."""
     path = bank.log.folder / f"loop-{digest[:16]}.lock"
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -185,31 +187,31 @@ def _alone(bank: Bank, digest: str) -> Iterator[None]:
 
 
 class ClosedLoop:
-    """A loop over one bank, task by task."""
+    """A closed loop over one bank, task by task."""
 
-    def __init__(self, equipment: Equipment, *, again: bool = False) -> None:
-        """`again`: whatever the bank has from before this moment doesn't count as done."""
-        self.equipment = equipment
-        self.history = History(equipment.bank).catch_up()
-        self._learning = Learning(equipment)
+    def __init__(self, resources: LoopResources, *, again: bool = False) -> None:
+        """Read the history of the bank; with `again`, nothing recorded before this moment counts as done."""
+        self.resources = resources
+        self.history = History(resources.bank).catch_up()
+        self._post_run = PostRun(resources)
         self._since = self.history.position if again else 0
         self._notes: list[str] = []
         self._sought: set[str] = set()
 
     def runs_to_come(self, tasks: Iterable[Task]) -> int:
-        """How many runs the tasks will take: of those that are there, none is made again."""
+        """Return the number of runs that the tasks still need."""
         return sum(len(self._to_run(self._work(task))) for task in tasks)
 
     def is_done(self, task: Task) -> bool:
-        """Whether nothing is left to be asked of any model for a task."""
-        work, chosen = self._work(task), self.equipment.settings
+        """Return whether a task needs no further call of any model."""
+        work, chosen = self._work(task), self.resources.settings
         runs = self._runs(work)
-        judged = chosen.judge == "none" or all(ran.judged for ran in runs if _is_usable(ran))
-        learnt = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
-        return not self._to_run(work) and judged and learnt
+        judged = chosen.judge == "none" or all(ran.judged for ran in runs if ran.is_usable)
+        learned = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
+        return not self._to_run(work) and judged and learned
 
     def run(self, task: Task) -> TaskResult:
-        """Take one task as far as it goes: see `run_closed_loop`."""
+        """Run, judge and learn from one task, as far as that is not done: see `run_closed_loop`."""
         work = self._work(task)
         self._notes, self._sought = [], set()
         self._close_cut_off(work)
@@ -221,65 +223,69 @@ class ClosedLoop:
         how: How = "ran" if ran_now else "continued" if self.history.position > before else "known"
         return self._result(work, how)
 
-    # ---------------------------------------------------------------- what is there
+    # ---------------------------------------------------------------- in the bank
 
     def _work(self, task: Task) -> _Work:
-        return _Work(task, task_key(task, self.equipment.settings.digest, self.equipment.source_digest))
+        return _Work(task, task_key(task, self.resources.settings.digest, self.resources.source_digest))
 
-    def _runs(self, work: _Work) -> list[Ran]:
-        """The task's runs that count: of the present attempt, in the order of their rollouts, none of them cut off."""
+    def _runs(self, work: _Work) -> list[RunProgress]:
+        """Return the runs of the task that count: of its latest group, by rollout, without those cut off."""
         runs = [ran for ran in self._all(work) if ran.finished is not None and not ran.interrupted]
-        if self.equipment.settings.rollouts == 1:
-            own = [ran for ran in runs if _is_usable(ran)]
+        # A single run needs no group: its tries are numbered by their ids alone.
+        if self.resources.settings.rollouts == 1:
+            own = [ran for ran in runs if ran.is_usable]
             return own[-1:] or runs[-1:]
         present = {ran.index: ran for ran in runs if ran.group == self._group(work)}
-        present |= {ran.index: ran for ran in runs if ran.group == self._group(work) and _is_usable(ran)}
+        # A usable run replaces a failed one of the same rollout, whatever their order.
+        present |= {ran.index: ran for ran in runs if ran.group == self._group(work) and ran.is_usable}
         return [present[index] for index in sorted(index for index in present if index is not None)]
 
-    def _all(self, work: _Work) -> list[Ran]:
+    def _all(self, work: _Work) -> list[RunProgress]:
         return [ran for ran in self.history.catch_up().runs_of(work.task, work.key) if ran.started_seq > self._since]
 
     def _group(self, work: _Work) -> str:
-        """Id of the present attempt with several rollouts: the last that began, else a new one."""
+        """Return the id of the latest group of rollouts, else a new one."""
         groups = dict.fromkeys(ran.group for ran in self._all(work) if ran.group is not None)
         if groups:
             return list(groups)[-1]
+        # Count the groups of all time, because the id of a run is never used again.
         known = {ran.group for ran in self.history.runs_of(work.task, work.key)}
         return group_id(work.task, work.key, len(known) + 1)
 
-    def _extractions(self, runs: Iterable[Ran]) -> list[Extracted]:
+    def _extractions(self, runs: Iterable[RunProgress]) -> list[ExtractionProgress]:
         ids = dict.fromkeys(id for ran in runs for id in ran.extractions)
         return [self.history.extractions[id] for id in ids]
 
-    # ---------------------------------------------------------------- what was cut off
-
     def _close_cut_off(self, work: _Work) -> None:
-        for ran in self.history.unfinished(self.history.catch_up().runs_of(work.task, work.key)):
-            close_run(self.equipment.bank, ran.run, INTERRUPTED, "the run was cut off; the task is run anew")
+        for ran in self.history.catch_up().runs_of(work.task, work.key):
+            if ran.finished is not None:
+                continue
+            close_run(self.resources.bank, ran.run, INTERRUPTED, "the run was cut off; the task is run anew")
         self.history.catch_up()
 
     # ---------------------------------------------------------------- running
 
     def _run_missing(self, work: _Work) -> bool:
-        """Run what is missing of a task; whether anything was."""
+        """Execute the missing runs of a task; return whether there were any."""
         if not self._to_run(work):
             return False
-        begun = begin_runs(self.equipment, work.task, partial(self._missing, work))
+        begun = begin_runs(self.resources, work.task, partial(self._missing, work))
         works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]
-        if len(works) > 1 and self.equipment.at_once:
-            side_by_side(self.equipment.bank, works)
+        if len(works) > 1 and self.resources.at_once:
+            side_by_side(self.resources.bank, works)
         else:
             for one in works:
-                one(self.equipment.bank)
+                one(self.resources.bank)
         return True
 
     def _to_run(self, work: _Work) -> list[NewRun]:
-        """What is missing of a task that nothing was learnt of yet."""
+        """Return the missing runs of a task; none once something was learned from it."""
+        # A run after the extraction would not be among the runs that the extraction relied on.
         return [] if self._extractions(self._runs(work)) else self._missing(work)
 
     def _missing(self, work: _Work) -> list[NewRun]:
-        k = self.equipment.settings.rollouts
-        usable = [ran for ran in self._runs(work) if _is_usable(ran)]
+        k = self.resources.settings.rollouts
+        usable = [ran for ran in self._runs(work) if ran.is_usable]
         every = self.history.runs_of(work.task, work.key)
         if k == 1:
             return [] if usable else [NewRun(run=group_id(work.task, work.key, len(every) + 1))]
@@ -291,49 +297,48 @@ class ClosedLoop:
         ]
 
     def _one(self, task: Task, context: str, new: NewRun, bank: Bank) -> None:
-        """Run once; where there are several, judge at once, while the others still run."""
-        settings = self.equipment.settings
-        put = question_of(task.question, settings.perturbation, new.index or 0)
-        result = execute(self.equipment, task, context, new, question=put, bank=bank)
+        """Execute one run; judge a rollout at once, while the others still run."""
+        result = execute(self.resources, task, context, new, bank=bank)
         if new.index is not None and is_agents_own(result.outcome, result.error_code):
             self._judge_one(task, result.run, new.index, bank)
 
     # ---------------------------------------------------------------- judging and learning
 
     def _judge(self, work: _Work) -> None:
-        """Judge and score those runs that say something about the agent and weren't yet, each once."""
+        """Judge and score the usable runs that lack it, each once."""
         for ran in self._runs(work):
-            if _is_usable(ran) and ran.run not in self._sought:
-                self._judge_one(work.task, ran.run, ran.index or 0, self.equipment.bank, ran)
+            if ran.is_usable and ran.run not in self._sought:
+                self._judge_one(work.task, ran.run, ran.index or 0, self.resources.bank, ran)
 
-    def _judge_one(self, task: Task, run: str, index: int, bank: Bank, known: Ran | None = None) -> None:
+    def _judge_one(self, task: Task, run: str, index: int, bank: Bank, known: RunProgress | None = None) -> None:
         self._sought.add(run)
-        wanted = self.equipment.settings.judge != "none"
+        wanted = self.resources.settings.judge != "none"
         for needed, judging in (
-            (wanted and (known is None or known.judged is None), self._learning.judge),
-            (known is None or known.scored is None, self._learning.score),
+            (wanted and (known is None or known.judged is None), self._post_run.judge),
+            (known is None or known.scored is None, self._post_run.score),
         ):
             try:
                 if needed:
                     judging(task, run, index, bank)
             except JudgeFailed as error:
-                if str(error) not in self._notes:  # what is right may be needed for both
+                if str(error) not in self._notes:  # because both may lack the right answer
                     self._notes.append(str(error))
 
     def _learn(self, work: _Work) -> None:
-        """Draw lessons, unless that was done; what tools had proposed is kept also where a model gave no answer."""
-        runs = [ran for ran in self._runs(work) if _is_usable(ran) and ran.judged is not None]
-        if self.equipment.settings.extract and runs and all(map(is_of_proposals, self._extractions(runs))):
-            self._learning.learn(work.task, [rollout_of(self.equipment.bank, ran) for ran in runs])
+        """Extract items unless that was done. Proposals alone don't count, because no model may have answered."""
+        runs = [ran for ran in self._runs(work) if ran.is_usable and ran.judged is not None]
+        if self.resources.settings.extract and runs and all(map(is_of_proposals, self._extractions(runs))):
+            self._post_run.learn(work.task, [rollout_of(self.resources.bank, ran) for ran in runs])
 
     # ---------------------------------------------------------------- the result
 
     def _result(self, work: _Work, how: How) -> TaskResult:
         runs = {ran.run: ran for ran in self._runs(work)}
-        rollouts = [rollout_of(self.equipment.bank, ran) for ran in runs.values()]
-        telling = [one for one in rollouts if _is_usable(runs[one.run])]
+        rollouts = [rollout_of(self.resources.bank, ran) for ran in runs.values()]
+        telling = [one for one in rollouts if runs[one.run].is_usable]
+        # Failures from outside the agent count only if there is nothing else.
         best = best_of(telling or rollouts)
-        ran, text = runs[best.run], self.equipment.bank.text
+        ran, text = runs[best.run], self.resources.bank.text
         end = ran.finished
         assert end is not None
         costs = [each.cost_usd for each in runs.values() if each.cost_usd is not None]
@@ -343,7 +348,7 @@ class ClosedLoop:
             runs=tuple(runs),
             how=how,
             outcome=best.outcome,
-            scripted=self.equipment.settings.scripted,
+            scripted=self.resources.settings.scripted,
             success=best.success,
             reason=(text(ran.judged.reason) or "") if ran.judged is not None else "",
             scored=best.scored,
@@ -359,23 +364,23 @@ class ClosedLoop:
             error=text(end.error),
             notes=(
                 *self._notes,
-                *(self._left_out(ran) for ran in runs.values() if telling and not _is_usable(ran)),
-                *(f"nothing was learnt of it ({flaw})" for flaw in self._flaws(runs.values())),
+                *(self._left_out(ran) for ran in runs.values() if telling and not ran.is_usable),
+                *(f"nothing was learned from it ({flaw})" for flaw in self._flaws(runs.values())),
             ),
             spread=spread_of(telling) if telling and len(rollouts) > 1 else None,
-            **self._learnt(runs.values()),
+            **self._learned(runs.values()),
         )
 
-    def _flaws(self, runs: Iterable[Ran]) -> Iterator[str]:
+    def _flaws(self, runs: Iterable[RunProgress]) -> Iterator[str]:
         return filter(None, (flaw_of(each.event) for each in self._extractions(runs)))
 
-    def _left_out(self, ran: Ran) -> str:
-        """What is said of a rollout that tells nothing of the agent, beside others that do."""
+    def _left_out(self, ran: RunProgress) -> str:
+        """Return the note on a rollout that says nothing about the agent, beside others that do."""
         end = ran.finished
         assert end is not None  # `_runs` gives no others
-        return f"rollout {ran.index} failed ({end.error_code}) and is left out: {self.equipment.bank.text(end.error)}"
+        return f"rollout {ran.index} failed ({end.error_code}) and is left out: {self.resources.bank.text(end.error)}"
 
-    def _learnt(self, runs: Iterable[Ran]) -> dict[str, Any]:
+    def _learned(self, runs: Iterable[RunProgress]) -> dict[str, Any]:
         extractions = self._extractions(runs)
         decisions = [decision for each in extractions if each.decided for decision in each.decided.decisions]
         return {
@@ -392,12 +397,7 @@ class _Work(msgspec.Struct, frozen=True):
     key: str
 
 
-def _is_usable(ran: Ran) -> bool:
-    """Whether the run says something about the agent."""
-    return ran.finished is not None and is_agents_own(ran.finished.outcome, ran.finished.error_code)
-
-
-def _rollout_id(group: str, index: int, runs: Sequence[Ran]) -> str:
-    """Id of a new run of a rollout; a later one of the same rollout is numbered."""
+def _rollout_id(group: str, index: int, runs: Sequence[RunProgress]) -> str:
+    """Return the id of a new run of a rollout; repeated runs of one rollout are numbered."""
     tried = sum(ran.group == group and ran.index == index for ran in runs)
     return f"{group}.r{index}" + (f"-{tried + 1}" if tried else "")

@@ -1,15 +1,14 @@
-"""What a bank already has of which task: how far each run got, under which settings, and what was learnt of it.
+"""The history of tasks in a bank: how far each run got, under which settings, and what was learned from it.
 
 A task under given settings has a key. The ids of its runs begin with it, so that a later process finds them:
 
-    lights-L1-1-3f2a9c1b-1        the task's id, the key, the attempt
+    lights-L1-1-3f2a9c1b-1        the task's id, the key, the number of the run
     lights-L1-1-3f2a9c1b-1.r0     the same of rollout 0
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,14 +32,21 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 INTERRUPTED = "interrupted"
-"""The error code of a run that something outside of it ended."""
+"""The error code of a run that was ended from outside."""
+
+AGENTS_OWN = frozenset(
+    {"unreadable", "sandbox_exhausted", "bad_response", "response_too_long", "context_too_long", "request_too_long"}
+)
+"""Error codes of failures that the agent caused. A run that failed for another reason says nothing about the agent: it
+is neither judged nor learned from, and a resumed loop runs its task again."""
 
 LM_FAILED = "lm_failed:"
-"""How the reason begins of an extraction that a model gave no answer for."""
+"""Begins the reason of an extraction that no model answered."""
 
 FLAWS = (LM_FAILED, "malformed:", "no_usable_item:")
-"""How the reasons begin of extractions whose model is to blame that nothing was drawn."""
+"""Begin the reasons of extractions that are empty because of the model."""
 
+# Ids hold the task's id too, so 32 bits only tell the settings and wordings of one task apart.
 KEY_CHARS = 8
 
 _TYPES = frozenset(
@@ -51,22 +57,27 @@ _TYPES = frozenset(
 )  # fmt: skip
 
 
-def task_key(task: Task, config_digest: str, source: str) -> str:
-    """What tells a task under given settings from every other: the first hex digits of a SHA-256.
+def is_agents_own(outcome: str, error_code: str | None) -> bool:
+    """Return whether the end of a run says something about the agent."""
+    return outcome != "failed" or error_code in AGENTS_OWN
 
-    `source` names what is asked, down to its content: the digest of an ontology, or the URL of an endpoint.
+
+def task_key(task: Task, config_digest: str, source: str) -> str:
+    """Return the key of a task under given settings: the first hex digits of a SHA-256.
+
+    `source` is the digest of the ontology, or the URL of the endpoint, that is asked.
     """
     facts = [task.id, task.question, task.gold_sparql, task.answer, config_digest, source]
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:KEY_CHARS]
 
 
-def group_id(task: Task, key: str, attempt: int) -> str:
-    """Id of an attempt at a task: of its run, or what its rollouts share."""
-    return f"{task.slug}-{key}-{attempt}"
+def group_id(task: Task, key: str, number: int) -> str:
+    """Return the id of a run of a task, or of a group of its rollouts; `number` counts them from 1."""
+    return f"{task.slug}-{key}-{number}"
 
 
-class Ran(msgspec.Struct, kw_only=True):
-    """How far one run got, with positions in the log; None where it didn't."""
+class RunProgress(msgspec.Struct, kw_only=True):
+    """How far one run got: the events of its stages, None for stages that are missing."""
 
     run: str
     started_seq: int
@@ -77,58 +88,60 @@ class Ran(msgspec.Struct, kw_only=True):
     judged: RunJudged | JudgmentOverruled | None = None
     scored: RunJudged | JudgmentOverruled | None = None
     extractions: list[str] = []
-    """Ids of the extractions from it, alone or with others, in order."""
+    """Ids of the extractions from the run, alone or with others, in order."""
     lm_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float | None = None
 
     @property
+    def is_usable(self) -> bool:
+        """Whether the run has ended and says something about the agent."""
+        return self.finished is not None and is_agents_own(self.finished.outcome, self.finished.error_code)
+
+    @property
     def interrupted(self) -> bool:
-        """Whether it was ended from outside, so that it says nothing about the agent."""
+        """Whether the run was ended from outside, so that it says nothing about the agent."""
         return self.finished is not None and self.finished.error_code == INTERRUPTED
 
 
-class Extracted(msgspec.Struct, kw_only=True):
-    """One extraction, and what was decided about it."""
+class ExtractionProgress(msgspec.Struct, kw_only=True):
+    """One extraction, and the decisions on its candidates."""
 
     event: MemoriesExtracted
     decided: MemoriesConsolidated | None = None
 
 
 class History:
-    """The runs of a bank, as far as it was read. Facts only: texts stay in the log."""
+    """The runs of a bank up to a position. Texts stay in the log."""
 
     def __init__(self, bank: Bank) -> None:
-        self.runs: dict[str, Ran] = {}
-        self.extractions: dict[str, Extracted] = {}
+        self.runs: dict[str, RunProgress] = {}
+        self.extractions: dict[str, ExtractionProgress] = {}
         self.position = 0
         self._bank = bank
 
     def catch_up(self) -> History:
-        """Read what was appended since, and give this very history."""
+        """Read the events appended since the last call, and return this object."""
         upto = self._bank.position
         for event in self._bank.log.read(after=self.position, upto=upto, types=_TYPES):
             self._take(event)
         self.position = upto
         return self
 
-    def runs_of(self, task: Task, key: str) -> list[Ran]:
-        """The runs of a task under its key, in the order in which they began."""
+    def runs_of(self, task: Task, key: str) -> list[RunProgress]:
+        """Return the runs of a task under its key, in the order in which they began."""
         prefix = f"{task.slug}-{key}-"
         return [ran for ran in self.runs.values() if ran.run.startswith(prefix)]
-
-    def unfinished(self, runs: Iterable[Ran]) -> list[Ran]:
-        """Those that began and were never ended."""
-        return [ran for ran in runs if ran.finished is None]
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self._started(event)
         elif isinstance(event, MemoriesExtracted):
-            self.extractions[event.id] = Extracted(event=event)
+            self.extractions[event.id] = ExtractionProgress(event=event)
             for run in event.runs:
-                if run in self.runs and not _to_be_tried_again(event):
+                # Left out, so that a resumed loop asks the model again.
+                if run in self.runs and not _reason(event).startswith(LM_FAILED):
                     self.runs[run].extractions.append(event.id)
         elif isinstance(event, MemoriesConsolidated):
             if event.extraction in self.extractions:
@@ -141,7 +154,7 @@ class History:
     def _started(self, event: RunStarted) -> None:
         self.runs.setdefault(
             event.run,
-            Ran(
+            RunProgress(
                 run=event.run,
                 started_seq=event.seq,
                 config_digest=event.config_digest,
@@ -151,10 +164,10 @@ class History:
         )
 
 
-def rollout_of(bank: Bank, ran: Ran) -> Rollout:
-    """A run that has ended, as it is compared with others of its task; its texts are those of the bank."""
+def rollout_of(bank: Bank, ran: RunProgress) -> Rollout:
+    """Return a run that has ended as a rollout, to compare it with others of its task."""
     end = ran.finished
-    assert end is not None, "a run that goes on is no rollout yet"
+    assert end is not None, "the run has not ended"
     return Rollout(
         index=ran.index or 0,
         run=ran.run,
@@ -167,27 +180,23 @@ def rollout_of(bank: Bank, ran: Ran) -> Rollout:
     )
 
 
-def is_of_proposals(extracted: Extracted) -> bool:
-    """Whether an extraction keeps what tools proposed, which no model is asked about."""
+def is_of_proposals(extracted: ExtractionProgress) -> bool:
+    """Return whether an extraction keeps proposals of tools, which needs no model."""
     return extracted.event.extractor == PROPOSALS
 
 
 def flaw_of(event: MemoriesExtracted) -> str:
-    """What was wrong with the model's answer, where nothing could be drawn from it; empty where nothing was."""
+    """Return what was wrong with the model's answer if it gave no candidate; empty if nothing was."""
     reason = _reason(event)
     return reason if not event.heads and reason.startswith(FLAWS) else ""
 
 
-def _to_be_tried_again(event: MemoriesExtracted) -> bool:
-    """Whether there was no extraction, because the model gave no answer."""
-    return _reason(event).startswith(LM_FAILED)
-
-
 def _reason(event: MemoriesExtracted) -> str:
+    # A long reason is stored apart; its preview holds the prefix that matters here.
     return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")
 
 
-def _note(ran: Ran, event: Any) -> None:
+def _note(ran: RunProgress, event: Any) -> None:
     if isinstance(event, RunFinished):
         ran.finished = event
     elif isinstance(event, RunJudged | JudgmentOverruled):

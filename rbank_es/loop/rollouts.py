@@ -1,10 +1,10 @@
 """Rollouts: several runs of one task side by side, the best of them, and how much they differ.
 
-pass@1      the share of the rollouts that succeeded: what one run would have given, on average
+pass@1      the share of the rollouts that succeeded: the mean of a single run
 pass@k      whether any succeeded
 best of n   whether the selected one did: success first, then the fewest iterations, then the lowest index
 diversity   how much the submitted queries differ, 0 to 1: the mean of 1 - difflib's ratio over all pairs; of the
-            answers, where not all submitted a query; none of fewer than two
+            answers unless all submitted a query; None for fewer than two rollouts
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import message_of
 from rbank_es.log import ANY, Appended, Expected, FileLog
@@ -44,13 +45,10 @@ PUT: dict[Perturbation, tuple[str, ...]] = {
         "{question}\nBefore the first step, think of two ways to the answer; take the one that is easier to check.",
     ),
 }
-"""How the question is put, by perturbation and rollout; with more rollouts, in turn. The first is the task's own."""
-
-DIVERSITY_CHARS = 4_000
-"""What is compared of each query or answer: the work grows with the square of it."""
+"""The wordings of a question by perturbation, for the rollouts in turn. The first is the task's own."""
 
 JOIN_WAIT_S = 0.2
-"""How often the waiting thread looks up, so that it can be interrupted."""
+"""The longest wait of the calling thread before it can be interrupted."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +65,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """What several rollouts of one task come to: see the top of this module. None is what can't be told."""
+    """Statistics of several rollouts of one task: see the top of this module. None is unknown."""
 
     rollouts: int
     best: str
@@ -82,12 +80,12 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def best_of(rollouts: Iterable[Rollout]) -> Rollout:
-    """The best of some rollouts: success first, then an own submission, the fewest iterations, the lowest index."""
+    """Return the best rollout: success first, then an own submission, the fewest iterations, the lowest index."""
     return min(rollouts, key=lambda one: (not one.success, one.outcome != "submitted", one.iterations, one.index))
 
 
 def spread_of(rollouts: Sequence[Rollout]) -> Spread:
-    """What the rollouts of one task come to. Raises ValueError for none."""
+    """Return the statistics of the rollouts of one task. Raises ValueError for none."""
     best = best_of(rollouts)
     judged = [one.success for one in rollouts if one.success is not None]
     scored = [one.scored for one in rollouts if one.scored is not None]
@@ -111,7 +109,7 @@ def _share(verdicts: Sequence[bool]) -> float | None:
 
 
 def diversity_of(rollouts: Sequence[Rollout]) -> tuple[float | None, Literal["sparql", "answer"] | None]:
-    """How much rollouts differ, 0 (all alike) to 1, and what was compared; None of fewer than two.
+    """Return how much rollouts differ, 0 (all alike) to 1, and the texts compared; None for fewer than two.
 
     White space doesn't count.
     """
@@ -119,17 +117,13 @@ def diversity_of(rollouts: Sequence[Rollout]) -> tuple[float | None, Literal["sp
         return None, None
     of: Literal["sparql", "answer"] = "sparql" if all(one.sparql.strip() for one in rollouts) else "answer"
     texts = [" ".join((one.sparql if of == "sparql" else one.answer).split()) for one in rollouts]
-    # The ratio of two texts depends on their order; that in which rollouts ended must not count.
-    pairs = [_difference(*pair) for pair in combinations(sorted(text[:DIVERSITY_CHARS] for text in texts), 2)]
-    return sum(pairs) / len(pairs), of
-
-
-def _difference(one: str, other: str) -> float:
-    return 1 - SequenceMatcher(None, one, other, autojunk=False).ratio()
+    # Sort, because difflib's ratio depends on the order of two texts, and that in which rollouts ended is chance.
+    pairs = [*combinations(sorted(text[: limits.DIVERSITY_CHARS] for text in texts), 2)]
+    return sum(1 - SequenceMatcher(None, *pair, autojunk=False).ratio() for pair in pairs) / len(pairs), of
 
 
 def question_of(question: str, perturbation: Perturbation, index: int) -> str:
-    """How a question is put to the rollout with this index, from 0."""
+    """Return the question as worded for the rollout with this index, from 0."""
     forms = PUT[perturbation]
     return forms[index % len(forms)].replace("{question}", question)
 
@@ -137,12 +131,12 @@ def question_of(question: str, perturbation: Perturbation, index: int) -> str:
 # ---------------------------------------------------------------- side by side
 
 
-class Stopped(BaseException):
-    """The loop was interrupted: nothing more may be recorded by this thread."""
+class RolloutStopped(BaseException):
+    """Raised in the thread of a rollout: the loop was interrupted, and nothing more may be recorded."""
 
 
 class StoppableLog:
-    """A log for a thread that has to end when it is told to: from then on, its appends raise `Stopped`."""
+    """A log that a rollout's thread appends to until it is stopped: from then on, appends raise `RolloutStopped`."""
 
     def __init__(self, log: FileLog) -> None:
         self._log = log
@@ -150,30 +144,31 @@ class StoppableLog:
         self._is_stopped = False
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
-        """As of the log, until it is stopped."""
+        """Append as the log does, until it is stopped."""
+        # Held during the append, so that `stop` returns when none is under way.
         with self._mutex:
             if self._is_stopped:
-                raise Stopped
+                raise RolloutStopped
             return self._log.append(events, expected=expected)
 
     def stop(self) -> None:
-        """From when this returns, nothing is appended through it."""
+        """Refuse all later appends; one that runs now is waited for."""
         with self._mutex:
             self._is_stopped = True
 
     def close(self) -> None:
-        """The log is whose it was."""
+        """Leave the log open, because it belongs to the caller."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
 
 def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
-    """Do several works at once, each in a thread with the caller's context variables and a bank to record in.
+    """Call several functions at once, each in a thread with the caller's context variables and its own bank.
 
-    Returns when all ended. Raises the error of the first, in their order, that raised one; what the others raised is
-    in its notes. An interruption of the caller goes on up at once: from then on no work records anything, and each ends
-    when it tries to.
+    Returns when all have returned. Raises the first of their errors, in the order of `works`; the others are in its
+    notes. An interruption of the caller is raised at once: from then on nothing is recorded, and each thread ends at
+    its next append.
     """
     logs = [StoppableLog(bank.log) for _ in works]
     banks = [Bank(cast("FileLog", log), bank.name) for log in logs]
@@ -188,6 +183,8 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
             banks[at].close()
 
     threads = [
+        # dspy keeps its settings in context variables, which a thread doesn't inherit. Daemons, because an interrupted
+        # program must not wait for the answer of a model.
         threading.Thread(target=contextvars.copy_context().run, args=(work, at), daemon=True)
         for at in range(len(works))
     ]

@@ -1,4 +1,4 @@
-"""Every choice of a loop in one value. Its digest is recorded with each run: equal digests, equal choices."""
+"""The settings of a loop in one value. Their digest is recorded with each run: equal digests, equal settings."""
 
 from __future__ import annotations
 
@@ -10,41 +10,37 @@ from typing import Any, Literal
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.assembly import LAYERS, Preset, sizes_of
-from rbank_es.context.base_instructions import Mode
+from rbank_es.context.layer import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput
-from rbank_es.events.run import Role
-from rbank_es.executors.executor import EXECUTORS
+from rbank_es.events.run import Mode, Role
 from rbank_es.models.choice import LmChoice
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 ExtractFrom = Literal["best", "contrastive"]
 
-TEMPERATURE_MOST = 2.0
-"""The highest that providers take."""
-
+# Deterministic, because equal settings must have equal digests whatever the order of their keys.
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the tasks of a loop are run and what is learnt. Raises `BadInput` for what can't be.
+    """Settings of how a loop runs its tasks and learns from them. Raises `BadInput` for impossible ones.
 
     Args:
         lm: the agent's model. The others take its place in the roles of sub-calls, judging and extracting.
         layers, preset, budgets, mode, domain, observed, task_slice: of the context; see `build_context`.
-        constraints, guide: texts for L1 (TOML) and L3 (Markdown); without a guide, the bank's latest.
+        constraints, guide: texts for L1 (TOML) and L3 (Markdown); the bank's latest guide unless given.
         payloads: `naive` hands out whole payloads, as the control of experiments on leakage.
-        iterations, subcalls: steps of a run, and calls that its code may make of a model.
-        step_time_s: seconds that the code of one step may take.
+        iterations, subcalls: steps of a run, and model calls that its code may make.
+        step_time_s: time limit of the code of one step, in seconds.
         unsafe_local: whether code runs without a sandbox.
-        judge: who judges for learning where no check decides: nobody (`none`), or a name of `JUDGES`.
-        supervised: whether an expected answer also judges for learning; else it only scores.
-        extract: whether something is learnt of runs that were judged.
+        judge: who judges for learning: nobody (`none`), checks alone, or the judge's model if no check decides.
+        supervised: whether a right answer also judges for learning; else it only scores.
+        extract: whether items are extracted from judged runs.
         extract_from: of several rollouts, learn from the best one alone, or from comparing all; the bank's policy,
             unless given.
         rollouts: runs of each task.
-        temperature: of the agent, where its rollouts should differ; the choice's own unless given.
-        perturbation: how the question of rollouts after the first is put, to make them differ.
+        temperature: of the agent, to make its rollouts differ; the choice's own unless given.
+        perturbation: how the question is reworded for rollouts after the first, to make them differ.
     """
 
     lm: LmChoice
@@ -84,22 +80,16 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadInput(f"{self.subcalls} calls of a run's code: give 0 to {limits.RUN_SUBCALLS_MOST:,}")
         if not 0 < self.step_time_s < inf:
             raise BadInput(f"{self.step_time_s} s for the code of a step: give a number above 0")
-        if self.temperature is not None and not 0 <= self.temperature <= TEMPERATURE_MOST:
-            raise BadInput(f"a temperature of {self.temperature}: give 0 to {TEMPERATURE_MOST:g}")
-        if "gold" in needs_of(self.judge) and not self.supervised:
-            raise BadInput(
-                f"the judge {self.judge} knows the right answer: let it teach with supervised, or only score"
-            )
-        if self.extract and self.judge == NOBODY:
-            raise BadInput("nothing is learnt of runs that nobody judged: leave judging on, or turn extracting off")
-        unknown = sorted(set(self.layers) - set(LAYERS))
-        if unknown:
-            raise BadInput(f"no layer is called {unknown[0]!r}; there are: {', '.join(LAYERS)}")
-        sizes_of(self.preset, self.budgets)
+        if self.temperature is not None and not 0 <= self.temperature <= limits.TEMPERATURE_MOST:
+            raise BadInput(f"a temperature of {self.temperature}: give 0 to {limits.TEMPERATURE_MOST:g}")
+        if self.extract and self.judge == "none":
+            raise BadInput("nothing is learned from runs that nobody judged: leave judging on, or turn extracting off")
+        check_layers(self.layers)
+        budgets_of(self.preset, self.budgets)
 
     @property
     def choices(self) -> Mapping[Role, LmChoice]:
-        """The models by role, those that were chosen."""
+        """The chosen models by role."""
         given: dict[Role, LmChoice | None] = {
             "agent": self.lm,
             "sub": self.sub_lm,
@@ -114,7 +104,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return any(choice.scripted for choice in self.choices.values())
 
     def facts(self) -> dict[str, Any]:
-        """The settings as plain data: models by the names under which they are recorded, texts by their SHA-256."""
+        """Return the settings as plain data: models by their recorded names, texts by their SHA-256."""
         facts: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         for name in ("lm", "sub_lm", "judge_lm", "extractor_lm"):
             facts[name] = _model(facts[name])
@@ -124,12 +114,12 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def recorded(self) -> str:
-        """The settings as they are recorded with each run, texts whole: canonical JSON, without a key."""
+        """The settings as recorded with each run, texts whole: canonical JSON, without a key."""
         return _ENCODER.encode({**self.facts(), "constraints": self.constraints, "guide": self.guide}).decode()
 
     @classmethod
     def from_recorded(cls, text: str) -> LoopSettings:
-        """The settings of a recorded run. Raises `BadInput` for those of another release, or of none."""
+        """Return the settings of a recorded run. Raises `BadInput` if this release can't read them."""
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.DecodeError as error:
@@ -137,7 +127,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `facts` as canonical JSON, in hex."""
+        """The SHA-256 of `facts` as canonical JSON, in hex."""
         return _digest(_ENCODER.encode(self.facts()))
 
 

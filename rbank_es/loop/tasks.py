@@ -1,15 +1,15 @@
-"""Tasks: questions with an id, and, where somebody knows it, what a right answer is.
+"""Tasks: questions with an id and, if known, the right answer.
 
 A file of tasks is a JSON list, a JSON object with a list under `tasks`, or JSON Lines. Each task is an object:
 
-    id            told apart by it; each only once in a file
-    question      or `query`: what the agent is asked, in words
+    id            unique in the file
+    question      or `query`: the question, in words
     ontology      or `dataset`: id of the ontology it is about; that of the whole file unless given
     gold_sparql   or `expected_sparql`: a query whose result is right
-    answer        what is right: a text, or rows as the shipped tasks have them
-    level         how hard it is, from 1
+    answer        the right answer: a text, or rows as the shipped tasks have them
+    level         difficulty, from 1
 
-Other fields are passed over.
+Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _ALIASES = {
     "answer": ("answer",),
     "level": ("level",),
 }
-"""Names under which files have a field; the first that is there counts."""
+"""Names of a field in files; the first one present counts."""
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One question. Raises `BadInput` for one that can't be asked.
+    """A question and its right answer. Raises `BadInput` for one that can't be asked.
 
     `answer` is a text, or a list of rows, each a list of values: numbers, texts, or lists of a kind and its parts.
     """
@@ -68,7 +68,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             self._check_rows(self.answer)
 
     def _check_rows(self, rows: list[Any]) -> None:
-        """Before anything is run: what is compared with the answer comes last."""
+        """Raise `BadInput` for unusable rows now, because they are compared only after the run was paid for."""
         from rbank_es.judging.gold import gold_of
 
         try:
@@ -78,25 +78,27 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def asking(cls, question: str) -> Task:
-        """The task of a question that has no id: it is named by its words."""
+        """Return the task of a question without an id: a digest of its words names it."""
+        # A command line may hold bytes that are not UTF-8.
         digest = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         return cls(id=f"task-{digest}", question=question)
 
     @property
     def slug(self) -> str:
-        """The id as a part of other ids: letters, digits, dots and dashes."""
+        """The id as a part of other ids: letters, digits, dots, underscores and dashes."""
         return _UNFIT.sub("-", self.id).strip("-.")[: limits.TASK_ID_CHARS] or "task"
 
 
 def load_tasks(path: str | Path) -> tuple[Task, ...]:
-    """The tasks of a file, in its order. Raises `BadInput`, which names the place of what is wrong."""
+    """Return the tasks of a file, in its order. Raises `BadInput`, which names the place of the error."""
     place = Path(path)
     return parse_tasks(read_at_most(place, limits.TASKS_BYTES, "tasks"), str(place))
 
 
 def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:
-    """The tasks in the content of a file; `name` is what messages call it. Raises `BadInput`."""
+    """Return the tasks in the content of a file, called `name` in messages. Raises `BadInput`."""
     tasks: dict[str, Task] = {}
+    # Editors on Windows begin a UTF-8 file with a byte order mark.
     for where, fields in _objects(data.removeprefix(b"\xef\xbb\xbf"), name):
         task = _task(fields, where)
         if task.id in tasks:
@@ -110,7 +112,7 @@ def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:
 
 
 def _objects(data: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    """What should be tasks, each with the words for its place."""
+    """Yield the fields of each task, with the name of its place in the file."""
     try:
         whole: Any = decode_given(data)
     except RepeatedKey as error:
@@ -130,7 +132,7 @@ def _objects(data: bytes, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _lines(data: bytes, name: str, whole: Exception) -> Iterator[tuple[str, Any]]:
-    """The tasks of JSON Lines; where already the first line is none, it is the whole that is broken."""
+    """Yield the fields of JSON Lines; if the first line is no JSON, the error is that of the whole file."""
     lines = [(number, text) for number, text in enumerate(data.splitlines(), 1) if text.strip()]
     for position, (number, text) in enumerate(lines):
         try:
@@ -147,6 +149,7 @@ def _task(fields: Any, where: str) -> Task:
     if not isinstance(fields, dict):
         raise BadInput(f"{where}: a task is an object with an id and a question, not {type(fields).__name__}")
     given = dict(_named(fields))
+    # Files often number their tasks. True is an int in Python, but no id.
     if isinstance(given.get("id"), int) and not isinstance(given["id"], bool):
         given["id"] = str(given["id"])
     for name in ("id", "question"):
@@ -167,5 +170,5 @@ def _named(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def about(tasks: Iterable[Task], ontology: str) -> tuple[Task, ...]:
-    """The tasks that are about an ontology, or don't say about which."""
+    """Return the tasks that are about an ontology, or name none."""
     return tuple(task for task in tasks if task.ontology in (None, ontology))

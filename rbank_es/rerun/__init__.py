@@ -1,10 +1,7 @@
-"""Running recorded runs again from their own events, and saying where they come out otherwise.
+"""Reruns of recorded runs from their own events, compared event by event with the record.
 
-recording     the events of one run, and whether it can be run again
-aftermath     how the loop judged it, scored it and learnt of it, stage by stage
-ontologies    the ontology that a run was about, found again
-playing       what is taken from the record: what models said, what code came to
-comparing     the first difference between two runs, event by event
-hints         what may have changed there, in words
-rerunning     all of it, for one run
+recorded_run      the events of one run and its stages, and whether it can be re-executed
+ontology_lookup   the run's ontology, found by its digest
+execution         the rerun itself, with recorded answers, keys and code outcomes
+event_comparison  the first difference between two runs, and what may have changed
 """

@@ -1,7 +1,7 @@
-"""Two runs compared event by event: the same, or where they part.
+"""The comparison of a recorded run with its rerun, event by event, and hints at what may have changed.
 
-Positions, times, ids, salts, checksums and durations say when and where a run was made, not what it did, and are left
-out. So are the release and the commit of the code: a rerun is asked whether another release still does the same.
+Positions, times, ids, salts, checksums and durations say when and where a run was made, not what it did, so they are
+not compared. Nor are the release and the commit: a rerun asks whether another release still does the same.
 """
 
 from __future__ import annotations
@@ -12,27 +12,37 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.events import Event, LmCalled, type_of
+from rbank_es.context.layer import LAYER_TABLE
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    LmCalled,
+    MemoriesRead,
+    MemoriesRetrieved,
+    RunStarted,
+    StepTaken,
+    type_of,
+)
 from rbank_es.events.codec import ENVELOPE
+from rbank_es.events.run import ToolCalled
 from rbank_es.models.recorded_model import Departure, departure
-from rbank_es.rerun.hints import hint_for
 
 LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "extraction"}
 """Fields that are not compared; `judgment` and `extraction` are ids of events."""
 
 JSON_FIELDS = frozenset({"arguments", "request", "response", "evidence", "note", "extra", "result"})
-"""Texts that hold JSON, in which a difference has a path."""
+"""Texts that hold JSON, so that a difference has a path."""
 
 SAYS_MOST = ("tool", "role", "arguments", "request", "code", "reasoning", "texts", "outcome", "error_code", "error")
-"""Fields that are compared before the others of their event: what was asked says more than what came of it."""
+"""Fields compared before the others of their event, because a changed request explains a changed response."""
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a rerun first differs from what was recorded.
+class EventDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first difference of a rerun from the record.
 
-    `number` counts the events of the run from 1; `position` is where the recorded one stands in the bank, 0 where it is
-    missing there. `field` may go on into the field: `request.messages[1].parts[0].text, character 20`. `recorded` and
-    `now` are shortened around that place. `hint` says what may have changed.
+    `number` counts the events of the run from 1; `position` is that of the recorded event, 0 if it is missing. `field`
+    may be a path: `request.messages[1].parts[0].text, character 20`. `recorded` and `now` are truncated around that
+    place. `hint` names what may have changed.
     """
 
     number: int
@@ -48,17 +58,17 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return f"event {self.number}{at}, {self.type}, {self.field}: recorded {self.recorded}, now {self.now}"
 
 
-def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: int = 0) -> Difference | None:
-    """Where the events of two runs first differ, texts in place; None if they are the same.
+def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: int = 0) -> EventDifference | None:
+    """Return the first difference between two lists of events, texts resolved; None if there is none.
 
-    `passed` is how many events of the run were compared before these.
+    `passed` is the number of the run's events compared before these.
     """
     pairs = zip_longest(_in_order(recorded), _in_order(now))
     for number, (before, after) in enumerate(pairs, passed + 1):
         found = _parted(before, after)
         if found is not None:
             event = before if before is not None else after
-            return Difference(
+            return EventDifference(
                 number=number,
                 position=before.seq if before is not None else 0,
                 type=type_of(event),
@@ -71,16 +81,16 @@ def first_difference(recorded: Sequence[Event], now: Sequence[Event], passed: in
 
 
 def _in_order(events: Sequence[Event]) -> Iterator[Event]:
-    """The events, with calls of sub-models that may have been made side by side in an order of their own."""
+    """Yield the events, each row of sub-calls sorted, because they may have been made side by side."""
     for _, group in groupby(events, lambda event: isinstance(event, LmCalled) and event.role == "sub"):
         yield from sorted(group, key=_rank)
 
 
 def _rank(event: Event) -> tuple[Any, ...]:
-    """Of sub-calls what tells them apart; of all others the same, so that they stay as they are."""
+    """Return the sort key of a sub-call; of any other event a constant, so that it keeps its place."""
     if not isinstance(event, LmCalled) or event.role != "sub":
         return ()
-    # The same prompt may have been put twice at once, and only one of the calls have failed at first.
+    # Because one prompt may be sent twice at once, of which only one call failed at first.
     return event.step or 0, str(event.request_key), event.attempt or 0, str(event.error_code), str(event.response)
 
 
@@ -104,6 +114,7 @@ def _fields_of(cls: type[Event]) -> list[str]:
 
 
 def _within(name: str, was: Any, is_: Any) -> Departure | None:
+    # Decoded, so that a difference names the value in the JSON and not a character of it.
     if name in JSON_FIELDS and isinstance(was, str) and isinstance(is_, str):
         try:
             before, after = msgspec.json.decode(was), msgspec.json.decode(is_)
@@ -118,3 +129,46 @@ def _within(name: str, was: Any, is_: Any) -> Departure | None:
 
 def _plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+_ORDER = "the run took another turn: see the event before it; the code of the executor may have changed"
+_REQUEST = "the prompt changed: by the code, the tools' manuals, or another version of dspy"
+_TOOL = "the tool answered otherwise: its code, the ontology, or the bank that it read may have changed"
+
+
+def hint_for(event: Event, field: str) -> str:
+    """Return what may have changed if a field of this recorded event differs."""
+    if field == "type":
+        return _ORDER
+    if isinstance(event, ContextBuilt):
+        return _context_hint(event, field)
+    if isinstance(event, LmCalled):
+        return _REQUEST if field.startswith(("request", "parameters")) else _ORDER
+    if isinstance(event, ToolCalled):
+        return _ORDER if field.startswith(("tool", "arguments", "step", "call")) else _TOOL
+    if isinstance(event, (MemoriesRetrieved, MemoriesRead)):
+        return "the retrieval policy, the code of the index, or the bank before the run may have changed"
+    if isinstance(event, RunStarted):
+        return "the run was started with other settings: they, or the code that records them, changed"
+    if isinstance(event, StepTaken):
+        return "the executor shows or measures the step otherwise: its code may have changed"
+    return "the code may have changed"
+
+
+def live_hint(type_: str) -> str:
+    """Return the likely cause if an event of this type differs after the agent's code ran again; else empty."""
+    if type_ not in ("step_taken", "lm_called", "tool_called", "run_finished"):
+        return ""
+    return (
+        "the agent's code ran again, and may give something else each time (the time, chance, an order); or " + _ORDER
+    )
+
+
+def _context_hint(event: ContextBuilt, field: str) -> str:
+    """Return the hint for the layer that the field names, as in `texts[1], character 20`."""
+    inside = field.partition("[")[2].partition("]")[0]
+    at = int(inside) if inside.isdecimal() else len(event.layers)
+    layer = event.layers[at].layer if at < len(event.layers) else ""
+    if layer in LAYER_TABLE:
+        return LAYER_TABLE[layer].differs_because
+    return "the layers, their budgets, or the code that packs them may have changed"

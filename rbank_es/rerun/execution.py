@@ -1,9 +1,12 @@
-"""One run run again, from its own events, into a bank of its own."""
+"""The rerun of one run: re-executed from its own events, in a copy of its bank, and compared event by event.
+
+Taken from the record: the answers of models, the outcomes of code, the keys of handles. The rest is computed again.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -13,21 +16,35 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
-from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunFinished, ToolCalled
+from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, ToolCalled
 from rbank_es.loop.history import task_key
-from rbank_es.loop.rollouts import best_of, question_of
-from rbank_es.loop.run_context import origin
-from rbank_es.loop.single_run import NewRun, begin_runs, execute
+from rbank_es.loop.resources import LoopResources, origin
+from rbank_es.loop.rollouts import best_of
+from rbank_es.loop.run_stages import NewRun, begin_runs, execute
 from rbank_es.loop.tasks import Task
-from rbank_es.rerun.event_comparison import Difference, first_difference
-from rbank_es.rerun.hints import live_hint
+from rbank_es.rerun.event_comparison import EventDifference, first_difference, live_hint
 from rbank_es.rerun.ontology_lookup import Ontologies
-from rbank_es.rerun.playback import Again, Played, played_calls, played_run
-from rbank_es.rerun.recorded_run import SURROUNDINGS, Recording, holds_erased, recording_of
-from rbank_es.rerun.recorded_stages import Stage, do_again, events_of, rollouts_of
+from rbank_es.rerun.recorded_run import (
+    SURROUNDINGS,
+    RecordedRun,
+    Stage,
+    events_of,
+    holds_erased,
+    recorded_run,
+    repeat_stage,
+    rollouts_of,
+    run_itself,
+)
 
 if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.executors.executor import Interpreters
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.rerun.recorded_run import RecordedRun
     from rbank_es.sparql.source import Source
+    from rbank_es.tools.runtime.toolbox import Toolbox
+
 
 NO_GOLD = {
     "verdict": "it was judged by the right answer, which is not in the bank: name its tasks with --tasks to compare",
@@ -40,9 +57,9 @@ UNFINISHED = {
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of running a run again: how many events were compared, and the first difference, if there is one.
+    """The outcome of a rerun: the number of events compared, and the first difference, if any.
 
-    `scripted`: a script had stood in for the model. `notes` say what could not be compared, and what is not and yet may
+    `scripted`: a script had stood in for the model. `notes` name what could not be compared, and circumstances that may
     explain a difference: another release, another ontology, erasures.
     """
 
@@ -50,12 +67,12 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     events: int
     scripted: bool
-    difference: Difference | None = None
+    difference: EventDifference | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def identical(self) -> bool:
-        """Whether the run came out the same."""
+        """Whether no difference was found."""
         return self.difference is None
 
 
@@ -69,38 +86,45 @@ def rerun(
     live_sandbox: bool = False,
     into: Path | None = None,
 ) -> Rerun:
-    """Run a recorded run again and compare it event by event. Asks no model, uses no key and no network.
+    """Re-execute a recorded run and compare it event by event, without a model, a key or a network.
 
-    What it retrieves and what its tools answer is found anew, and so are its verdict, its score and what is learnt of
-    it; what its models said and, unless `live_sandbox`, what its code came to is taken from the record. What several
-    rollouts taught together is compared with the best of them. The bank is only read.
+    Retrievals, tools, verdict, score and extraction are computed again. The answers of models and, unless
+    `live_sandbox`, the outcomes of code are taken from the record. What several rollouts taught together is compared
+    with the best of them. The bank is only read.
 
     Args:
-        bank: where the run is recorded.
+        bank: holds the run.
         run: its id.
-        point: the point up to which the bank is looked at; None means its head.
-        ontologies: where the run's ontology is found.
-        tasks: where its right answer is found, which no bank holds; the shipped tasks are always looked at.
-        live_sandbox: whether its code is run again, in the sandbox.
+        point: the point up to which the bank is read; None means its head.
+        ontologies: finds the run's ontology.
+        tasks: hold its right answer, which no bank has; the shipped tasks are always searched too.
+        live_sandbox: whether its code runs again, in the sandbox.
         into: an empty directory for the bank in which it runs; a temporary one unless given.
 
     Raises:
         NotInBank: there is no such run.
-        CannotRerun: it can't be run again; the error says why.
-        BadOntology, BadInput: what was given can't be used.
+        CannotRerun: the run can't be re-executed; the error says why.
+        BadOntology, BadInput: an argument can't be used.
         SandboxUnavailable: `live_sandbox`, and there is none here.
-        LoopStopped: it can't be finished here, for the disk is full, or the sandbox doesn't work.
+        LoopStopped: this machine can't finish it: the disk is full, or the sandbox doesn't work.
     """
-    recording = recording_of(bank, run, point)
+    recording = recorded_run(bank, run, point)
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
         played = played_run(recording, live_sandbox)
         scratch = stack.enter_context(_copy(bank, recording.position, into))
         _run(scratch, recording, source, played)
-        parts = [_Part(recording.events, first_difference(recording.events, tuple(_came(scratch, recording))))]
-        for stage in recording.aftermath if parts[0].difference is None else ():
+        parts = [
+            _Part(
+                recording.events,
+                first_difference(recording.events, tuple(run_itself(scratch, run, recording.position))),
+            )
+        ]
+        for stage in recording.stages if parts[0].difference is None else ():
             passed = sum(len(part.events) for part in parts)
-            parts.append(_staged(bank, scratch, recording, source, stage, _task(recording, stage, tasks), passed))
+            parts.append(
+                _compare_stage(bank, scratch, recording, source, stage, _task(recording, stage, tasks), passed)
+            )
             if parts[-1].difference is not None:
                 break
     return Rerun(
@@ -113,11 +137,13 @@ def rerun(
     )
 
 
-def _explained(difference: Difference | None, recording: Recording, live_sandbox: bool) -> Difference | None:
-    """With a likelier cause than that of its event alone, where there is one.
+def _explained(
+    difference: EventDifference | None, recording: RecordedRun, live_sandbox: bool
+) -> EventDifference | None:
+    """Return the difference, with a likelier hint if its code ran again.
 
-    Raises `CannotRerun` where what was read of the bank comes out otherwise, and texts were erased from it since: then
-    nobody can tell whether anything else changed.
+    Raises `CannotRerun` if what was read from the bank differs and texts were erased from it since, because then nobody
+    can tell whether anything else changed.
     """
     if difference is None:
         return None
@@ -130,45 +156,36 @@ def _explained(difference: Difference | None, recording: Recording, live_sandbox
 
 
 def _reads_the_bank(event: Event | None) -> bool:
-    """Whether an event tells what was found in the bank; other tools read the ontology, which nobody erases."""
+    """Return whether an event holds what was read from the bank; other tools read the ontology, never erased."""
     if isinstance(event, ToolCalled):
         return event.tool.startswith("mem_")
     return isinstance(event, (MemoriesRetrieved, MemoriesRead))
 
 
 class _Part(NamedTuple):
-    """A part of what is compared: its events, where it came out otherwise, and what is to be said of it."""
+    """A compared part of a rerun: its events, the first difference, and a note on what was not compared."""
 
     events: Sequence[Event]
-    difference: Difference | None = None
+    difference: EventDifference | None = None
     note: str = ""
 
 
-# ---------------------------------------------------------------- the run itself
+# ---------------------------------------------------------------- the run
 
 
-def _run(scratch: Bank, recording: Recording, source: Source | None, played: Played) -> None:
-    """Begin and execute as a loop does. How it ends is in the events."""
-    started, chosen = recording.started, recording.settings
+def _run(scratch: Bank, recording: RecordedRun, source: Source | None, played: Played) -> None:
+    """Begin and execute as a loop does. The end is in the events."""
+    started = recording.started
     task = Task.asking(str(started.task))
     new = NewRun(run=started.run, group=started.rollout_group, index=started.rollout_index)
-    with Again(scratch, chosen, source, played) as again, _as_it_ends(recording.run):
-        begun = begin_runs(again, task, lambda: [new])
-        put = question_of(task.question, chosen.perturbation, started.rollout_index or 0)
-        execute(again, task, begun.context.text, new, question=put)
-
-
-def _came(scratch: Bank, recording: Recording) -> Iterator[Event]:
-    """The events of the run as it came out again."""
-    for event in scratch.events(after=recording.position, run=recording.run, resolve=True):
-        yield event
-        if isinstance(event, RunFinished):
-            return
+    with PlayedResources(scratch, recording.settings, source, played) as resources, _ends_recorded(recording.run):
+        begun = begin_runs(resources, task, lambda: [new])
+        execute(resources, task, begun.context.text, new)
 
 
 @contextmanager
-def _as_it_ends(run: str) -> Iterator[None]:
-    """How something ends is in the events, unless it is this machine that can't do it."""
+def _ends_recorded(run: str) -> Iterator[None]:
+    """Ignore errors whose outcome is in the events; raise those of this machine, and `CannotRerun` for `BadInput`."""
     try:
         yield
     except LoopStopped as stopped:
@@ -180,49 +197,52 @@ def _as_it_ends(run: str) -> Iterator[None]:
 
 @contextmanager
 def _copy(bank: Bank, position: int, into: Path | None = None) -> Iterator[Bank]:
-    """The bank as it was at a position, to be written to."""
+    """Yield a writable copy of the bank at a position."""
     with ExitStack() as stack:
         if into is None:
             into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-rerun-"))) / "bank"
+            # Nobody needs a temporary bank after a power cut, and a sync an event would take most of the time.
             log = bank.log.copy(into, position, unsafe_no_sync=True)
         else:
             log = bank.log.copy(into, position)
         yield stack.enter_context(Bank(log, bank.name))
 
 
-# ---------------------------------------------------------------- what was made of it
+# ---------------------------------------------------------------- the stages after it
 
 
-def _staged(
+def _compare_stage(
     bank: Bank,
     scratch: Bank,
-    recording: Recording,
+    recording: RecordedRun,
     source: Source | None,
     stage: Stage,
     task: Task | None,
     passed: int,
 ) -> _Part:
-    """A stage taken again, in the bank as it was just before: that of the run, where nothing came between."""
+    """Repeat a stage and compare it, in the bank as it was just before: the run's if nothing came between."""
     if task is None:
         return _Part((), note=NO_GOLD[stage.what])
     played = played_calls(recording.run, stage.events)
     with ExitStack() as stack:
+        # Something else was recorded in between, which the stage saw.
         if scratch.position != stage.position:
             scratch = stack.enter_context(_copy(bank, stage.position))
-        again = stack.enter_context(Again(scratch, recording.settings, source, played))
+        resources = stack.enter_context(PlayedResources(scratch, recording.settings, source, played))
         if note := _elsewhere(scratch, recording, stage):
             return _Part((), note=note)
-        with _as_it_ends(recording.run):
-            do_again(stage, again, task, recording.started)
+        with _ends_recorded(recording.run):
+            repeat_stage(stage, resources, task, recording.started)
         came: Iterable[Event] = events_of(scratch, stage.what, stage.runs, stage.position, scratch.position)
         if not stage.complete:
+            # The recorded models may answer further than the loop that was cut off got.
             came = islice(came, len(stage.events))
         found = first_difference(stage.events, tuple(came), passed)
     return _Part(stage.events, found, "" if stage.complete else UNFINISHED[stage.what])
 
 
-def _elsewhere(scratch: Bank, recording: Recording, stage: Stage) -> str:
-    """Why what several rollouts taught is not compared with this one; empty where it is."""
+def _elsewhere(scratch: Bank, recording: RecordedRun, stage: Stage) -> str:
+    """Return why the lesson of several rollouts is not compared with this run; empty if it is."""
     if stage.what != "lesson" or len(stage.runs) == 1:
         return ""
     best = best_of(rollouts_of(scratch, stage.runs)).run
@@ -234,10 +254,10 @@ def _elsewhere(scratch: Bank, recording: Recording, stage: Stage) -> str:
     return ""
 
 
-def _task(recording: Recording, stage: Stage, given: Sequence[Task]) -> Task | None:
-    """The task of a stage. Where the right answer decided: the one that has it, or None.
+def _task(recording: RecordedRun, stage: Stage, given: Sequence[Task]) -> Task | None:
+    """Return the task of a stage; if the right answer decided, the given task that has it, or None.
 
-    The ids of runs hold a digest of their task, its right answer included, so it is the very same.
+    The id of a run holds a digest of its task and right answer, so that no other task is taken for it.
     """
     if not stage.by_gold:
         return Task.asking(str(recording.started.task))
@@ -251,7 +271,7 @@ def _task(recording: Recording, stage: Stage, given: Sequence[Task]) -> Task | N
     return None
 
 
-def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
+def _notes(recording: RecordedRun, source: Source | None) -> Iterator[str]:
     now = origin()
     for name in ("release", "commit"):
         was, is_ = getattr(recording.started, name), now[name]
@@ -263,3 +283,100 @@ def _notes(recording: Recording, source: Source | None) -> Iterator[str]:
         yield f"another ontology was given: SHA-256 recorded {was}…, now {is_}…"
     if recording.erased_since:
         yield "texts were erased from the bank since; what the run read of them is missing now"
+
+
+class Played(NamedTuple):
+    """The recorded answers, handle keys and code outcomes of a run, or of a stage after it."""
+
+    model: ReplayModel
+    keys: tuple[str, ...] = ()
+    places: Interpreters | None = None
+
+
+class PlayedResources(LoopResources):
+    """The resources of a rerun. Its handles get their recorded keys, because prompts hold them."""
+
+    def __init__(self, scratch: Bank, settings: LoopSettings, source: Source | None, played: Played) -> None:
+        super().__init__(
+            scratch,
+            settings,
+            source,
+            # One record answers for all roles: requests are found by their digest.
+            model_for=lambda _role, _choice: played.model,
+            interpreters=played.places,
+        )
+        self._keys = iter(played.keys)
+
+    def catch_up(self) -> None:
+        """Do nothing, because read models in memory are quicker than a file for one context."""
+
+    def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
+        """Return the tools as `LoopResources.tools` does."""
+        return super().tools(run, bank=bank, new_id=self._next_key)
+
+    def _next_key(self) -> str:
+        return next(self._keys, None) or self.bank.log.new_id()
+
+
+def played_calls(run: str, events: Iterable[Event]) -> Played:
+    """Return the answers of models in some events of a run. Raises `CannotRerun` unless recorded whole."""
+    from rbank_es.models.recorded_model import ReplayModel
+
+    try:
+        return Played(ReplayModel(events))
+    except BadInput as error:
+        raise CannotRerun(run, str(error)) from error
+
+
+def played_run(recording: RecordedRun, live_sandbox: bool) -> Played:
+    """Return all that a run takes from the record; with `live_sandbox`, a sandbox for its code.
+
+    Raises `CannotRerun` unless it was recorded whole, `SandboxUnavailable`.
+    """
+    from rbank_es.sandbox.recorded_steps import recorded_keys
+
+    model = played_calls(recording.run, recording.events).model
+    return Played(model, recorded_keys(recording.events), _places(recording, live_sandbox))
+
+
+def _places(recording: RecordedRun, live_sandbox: bool) -> Interpreters | None:
+    """Return where the code of the run runs again or is played; None for a run without code."""
+    chosen = recording.settings
+    if chosen.executor == "react":
+        return None
+    if not live_sandbox:
+        return _recorded(recording)
+    if chosen.unsafe_local:
+        raise CannotRerun(recording.run, "its code ran without a sandbox; leave --live-sandbox out")
+    return _live(chosen.step_time_s)
+
+
+def _live(step_time_s: float) -> Interpreters:
+    """Return one sandbox, started by the first step: no other is kept ready, because no run follows."""
+    from rbank_es.executors.code_step import own_sandboxes
+    from rbank_es.executors.executor import RunLimits
+    from rbank_es.sandbox import deno
+
+    deno.find()
+    return own_sandboxes(RunLimits(step_time_s=step_time_s))
+
+
+def _recorded(recording: RecordedRun) -> Interpreters:
+    from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
+    from rbank_es.sandbox.recorded_steps import recorded_steps
+
+    try:
+        steps = recorded_steps(recording.events)
+    except BadInput as error:
+        raise CannotRerun(recording.run, str(error)) from error
+
+    def interpreter() -> RecordedInterpreter:
+        return RecordedInterpreter(steps)
+
+    instructions = RecordedInterpreter.execution_instructions
+    if recording.settings.unsafe_local:
+        import dspy
+
+        instructions = dspy.LocalInterpreter.execution_instructions
+    interpreter.execution_instructions = instructions  # type: ignore[attr-defined]
+    return interpreter

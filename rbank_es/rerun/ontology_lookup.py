@@ -1,4 +1,4 @@
-"""The ontology that a run was about, found again by its digest."""
+"""The lookup of a recorded run's ontology, by its digest."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from rbank_es.errors import CannotRerun, QueryFailed
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.rerun.recorded_run import Recording
+    from rbank_es.rerun.recorded_run import RecordedRun
     from rbank_es.sparql.source import Source
 
 
 class Ontologies:
-    """Where ontologies are looked for: among files that were given, then the one that comes with the package.
+    """The ontologies that a rerun may need: those of given files, then the shipped one.
 
-    Sources are opened once and kept for the runs that follow. Use it in a `with`, or close it.
+    Sources are opened once and kept for later runs. Use it in a `with`, or close it.
     """
 
     def __init__(self, given: Sequence[Path] = ()) -> None:
-        """`given` are files and directories: one ontology all together, or each one of its own. Nothing is read."""
+        """Keep files and directories, which are one ontology together or one each. Nothing is read yet."""
         self._given = tuple(given)
         self._sources: dict[tuple[str, str], Source] = {}
         self._starting: list[threading.Thread] = []
 
-    def source_for(self, recording: Recording) -> Source | None:
-        """What the run asked; None where it asked nothing.
+    def source_for(self, recording: RecordedRun) -> Source | None:
+        """Return the source with the registered digest, None for a run without an ontology.
 
-        That is the ontology with the digest that was registered. Where none has it, it is what was given: a rerun then
-        shows what that changes. Raises `CannotRerun` where nothing was given, `BadOntology` for what can't be read.
+        If none has it, the given files are the source: the rerun then shows what they change. Raises `CannotRerun` if
+        none were given, `BadOntology` for one that can't be read.
         """
         name, digest = recording.started.ontology, recording.ontology_digest
         if name is None:
@@ -45,7 +45,8 @@ class Ontologies:
         return known or self._opened(self._found(name, digest, recording.run))
 
     def close(self) -> None:
-        """Let go of the sources' processes."""
+        """Close the sources and their processes."""
+        # Joined first, because a source that is closed while its engine starts would leave the process running.
         while self._starting:
             self._starting.pop().join()
         for source in self._sources.values():
@@ -67,6 +68,7 @@ class Ontologies:
     def _places(self) -> Iterator[tuple[Path, ...]]:
         if self._given:
             yield self._given
+        # Nothing tells whether several files are one ontology or one each, so both are tried.
         if len(self._given) > 1:
             yield from ((path,) for path in self._given)
         yield (lights().ontology,)
@@ -89,7 +91,7 @@ class Ontologies:
 
 
 def _ready(source: Source) -> None:
-    """Have the query engine loaded by the time it is asked: its process starts while this one loads dspy."""
+    """Start the query engine ahead: its process loads the graph while this one loads dspy."""
     from rbank_es.sparql.engines.local import LocalEngine
 
     with suppress(QueryFailed):

@@ -1,45 +1,69 @@
-"""The events of one run, and whether they are enough to run it again."""
+"""A recorded run: its events, the stages after it, and whether that is enough to re-execute it.
+
+The stages are those of the loop: verdict, score, lesson. Each was made from the bank as it was just before, so each is
+repeated there, whatever was recorded in between. What several rollouts taught together is one stage of the best one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from rbank_es.errors import BadInput, CannotRerun, NotInBank
-from rbank_es.events import ContextBuilt, Erased, Event, OntologyRegistered, RunFinished, RunStarted, type_of
+from rbank_es.errors import BadInput, CannotRerun, JudgeFailed, NotInBank
+from rbank_es.events import (
+    ContextBuilt,
+    Erased,
+    Event,
+    LmCalled,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    type_of,
+)
 from rbank_es.events.codec import texts_of
+from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
+from rbank_es.judging.gold import JUDGE as GOLD
+from rbank_es.loop.history import History, rollout_of
+from rbank_es.loop.resources import registered_digest
+from rbank_es.loop.rollouts import Rollout
+from rbank_es.loop.run_stages import PostRun
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.rerun.recorded_stages import Stage, stages_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.loop.resources import LoopResources
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.tasks import Task
 
 
 SURROUNDINGS = frozenset(
     {"interrupted", "not_recorded", "sandbox_failed", "no_dspy", "wrong_dspy", "no_deno", "wrong_deno", "cold",
      "no_cache", "broken"}
 )  # fmt: skip
-"""Codes of failures that came from outside: who interrupted it, the disk, the sandbox's own parts."""
+"""Error codes of failures from outside the run: an interruption, the disk, the sandbox's own parts."""
 
 
-class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """One run as it was recorded, texts in place.
+class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with its events, texts resolved.
 
-    `position` is that of the bank just before the run; `events` those of the run itself, to its end; `aftermath` how it
-    was judged, scored and learnt from; `ontology_digest` what the bank knew then of its ontology.
+    `position` is that of the bank just before the run. `events` are those of the run itself, to its end; `stages` those
+    that judged, scored and learned from it. `ontology_digest` is the one registered before the run.
     """
 
     position: int
     started: RunStarted
     ended: RunFinished
     events: tuple[Event, ...]
-    aftermath: tuple[Stage, ...] = ()
+    stages: tuple[Stage, ...] = ()
     settings: LoopSettings
     ontology_digest: str | None = None
     erased_since: bool = False
-    """Whether texts were erased from the bank after the run, which may be missing now from what it read."""
+    """Whether texts were erased from the bank after the run, so that what it read may be missing now."""
 
     @property
     def run(self) -> str:
@@ -48,39 +72,36 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> tuple[Event, ...]:
-        """The events of the run, and of what was made of it."""
-        return self.events + tuple(event for stage in self.aftermath for event in stage.events)
+        """The events of the run and of the stages after it."""
+        return self.events + tuple(event for stage in self.stages for event in stage.events)
 
 
 def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
-    """Ids of the runs of a bank up to a point, in the order in which they began."""
+    """Return the ids of the runs of a bank up to a point, in the order in which they began."""
     upto = bank.resolve(point)
     return tuple(dict.fromkeys(each.run for each in _starts(bank, upto)))
 
 
-def recording_of(bank: Bank, run: str, point: str | int | None = None) -> Recording:
-    """A run as it was recorded up to a point.
-
-    Raises `NotInBank` where there is no such run then, `CannotRerun` where its events are not enough.
-    """
+def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> RecordedRun:
+    """Return a run as recorded up to a point. Raises `NotInBank`, and `CannotRerun` if its events are not enough."""
     upto = bank.resolve(point)
     first = next((each for each in _starts(bank, upto) if each.run == run), None)
     if first is None:
         raise NotInBank(run, upto)
-    events = tuple(_from_beginning_to_end(bank, first, upto))
+    events = tuple(run_itself(bank, run, first.seq - 1, upto))
     started, ended = _checked(run, events)
     settings = _settings(started)
-    aftermath = tuple(stages_of(bank, started, settings, ended.seq, upto))
-    for stage in aftermath:
+    stages = tuple(stages_of(bank, started, settings, ended.seq, upto))
+    for stage in stages:
         _refuse_erased(run, stage.events)
-    return Recording(
+    return RecordedRun(
         position=first.seq - 1,
         started=started,
         ended=ended,
         events=events,
-        aftermath=aftermath,
+        stages=stages,
         settings=settings,
-        ontology_digest=_digest_of(bank, started),
+        ontology_digest=registered_digest(bank, started.ontology, started.seq),
         erased_since=any(True for _ in bank.log.read(after=first.seq, upto=upto, types={"content_erased"})),
     )
 
@@ -91,32 +112,33 @@ def _starts(bank: Bank, upto: int) -> Iterator[RunStarted]:
             yield event
 
 
-def _from_beginning_to_end(bank: Bank, first: RunStarted, upto: int) -> Iterator[Event]:
-    for event in bank.events(point=upto, after=first.seq - 1, run=first.run, resolve=True):
+def run_itself(bank: Bank, run: str, after: int, upto: int | None = None) -> Iterator[Event]:
+    """Yield the events of a run from its beginning after a position to its end, texts resolved."""
+    for event in bank.events(point=upto, after=after, run=run, resolve=True):
         yield event
         if isinstance(event, RunFinished):
             return
 
 
 def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinished]:
-    """Its first event and its last. Raises `CannotRerun` where something is missing that no rerun can make up for."""
+    """Return the first event and the last. Raises `CannotRerun` if anything is missing that a rerun can't replace."""
     started, ended = events[0], events[-1]
     _refuse_erased(run, events)
-    if not isinstance(started, RunStarted) or started.settings is None or not _has_context(events):
+    # The loop always records the text of a context; imports have its size at most.
+    has_context = any(isinstance(event, ContextBuilt) and event.texts for event in events)
+    if not isinstance(started, RunStarted) or started.settings is None or not has_context:
         reason = "its context, and the requests and responses of its model, are not in its events: it was imported, or "
         raise CannotRerun(run, reason + "made by something else than this loop")
     if not isinstance(ended, RunFinished):
         raise CannotRerun(run, "it never ended: it is still running, or was killed")
+    # The endpoint's data may have changed, so a difference would prove nothing.
     if started.endpoint is not None:
         raise CannotRerun(run, f"it asked the endpoint {started.endpoint}, and a rerun uses no network")
     if ended.error_code in SURROUNDINGS:
-        raise CannotRerun(run, f"it failed of what was around it ({ended.error_code}), which is not in its events")
+        raise CannotRerun(
+            run, f"it failed for a reason outside the run ({ended.error_code}), which is not in its events"
+        )
     return started, ended
-
-
-def _has_context(events: tuple[Event, ...]) -> bool:
-    """Whether the text of a context is recorded, as the loop always does; what is imported has its size at most."""
-    return any(isinstance(event, ContextBuilt) and event.texts for event in events)
 
 
 def _refuse_erased(run: str, events: tuple[Event, ...]) -> None:
@@ -127,7 +149,7 @@ def _refuse_erased(run: str, events: tuple[Event, ...]) -> None:
 
 
 def holds_erased(event: Event) -> bool:
-    """Whether a text of an event was erased."""
+    """Return whether a text of an event was erased."""
     return any(map(_is_erased, (getattr(event, name) for name in texts_of(type(event)))))
 
 
@@ -142,10 +164,131 @@ def _settings(started: RunStarted) -> LoopSettings:
         raise CannotRerun(started.run, str(error)) from error
 
 
-def _digest_of(bank: Bank, started: RunStarted) -> str | None:
-    """The digest under which the run's ontology was registered last, before the run."""
-    found = None
-    for event in bank.log.read(upto=started.seq, types={"ontology_registered"}):
-        if isinstance(event, OntologyRegistered) and event.ontology == started.ontology:
-            found = event.sha256
-    return found
+What = Literal["verdict", "score", "lesson"]
+
+_TYPES: Mapping[What, frozenset[str]] = {
+    "verdict": frozenset({"lm_called", "run_judged"}),
+    "score": frozenset({"run_judged"}),
+    "lesson": frozenset({"lm_called", "memories_extracted", "memories_consolidated"}),
+}
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage after a run as recorded; if it was cut off and repeated, the try that counts.
+
+    `runs` are the ids of its runs, `position` is that of the bank just before it, `events` are its own, texts resolved.
+    `complete` is False without an outcome: it was cut off, or the model gave no usable answer.
+    """
+
+    what: What
+    runs: tuple[str, ...]
+    position: int
+    events: tuple[Event, ...]
+    complete: bool
+
+    @property
+    def by_gold(self) -> bool:
+        """Whether the right answer decided, which is not in the bank."""
+        return any(isinstance(event, RunJudged) and event.judge == GOLD for event in self.events)
+
+
+def stages_of(bank: Bank, started: RunStarted, settings: LoopSettings, after: int, upto: int) -> Iterator[Stage]:
+    """Yield the stages after a run that ended at the position `after`, in the loop's order."""
+    wanted: list[tuple[What, tuple[str, ...]]] = []
+    if settings.judge != "none":
+        wanted.append(("verdict", (started.run,)))
+    wanted.append(("score", (started.run,)))
+    if settings.extract:
+        wanted.append(("lesson", _group_of(bank, started, upto)))
+    for what, runs in wanted:
+        events, complete = _counting_try([*events_of(bank, what, runs, after, upto)])
+        if events:
+            yield Stage(what=what, runs=runs, position=events[0].seq - 1, events=events, complete=complete)
+
+
+def _group_of(bank: Bank, started: RunStarted, upto: int) -> tuple[str, ...]:
+    """Return the rollouts of the group of a run, itself included."""
+    if started.rollout_group is None:
+        return (started.run,)
+    return tuple(each.run for each in _starts(bank, upto) if each.rollout_group == started.rollout_group)
+
+
+def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int) -> Iterator[Event]:
+    """Yield the events of one stage of some runs, those of tries that were cut off included, texts resolved.
+
+    Verdicts and scores end with the first one, because later ones are not the loop's. Nor are extractions that name no
+    extractor, or that people made by hand.
+    """
+    about, extractions = frozenset(runs), set[str]()
+    for event in bank.log.read(after=after, upto=upto, types=_TYPES[what]):
+        if isinstance(event, MemoriesConsolidated):
+            # A consolidation names no run, only the extraction that it decides on.
+            is_one = event.extraction in extractions
+        else:
+            is_one = _is_of(event, what, about)
+        if is_one:
+            extractions |= {event.id} if isinstance(event, MemoriesExtracted) else set()
+            # Read again with its texts, because few of the events read belong to the stage.
+            yield from bank.log.read(after=event.seq - 1, upto=event.seq, resolve=_TYPES[what])
+        if is_one and isinstance(event, RunJudged):
+            return
+
+
+def _is_of(event: Event, what: What, runs: frozenset[str]) -> bool:
+    if isinstance(event, LmCalled):
+        return event.run in runs and event.role == ("judge" if what == "verdict" else "extractor")
+    if isinstance(event, RunJudged):
+        by_loop = event.kind != "human" if what == "verdict" else event.judge == GOLD
+        return event.run in runs and event.purpose == ("learning" if what == "verdict" else "scoring") and by_loop
+    if not isinstance(event, MemoriesExtracted) or event.extractor is None or runs.isdisjoint(event.runs):
+        return False
+    return event.kind != "manual" or event.extractor == PROPOSALS
+
+
+def _counting_try(events: list[Event]) -> tuple[tuple[Event, ...], bool]:
+    """Return the events of the last try with an outcome, else of the last, and whether it has one."""
+    asked = [isinstance(event, LmCalled) for event in events]
+    # A stage ends with an event that is no call and is followed by a call or by nothing.
+    ends = [at for at in range(len(events)) if not asked[at] and all(asked[at + 1 : at + 2])]
+    begin = ends[-2] + 1 if len(ends) > 1 else 0
+    end = ends[-1] + 1 if ends else len(events)
+    return tuple(events[_last_beginning(events, begin, end) : end]), bool(ends)
+
+
+def _last_beginning(events: list[Event], begin: int, end: int) -> int:
+    """Return where the first request was sent for the last time: the calls before it belong to tries cut off."""
+    first = next((event for event in events[begin:end] if isinstance(event, LmCalled)), None)
+    again = [
+        at
+        for at, event in enumerate(events[begin:end], begin)
+        if first is not None
+        and isinstance(event, LmCalled)
+        and event.attempt in (None, 1)
+        and event.request_key == first.request_key
+    ]
+    return again[-1] if again else begin
+
+
+# ---------------------------------------------------------------- repeated
+
+
+def repeat_stage(stage: Stage, resources: LoopResources, task: Task, started: RunStarted) -> None:
+    """Repeat a stage as the loop does; its outcome is in the bank's events. Raises `LoopStopped` as the loop does."""
+    post_run, index = PostRun(resources), started.rollout_index or 0
+    with suppress(JudgeFailed):
+        if stage.what == "verdict":
+            post_run.judge(task, started.run, index, resources.bank)
+        elif stage.what == "score":
+            post_run.score(task, started.run, index, resources.bank)
+        else:
+            post_run.learn(task, rollouts_of(resources.bank, stage.runs))
+
+
+def rollouts_of(bank: Bank, runs: Iterable[str]) -> list[Rollout]:
+    """Return the rollouts among some runs that a loop learns from, in their order; the last run of each."""
+    history = History(bank).catch_up()
+    by_index: dict[int, Rollout] = {}
+    for ran in (history.runs[run] for run in runs if run in history.runs):
+        if ran.is_usable and ran.judged is not None:
+            by_index[ran.index or 0] = rollout_of(bank, ran)
+    return [by_index[index] for index in sorted(by_index)]

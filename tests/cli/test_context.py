@@ -11,8 +11,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.cli.context import parse_budget
-from rbank_es.context.assembly import BUDGETS, build_context
-from rbank_es.context.curated_constraints import TEXT_CHARS, parse_curated
+from rbank_es.context.assembly import build_context
+from rbank_es.context.constraints import parse_curated
+from rbank_es.context.layer import BUDGETS
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.ontology.loader import load_ontology
@@ -217,4 +218,4 @@ def test_the_curated_file_in_the_document_is_one() -> None:
     """The example can be copied, and has an entry of each kind."""
     [example] = re.findall(r"^```toml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     assert {line.kind for line in parse_curated(example)} == {"constraint", "anti_pattern", "rubric"}
-    assert f"at most {TEXT_CHARS} characters" in DOCUMENT
+    assert f"at most {limits.CURATED_TEXT_CHARS} characters" in DOCUMENT

@@ -19,7 +19,7 @@ from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
 from tests.loop.loops import HEIGHT, SCRIPT, TASKS, source
 from tests.loop.test_closed_loop import of_type
-from tests.loop.test_guide import SCRIPT as GUIDE_SCRIPT
+from tests.loop.test_guide_run import SCRIPT as GUIDE_SCRIPT
 from tests.loop.test_matts import SCRIPT as MATTS_SCRIPT
 from tests.models.openai_server import openai_server
 from tests.real.test_real_engines import oxigraph

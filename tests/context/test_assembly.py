@@ -11,10 +11,11 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.assembly import BUDGETS, LAYERS, Context, build_context
-from rbank_es.context.base_instructions import base
-from rbank_es.context.curated_constraints import load_curated
-from rbank_es.context.term_usage import observed_terms
+from rbank_es.context.assembly import Context, build_context
+from rbank_es.context.base_instructions import base_instructions
+from rbank_es.context.constraints import load_curated
+from rbank_es.context.layer import BUDGETS, LAYERS
+from rbank_es.context.term_ranking import observed_terms
 from rbank_es.errors import BadContextFile, BadInput, BadPoint
 from rbank_es.events.items import Item
 from rbank_es.ontology.loader import Ontology, load_ontology
@@ -96,13 +97,13 @@ def test_a_layer_that_is_off_leaves_the_bytes_of_the_others(lights: Ontology, ba
 
 def test_without_layers_there_are_the_base_instructions(lights: Ontology, bank: Bank) -> None:
     context = build_context(TASK, lights, bank, layers=())
-    assert (context.text, context.retrievals, context.items) == (base("auto").text, (), ())
+    assert (context.text, context.retrievals, context.items) == (base_instructions("auto").text, (), ())
 
 
 def test_a_layer_with_nothing_to_say_is_there_and_empty() -> None:
     context = build_context(TASK)
     assert names(context) == ["base", *LAYERS]
-    assert context.text == base("auto").text
+    assert context.text == base_instructions("auto").text
     assert not any(one.truncated for one in context.layers)
 
 
@@ -110,7 +111,7 @@ def test_in_mode_tools_nothing_is_retrieved_and_nothing_injected(lights: Ontolog
     context = build_context(TASK, lights, bank, mode="tools")
     assert names(context) == ["base", "L0", "L1", "L3"]
     assert (context.items, context.retrievals) == ((), ())
-    assert layer(context, "base") == base("tools").text
+    assert layer(context, "base") == base_instructions("tools").text
 
 
 def test_in_mode_both_procedures_are_injected_and_tools_named(lights: Ontology, bank: Bank) -> None:
@@ -225,10 +226,10 @@ def test_only_what_successful_runs_of_this_ontology_asked_with_is_observed(bank:
 
 def test_the_table_has_a_row_per_layer_and_one_of_the_whole(lights: Ontology, bank: Bank) -> None:
     context = build_context(TASK, lights, bank, guide=GUIDE)
-    lines = context.table().splitlines()
-    assert [line.split()[0] for line in lines] == ["layer", "base", *LAYERS, "all"]
-    assert lines[-1].split()[1:3] == [f"{len(context.text):,}", "4,000"]
-    assert "Classes" in lines[2], "what was left out of L0"
+    rows = context.rows()
+    assert [row["layer"] for row in rows] == ["base", *LAYERS, "all"]
+    assert (rows[-1]["chars"], rows[-1]["budget"]) == (len(context.text), 4_000)
+    assert "Classes" in str(rows[1]["cut"]), "what was left out of L0"
 
 
 @pytest.mark.parametrize(

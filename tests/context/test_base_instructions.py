@@ -7,16 +7,18 @@ from typing import get_args
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.assembly import LAYERS, SEPARATOR
-from rbank_es.context.base_instructions import VERSION, Mode, base
+from rbank_es.context.assembly import SEPARATOR
+from rbank_es.context.base_instructions import VERSION, base_instructions
+from rbank_es.context.layer import LAYERS
 from rbank_es.errors import BadInput
+from rbank_es.events.run import Mode
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_they_fit_whole_and_leave_room_for_what_parts_the_layers(mode: Mode) -> None:
-    packed = base(mode)
+    packed = base_instructions(mode)
     assert not packed.truncated
     assert len(packed.text) + len(LAYERS) * len(SEPARATOR) <= limits.CONTEXT_BASE_CHARS
     assert VERSION in packed.text.splitlines()[0]
@@ -37,11 +39,11 @@ def test_they_fit_whole_and_leave_room_for_what_parts_the_layers(mode: Mode) -> 
     ],
 )
 def test_they_say_what_an_agent_must_know(mode: Mode, needed: str) -> None:
-    assert needed in base(mode).text
+    assert needed in base_instructions(mode).text
 
 
 def test_each_mode_says_how_memory_comes() -> None:
-    texts = {mode: base(mode).text for mode in MODES}
+    texts = {mode: base_instructions(mode).text for mode in MODES}
     assert "mem_search" not in texts["auto"]
     assert "First call mem_search, then mem_get" in texts["tools"]
     assert "chosen for this task" not in texts["tools"]
@@ -49,11 +51,11 @@ def test_each_mode_says_how_memory_comes() -> None:
 
 
 def test_rules_that_do_not_fit_are_left_out_whole() -> None:
-    whole, small = base("auto").text.splitlines(), base("auto", 500)
+    whole, small = base_instructions("auto").text.splitlines(), base_instructions("auto", 500)
     assert small.truncated
     assert set(small.text.splitlines()) < set(whole)
 
 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(BadInput, match="auto, tools, both"):
-        base("manual")  # type: ignore[arg-type]
+        base_instructions("manual")  # type: ignore[arg-type]

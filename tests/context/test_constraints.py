@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.constraints import constraints
-from rbank_es.context.curated_constraints import CuratedLine
+from rbank_es.context.constraints import CuratedLine, constraints
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.sparql.guard.profiles import Profile, profile_named
 from tests.context.schemas import PREFIXES, cls, iri, line_of, link, make, prop, use, values

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.curated_constraints import ENTRIES, TEXT_CHARS, curated_beside, load_curated, parse_curated
+from rbank_es.context.constraints import curated_beside, load_curated, parse_curated
 from rbank_es.errors import BadContextFile
 
 WHOLE = """
@@ -64,8 +64,8 @@ def test_an_empty_file_has_no_entries() -> None:
         ('[[rubric]]\ntext = "x"\npriority = 0', "rubric 1: .*>= 1"),
         ('[[rubric]]\ntext = "x"\npriority = "high"', "rubric 1: .*int"),
         ('[[rubric]]\ntext = "x"\nterms = "lt:Light"', "rubric 1: .*array"),
-        (f'[[rubric]]\ntext = "{"x" * (TEXT_CHARS + 1)}"', f"rubric 1: .*{TEXT_CHARS}"),
-        ('[[rubric]]\ntext = "x"\n' * (ENTRIES + 1), f"at most {ENTRIES}"),
+        (f'[[rubric]]\ntext = "{"x" * (limits.CURATED_TEXT_CHARS + 1)}"', f"rubric 1: .*{limits.CURATED_TEXT_CHARS}"),
+        ('[[rubric]]\ntext = "x"\n' * (limits.CURATED_LINES + 1), f"at most {limits.CURATED_LINES}"),
     ],
 )
 def test_what_is_not_of_the_form_is_refused_by_name(text: str, reason: str) -> None:

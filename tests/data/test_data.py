@@ -15,8 +15,8 @@ from rdflib import OWL, RDF, RDFS, URIRef
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.curated_constraints import load_curated
-from rbank_es.context.guide import guide_summary
+from rbank_es.context.constraints import load_curated
+from rbank_es.context.guide_summary import guide_summary
 from rbank_es.data import LIGHTS, lights, shipped
 from rbank_es.errors import BadInput
 from rbank_es.importers import import_paths

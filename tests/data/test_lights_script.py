@@ -75,7 +75,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     settings = LoopSettings(lm=LmChoice(model=f"script:{lights().script}"))
     place, said = tmp_path_factory.mktemp("demo"), io.TextIOWrapper(io.BytesIO(), "utf-8")
     with Bank.create(place / "lesson", unsafe_no_sync=True) as bank, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rbank_es.loop.sandboxes.Sandboxes", Pool)
+        patch.setattr("rbank_es.loop.resources.Sandboxes", Pool)
         with redirect_stdout(said):
             learnt = live_demo.learn(bank, aloud=True)
             live_demo.tell(bank, learnt, "lesson")

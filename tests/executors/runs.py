@@ -12,7 +12,7 @@ from dspy.lm15 import Message, Request, Response, Usage
 
 from rbank_es.bank import Bank
 from rbank_es.context.assembly import Context
-from rbank_es.context.base_instructions import base
+from rbank_es.context.base_instructions import base_instructions
 from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
 from rbank_es.events.run import Role
@@ -115,7 +115,7 @@ class Setting:
         choices: dict[Role, LmChoice] = {role: LmChoice(model="test/turns") for role in ("agent", "sub")}
         self.lms = Lms(self.bank, self.run_id, choices, model_for=model_for or self.turns.model_for, sleep=_no_wait)
         self.recorder = Recorder(self.bank, self.run_id, self.tools)
-        self.context = Context(mode="auto", layers=(base(),))
+        self.context = Context(mode="auto", layers=(base_instructions(),))
 
     def begin(self) -> None:
         self.bank.append([RunStarted(run=self.run_id, task=TASK, executor="test"), self.context.event(self.run_id)])

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rbank_es.context.assembly import LAYERS, SEPARATOR, build_context
-from rbank_es.context.budget import Packed, fair_shares, sentences
-from rbank_es.context.constraints import constraints
-from rbank_es.context.curated_constraints import TEXT_CHARS, CuratedLine
-from rbank_es.context.guide import guide_summary
+from rbank_es import limits
+from rbank_es.context.assembly import SEPARATOR, build_context
+from rbank_es.context.constraints import CuratedLine, constraints
+from rbank_es.context.guide_summary import guide_summary
+from rbank_es.context.layer import LAYERS, Packed, fair_shares, sentences
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.context.procedures import HEADING, SUBHEADINGS, pack_items
 from rbank_es.events.items import Item
@@ -101,7 +101,7 @@ curated = st.lists(
     st.builds(
         CuratedLine,
         kind=st.sampled_from(["constraint", "anti_pattern", "rubric"]),
-        text=words.map(lambda text: text[:TEXT_CHARS] or "x"),
+        text=words.map(lambda text: text[: limits.CURATED_TEXT_CHARS] or "x"),
         terms=st.lists(st.sampled_from(["ex:Room", "Floor"]), max_size=2).map(tuple),
         priority=st.integers(1, 9),
     ),

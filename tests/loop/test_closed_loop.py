@@ -17,7 +17,7 @@ from rbank_es.errors import BadInput, LmFailed, LoopStopped
 from rbank_es.events import ContextBuilt, LmCalled, MemoriesExtracted, OntologyRegistered, RunFinished, RunStarted
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.loop.closed_loop import ClosedLoop
-from rbank_es.loop.run_context import Equipment
+from rbank_es.loop.resources import LoopResources
 from rbank_es.models.choice import LmChoice
 from tests.loop.loops import (
     HEIGHT,
@@ -48,7 +48,7 @@ def of_type(bank: Bank, kind: type[Kind]) -> list[Kind]:
 
 def is_done(bank: Bank, settings: LoopSettings) -> bool:
     """Whether a loop would ask nothing more for the first task."""
-    return ClosedLoop(Equipment(bank, settings, source())).is_done(TASKS[0])
+    return ClosedLoop(LoopResources(bank, settings, source())).is_done(TASKS[0])
 
 
 # ---------------------------------------------------------------- what it does
@@ -356,12 +356,12 @@ def test_no_key_gets_into_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_agents_process_gets_no_commit_where_the_code_is_no_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rbank_es.loop import run_context
+    from rbank_es.loop import resources
 
-    run_context._commit.cache_clear()
+    resources._commit.cache_clear()
     monkeypatch.setenv("PATH", os.devnull)
-    assert run_context._commit() is None
-    run_context._commit.cache_clear()
+    assert resources._commit() is None
+    resources._commit.cache_clear()
 
 
 def test_a_loop_may_ask_nothing(tmp_path: Path) -> None:
@@ -403,4 +403,4 @@ def test_a_model_whose_lessons_can_not_be_read_is_told_of_in_the_result(tmp_path
         [result] = looped(bank, scripted(tmp_path, SCRIPT.replace(extractor, prose)), TASKS[:1])
         assert result.added == () and bank.replay().state.items == {}
     [note] = result.notes
-    assert note.startswith("nothing was learnt of it (malformed: ")
+    assert note.startswith("nothing was learned from it (malformed: ")

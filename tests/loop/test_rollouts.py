@@ -16,8 +16,8 @@ from rbank_es.errors import BadInput, message_of
 from rbank_es.events import NoteLogged
 from rbank_es.loop.rollouts import (
     Rollout,
+    RolloutStopped,
     StoppableLog,
-    Stopped,
     best_of,
     diversity_of,
     question_of,
@@ -133,7 +133,7 @@ def test_what_is_stopped_records_nothing_more(tmp_path: Path) -> None:
         stoppable.append([NoteLogged()])
         before = bank.position
         stoppable.stop()
-        with pytest.raises(Stopped):
+        with pytest.raises(RolloutStopped):
             stoppable.append([NoteLogged()])
         stoppable.close()
         assert bank.position == before and bank.append(NoteLogged()).last == before + 1

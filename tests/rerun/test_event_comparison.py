@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rbank_es.context.layer import LAYER_TABLE
 from rbank_es.events import ContextBuilt, Event, LayerUse, LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.rerun.event_comparison import first_difference
-from rbank_es.rerun.hints import live_hint
+from rbank_es.rerun.event_comparison import first_difference, hint_for, live_hint
 
 
 def called(prompt: str, role: str = "agent", **fields: object) -> LmCalled:
@@ -130,3 +130,9 @@ def test_sub_calls_of_different_steps_are_not_mixed() -> None:
 def test_where_code_ran_again_its_own_whims_are_named_first(type_: str, told: bool) -> None:
     """Of what comes before any code, it is no cause."""
     assert ("may give something else each time" in live_hint(type_)) is told
+
+
+@pytest.mark.parametrize("name", LAYER_TABLE)
+def test_a_layer_that_differs_has_the_hint_of_its_row(name: str) -> None:
+    event = ContextBuilt(run="r", chars=9, layers=(LayerUse(layer="base", chars=4), LayerUse(layer=name, chars=5)))
+    assert hint_for(event, "texts[1], character 2") == LAYER_TABLE[name].differs_because

@@ -25,19 +25,19 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.loop.guide import write_guide
+from rbank_es.loop.guide_run import write_guide
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import RetryableFailure, failed
 from rbank_es.models.choice import LmChoice
-from rbank_es.rerun.event_comparison import Difference
+from rbank_es.rerun.event_comparison import EventDifference
 from rbank_es.rerun.execution import Rerun, rerun
 from rbank_es.rerun.ontology_lookup import Ontologies
-from rbank_es.rerun.recorded_run import recording_of, runs_of
+from rbank_es.rerun.recorded_run import recorded_run, runs_of
 from rbank_es.tools.graph_tools import GraphTools
 from tests.executors.runs import Turns, answer, call, code
 from tests.loop.loops import SCRIPT, TASKS, looped, scripted, source
-from tests.loop.test_guide import SCRIPT as GUIDE
+from tests.loop.test_guide_run import SCRIPT as GUIDE
 from tests.rerun.banks import Change, bytes_of, changing, leaving_out, quick_code, reruns, retold, run_in
 from tests.sandbox.sandboxes import pool, require_dspy
 
@@ -95,7 +95,7 @@ def six_steps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
 def test_a_loop_comes_out_the_same_with_its_verdicts_and_what_it_learnt(learnt: Bank) -> None:
     first, second = reruns(learnt)
     assert (first.difference, second.difference) == (None, None)
-    compared = recording_of(learnt, first.run).whole
+    compared = recorded_run(learnt, first.run).whole
     assert {type(event) for event in compared} >= {RunJudged, MemoriesExtracted, MemoriesConsolidated}
     assert first.events == len(compared)
     assert first.scripted and second.scripted
@@ -131,7 +131,7 @@ def test_rollouts_that_ran_side_by_side_come_out_the_same_each(perturbation: str
     with run_in(tmp_path, script, TASKS[:1], rollouts=3, perturbation=perturbation, extract=False) as bank:
         came = list(reruns(bank))
         assert [each.difference for each in came] == [None, None, None]
-        assert all(isinstance(recording_of(bank, each.run).whole[-1], RunJudged) for each in came)
+        assert all(isinstance(recorded_run(bank, each.run).whole[-1], RunJudged) for each in came)
 
 
 def test_the_bank_is_only_read(learnt: Bank) -> None:
@@ -234,13 +234,13 @@ def test_a_guide_and_a_run_that_saw_it_come_out_the_same(tmp_path: Path) -> None
         looped(bank, scripted(tmp_path, SCRIPT, layers=("L0", "L3")), TASKS[:1], interpreters=quick_code)
         came = list(reruns(bank))
         assert [each.difference for each in came] == [None, None]
-        assert any(layer.layer == "L3" for layer in recording_of(bank, came[1].run).events[1].layers)  # type: ignore[attr-defined]
+        assert any(layer.layer == "L3" for layer in recorded_run(bank, came[1].run).events[1].layers)  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------- tampered records
 
 
-def differing(bank: Bank, place: Path, change: Change) -> Difference:
+def differing(bank: Bank, place: Path, change: Change) -> EventDifference:
     """The first difference of the only run of a bank that was told otherwise."""
     with retold(bank, place / "retold", change) as other:
         [came] = reruns(other, runs_of(other)[:1])
@@ -355,7 +355,7 @@ def test_an_ontology_is_found_among_several_by_its_digest(six_steps: Bank, tmp_p
 
 def test_a_run_is_looked_for_up_to_the_point(learnt: Bank) -> None:
     first, second = runs_of(learnt)
-    begun = recording_of(learnt, second).position
+    begun = recorded_run(learnt, second).position
     assert runs_of(learnt, begun) == (first,)
     assert rerun(learnt, first, point=begun).identical
     with pytest.raises(NotInBank):
@@ -364,6 +364,6 @@ def test_a_run_is_looked_for_up_to_the_point(learnt: Bank) -> None:
 
 def test_up_to_its_end_a_run_is_compared_without_what_was_made_of_it(learnt: Bank) -> None:
     first = runs_of(learnt)[0]
-    recording = recording_of(learnt, first)
+    recording = recorded_run(learnt, first)
     came = rerun(learnt, first, point=recording.ended.seq)
     assert (came.identical, came.events) == (True, len(recording.events))

@@ -23,9 +23,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.judgment import Purpose
 from rbank_es.extraction import consolidate
-from rbank_es.rerun.event_comparison import Difference
+from rbank_es.rerun.event_comparison import EventDifference
 from rbank_es.rerun.execution import Rerun, rerun
-from rbank_es.rerun.recorded_run import recording_of, runs_of
+from rbank_es.rerun.recorded_run import recorded_run, runs_of
 from tests.loop.loops import SCRIPT, TASKS, TOWER, CutOff, cut_off, looped, quick, scripted
 from tests.loop.test_matts import SCRIPT as ROLLOUTS
 from tests.rerun.banks import Change, changing, quick_code, reruns, retold, run_in, shipped
@@ -54,7 +54,7 @@ def only(came: Iterator[Rerun]) -> Rerun:
     return one
 
 
-def differing(bank: Bank, place: Path, change: Change) -> list[Difference]:
+def differing(bank: Bank, place: Path, change: Change) -> list[EventDifference]:
     """The differences of the runs of a bank that was told otherwise."""
     with retold(bank, place / "retold", change) as other:
         return [came.difference for came in reruns(other) if came.difference is not None]
@@ -77,8 +77,8 @@ def of(kind: type, /, *fields: Any, **changes: Any) -> Change:
 def test_a_score_is_compared_where_the_right_answer_is_at_hand(scored: Bank, tmp_path: Path) -> None:
     came = only(reruns(scored))
     assert (came.difference, came.notes) == (None, ())
-    purposes = [event.purpose for event in recording_of(scored, came.run).whole if isinstance(event, RunJudged)]
-    assert purposes == ["learning", "scoring"] and came.events == len(recording_of(scored, came.run).whole)
+    purposes = [event.purpose for event in recorded_run(scored, came.run).whole if isinstance(event, RunJudged)]
+    assert purposes == ["learning", "scoring"] and came.events == len(recorded_run(scored, came.run).whole)
     [found] = differing(scored, tmp_path, of(RunJudged, "purpose", "scoring", success=True))
     assert (found.type, found.field, found.recorded, found.now) == ("run_judged", "success", "true", "false")
 
@@ -87,7 +87,7 @@ def test_without_the_right_answer_it_is_said_that_the_score_was_not_compared(sco
     other = msgspec.structs.replace(TASKS[0], gold_sparql="ASK {}")
     for tasks in ((), (other,)):
         came = only(reruns(scored, tasks=tasks))
-        assert came.identical and came.events == len(recording_of(scored, came.run).whole) - 1
+        assert came.identical and came.events == len(recorded_run(scored, came.run).whole) - 1
         assert any("its score is not compared" in note and "--tasks" in note for note in came.notes)
 
 
@@ -127,11 +127,11 @@ def test_what_rollouts_taught_together_is_compared_with_the_best_of_them(several
     assert [each.difference for each in came] == [None, None, None]
     best = came[2].run
     assert [best in "".join(each.notes) for each in came] == [True, True, False]
-    lesson = recording_of(several, best).aftermath[-1]
+    lesson = recorded_run(several, best).stages[-1]
     kinds = [event.kind for event in lesson.events if isinstance(event, MemoriesExtracted)]
     assert kinds[:2] == ["contrastive", "pattern"]
     assert sum(isinstance(event, LmCalled) for event in lesson.events) == 2
-    assert came[2].events == len(recording_of(several, best).whole)
+    assert came[2].events == len(recorded_run(several, best).whole)
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_a_loop_that_was_cut_off_anywhere_and_resumed_comes_out_the_same(tmp_pat
         last = runs_of(bank)[-1]
         came = rerun(bank, last, ontologies=shipped(), tasks=TASKS)
         assert came.difference is None and not came.notes
-        assert {type(event) for event in recording_of(bank, last).whole} >= {RunJudged, MemoriesConsolidated}
+        assert {type(event) for event in recorded_run(bank, last).whole} >= {RunJudged, MemoriesConsolidated}
         # Up to where it was cut off, it still is as it was then.
         for run in finished:
             assert rerun(bank, run, point=cut, ontologies=shipped(), tasks=TASKS).identical
@@ -228,14 +228,14 @@ def test_a_model_that_failed_the_extractor_is_told_again_and_so_is_its_second_tr
     with quick(tmp_path / "bank") as bank:
         settings = scripted(tmp_path, fails)
         looped(bank, settings, TASKS[:1], interpreters=quick_code)
-        failed = recording_of(bank, runs_of(bank)[0])
+        failed = recorded_run(bank, runs_of(bank)[0])
         assert only(reruns(bank)).difference is None
         (tmp_path / "script.toml").write_text(script)
         looped(bank, settings, TASKS[:1], interpreters=quick_code)
         came = only(reruns(bank))
         assert came.difference is None and len(runs_of(bank)) == 1
-        lesson = recording_of(bank, came.run).aftermath[-1]
-        assert lesson.position > failed.aftermath[-1].events[-1].seq - 1
+        lesson = recorded_run(bank, came.run).stages[-1]
+        assert lesson.position > failed.stages[-1].events[-1].seq - 1
         assert any(isinstance(event, MemoriesConsolidated) for event in lesson.events)
 
 
@@ -276,7 +276,7 @@ def test_another_s_events_in_between_change_nothing(tmp_path: Path) -> None:
         consolidate(bank, [item])
         looped(bank, settings, TASKS[:1], interpreters=quick_code)
         [first, *_] = runs_of(bank)
-        recording = recording_of(bank, first)
+        recording = recorded_run(bank, first)
         [decided] = [event for event in recording.whole if isinstance(event, MemoriesConsolidated)]
         assert decided.decisions[0].action == "skip"
         assert rerun(bank, first, ontologies=shipped(), tasks=TASKS).difference is None

@@ -114,7 +114,7 @@ def check_settings(settings: LoopSettings) -> None:
 
     Raises `LmFailed` for a key that is missing, `BadInput` for a script or a parameter, `SandboxUnavailable`.
     """
-    from rbank_es.loop.run_context import check
+    from rbank_es.loop.resources import check
 
     check(settings)
 
@@ -155,8 +155,8 @@ def constraints_text(given: str | None, paths: Sequence[str]) -> str | None:
 
     Raises `BadContextFile` for a file that can't be used.
     """
-    from rbank_es.context.curated_constraints import curated_beside, parse_curated
-    from rbank_es.context.files import read_text
+    from rbank_es.context.constraints import curated_beside, parse_curated
+    from rbank_es.context.layer import read_text
 
     if given is not None:
         place: Path | None = Path(given)
@@ -173,8 +173,8 @@ def constraints_text(given: str | None, paths: Sequence[str]) -> str | None:
 
 def guide_text(given: str | None, paths: Sequence[str], source: Source, bank: Bank | None) -> str | None:
     """The text of the guide that is named; that of the shipped ontology where the bank has none; else None."""
-    from rbank_es.context.files import read_text
-    from rbank_es.context.guide import latest_guide
+    from rbank_es.context.guide_summary import latest_guide
+    from rbank_es.context.layer import read_text
 
     if given is not None:
         return read_text(Path(given))

@@ -69,9 +69,9 @@ def rehearse(
 def _done(tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank) -> set[str]:
     """Ids of the tasks for which a loop would ask nothing more."""
     from rbank_es.loop.closed_loop import ClosedLoop
-    from rbank_es.loop.run_context import Equipment
+    from rbank_es.loop.resources import LoopResources
 
-    with Equipment(bank, settings, source) as equipment:
+    with LoopResources(bank, settings, source) as equipment:
         loop = ClosedLoop(equipment)
         return {task.id for task in tasks if loop.is_done(task)}
 

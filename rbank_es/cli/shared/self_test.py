@@ -20,8 +20,8 @@ from rbank_es.events.run import Outcome
 
 if TYPE_CHECKING:
     from rbank_es.events.items import Item
-    from rbank_es.loop.post_run import Learning
-    from rbank_es.loop.run_context import Equipment
+    from rbank_es.loop.resources import LoopResources
+    from rbank_es.loop.run_stages import PostRun
     from rbank_es.models.choice import LmChoice
 
 PREFIX = "PREFIX lt: <https://lights.example/ns#>\n"
@@ -75,8 +75,8 @@ CASES = (
 def try_judge_and_extract(models: dict[str, LmChoice | None], *, verbose: bool, as_json: bool) -> None:
     """Judge each case and extract from it, in a bank that goes away; print what came of them."""
     from rbank_es.cli.shared.agent_options import check_settings
-    from rbank_es.loop.post_run import Learning
-    from rbank_es.loop.run_context import Equipment
+    from rbank_es.loop.resources import LoopResources
+    from rbank_es.loop.run_stages import PostRun
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.sparql.source import open_source
 
@@ -89,8 +89,8 @@ def try_judge_and_extract(models: dict[str, LmChoice | None], *, verbose: bool, 
         live = stack.enter_context(Live(verbose=verbose))
         source = open_source(ontology=loaded([LIGHTS]))
         stack.callback(source.close)
-        equipment = stack.enter_context(Equipment(watched(bank, live.events), settings, source))
-        learning = Learning(equipment)
+        equipment = stack.enter_context(LoopResources(watched(bank, live.events), settings, source))
+        learning = PostRun(equipment)
         tried = [_tried(case, equipment, learning) for case in CASES]
     if as_json:
         say_json({"scripted": settings.scripted, "kept": False, "cases": tried})
@@ -98,7 +98,7 @@ def try_judge_and_extract(models: dict[str, LmChoice | None], *, verbose: bool, 
         _tell(tried, scripted=settings.scripted)
 
 
-def _tried(case: Canned, equipment: Equipment, learning: Learning) -> dict[str, Any]:
+def _tried(case: Canned, equipment: LoopResources, learning: PostRun) -> dict[str, Any]:
     from rbank_es.loop.rollouts import Rollout
     from rbank_es.loop.tasks import Task
     from rbank_es.state import active
@@ -117,7 +117,7 @@ def _tried(case: Canned, equipment: Equipment, learning: Learning) -> dict[str, 
     return facts | {"success": verdict.success, "reason": verdict.reason, "kind": verdict.kind, "items": items}
 
 
-def _record(bank: Bank, case: Canned, equipment: Equipment) -> None:
+def _record(bank: Bank, case: Canned, equipment: LoopResources) -> None:
     settings = equipment.settings
     steps = [
         StepTaken(run=case.id, index=number, reasoning=reasoning, code=code, output=output)

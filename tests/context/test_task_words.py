@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.context.task_terms import Task, stem
+from rbank_es.context.term_ranking import TaskWords, stem
 
 NS = "https://example.org/ns#"
 
@@ -39,7 +39,7 @@ def test_an_s_that_is_no_plural_stays(word: str) -> None:
     ],
 )
 def test_a_task_names_a_term_by_its_words(task: str, name: str) -> None:
-    assert Task(task).fit(NS + name)
+    assert TaskWords(task).fit(NS + name)
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,15 @@ def test_a_task_names_a_term_by_its_words(task: str, name: str) -> None:
     ],
 )
 def test_common_words_and_other_words_name_nothing(task: str, name: str) -> None:
-    assert not Task(task).fit(NS + name)
+    assert not TaskWords(task).fit(NS + name)
 
 
 def test_a_label_counts_as_much_as_a_name() -> None:
-    assert Task("Which lighthouses are lit?").fit(NS + "C0042", "Lighthouse")
+    assert TaskWords("Which lighthouses are lit?").fit(NS + "C0042", "Lighthouse")
 
 
 def test_a_name_with_fewer_other_words_fits_better_and_one_that_is_named_best() -> None:
-    task = Task("Where are the floors of ex:Tower_Floor_Plan?")
+    task = TaskWords("Where are the floors of ex:Tower_Floor_Plan?")
     fits = [task.fit(NS + name) for name in ("Tower_Floor_Plan", "Floor", "Floor_Covering")]
     assert fits == sorted(fits, reverse=True)
     assert len(set(fits)) == 3
@@ -68,7 +68,7 @@ def test_a_name_with_fewer_other_words_fits_better_and_one_that_is_named_best() 
 
 def test_terms_that_say_something_else_of_the_task_come_before_others_with_the_same_words() -> None:
     terms = [(NS + name, "") for name in ("Protein", "Obsolete_Protein", "Taxon", "organism", "scientificName")]
-    best = Task("Give the scientific name of the organism of every protein.").best(terms, 4)
+    best = TaskWords("Give the scientific name of the organism of every protein.").best(terms, 4)
     assert [terms[place][0].removeprefix(NS) for place in best] == [
         "scientificName",
         "Protein",
@@ -79,5 +79,5 @@ def test_terms_that_say_something_else_of_the_task_come_before_others_with_the_s
 
 def test_of_terms_that_fit_alike_those_that_stand_first_are_taken() -> None:
     terms = [("https://a.example/Room", ""), ("https://b.example/Room", ""), ("https://c.example/Roof", "")]
-    assert Task("Which rooms?").best(terms, 1) == [0]
-    assert Task("Which rooms?").best(terms, 9) == [0, 1]
+    assert TaskWords("Which rooms?").best(terms, 1) == [0]
+    assert TaskWords("Which rooms?").best(terms, 9) == [0, 1]

@@ -1,6 +1,6 @@
-"""L3, the guide: a long text about an ontology, written once, of which a run sees a summary. No model is asked.
+"""L3, the guide: the summary of a long text about an ontology that was written once. No model is asked.
 
-The summary is the guide's own: its section `Summary` (or `Overview`, `In short`, `TL;DR`) where it has one, then each
+The summary is the guide's own: its section `Summary` (or `Overview`, `In short`, `TL;DR`) if it has one, then each
 heading with the first sentences under it. Code, comments and front matter are left out.
 """
 
@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.budget import Packed, Section, checked_budget, pack_sections, plain, sentences, whole_words
+from rbank_es.context.layer import (
+    ContextRequest,
+    LayerText,
+    Packed,
+    Section,
+    checked_budget,
+    pack_sections,
+    plain,
+    read_text,
+    sentences,
+    whole_words,
+)
 from rbank_es.events import ArtifactMaterialised
 
 if TYPE_CHECKING:
@@ -23,7 +35,7 @@ GUIDE = "guide"
 """The `kind` of `artifact_materialised` that is a guide."""
 
 HEADING_CHARS = 60
-"""What is shown of a heading."""
+"""A longer heading is truncated."""
 
 _SUMMARY = re.compile(r"^(?:\W*\d[\d.]*\W*)?(?:summary|overview|in short|tl;?dr|at a glance)\W*$", re.IGNORECASE)
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
@@ -36,20 +48,31 @@ _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
 _EMPHASIS = re.compile(r"\*\*|__")
 
 
-class _Part:
+class _Part(msgspec.Struct):
     """A heading and the sentences under it."""
 
-    def __init__(self, level: int, title: str) -> None:
-        self.level, self.title = level, title
-        self.sentences: list[str] = []
+    level: int
+    title: str
+    sentences: list[str] = []
+
+
+def layer(request: ContextRequest, budget_chars: int) -> LayerText:
+    """Pack the guide that was given, else the bank's latest of the ontology: see `Packer`."""
+    given, subject, text = request.guide, request.subject, ""
+    if given is not None:
+        text = read_text(given) if isinstance(given, Path) else given
+    elif request.bank is not None and subject is not None and subject.id:
+        text = latest_guide(request.bank, subject.id, request.position) or ""
+    return LayerText(guide_summary(text, budget_chars))
 
 
 def guide_summary(markdown: str, budget_chars: int = limits.CONTEXT_L3_CHARS) -> Packed:
-    """The summary of a guide in Markdown, whole sentences. An empty guide gives an empty text.
+    """Return the summary of a guide in Markdown, on whole sentences. An empty guide gives an empty text.
 
     Raises `BadInput` for a budget below 0.
     """
     title, parts = _outline(markdown)
+    # So that a sentence without a full stop leaves room for another part.
     longest = max(checked_budget(budget_chars) // 2, 1)
     sections = [_section(part, longest) for part in parts if part.sentences]
     heading = "# Guide" + (f": {whole_words(title, HEADING_CHARS)}" if title else "")
@@ -60,9 +83,9 @@ def guide_summary(markdown: str, budget_chars: int = limits.CONTEXT_L3_CHARS) ->
 
 
 def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = None) -> str | None:
-    """The text of the guide of an ontology that was materialised last up to a point; None if there is none.
+    """Return the latest guide of an ontology up to a point, None if there is none. Raises `BadPoint`.
 
-    A guide whose text was erased is passed over. Raises `BadPoint`.
+    Guides whose text was erased are skipped.
     """
     found = None
     for event in bank.events(point=point, types={"artifact_materialised"}):
@@ -81,7 +104,7 @@ def _section(part: _Part, longest: int) -> Section:
 
 
 def _outline(markdown: str) -> tuple[str, list[_Part]]:
-    """The guide's title, and its parts in order, a summary first."""
+    """Return the guide's title, and its parts in order, a summary first."""
     parts = _parts(markdown)
     title = ""
     if [part.level for part in parts].count(1) == 1:
@@ -101,7 +124,7 @@ def _parts(markdown: str) -> list[_Part]:
 
 
 def _blocks(markdown: str) -> Iterator[tuple[int, str]]:
-    """Headings with their level, and paragraphs, list entries and table rows with level 0."""
+    """Yield headings with their level, and paragraphs, list entries and table rows with level 0."""
     paragraph: list[str] = []
     for line in [*_prose(markdown), ""]:
         heading, underline, bullet = _HEADING.match(line), _UNDERLINE.match(line), _BULLET.match(line)
@@ -117,17 +140,14 @@ def _blocks(markdown: str) -> Iterator[tuple[int, str]]:
             elif bullet:
                 paragraph = [bullet[1]]
             elif line.strip() and not _TABLE_RULE.match(line):
-                yield 0, _row(line)
+                cells = (cell.strip() for cell in line.strip().strip("|").split("|"))
+                yield 0, " · ".join(filter(None, cells))
         elif not _TABLE_RULE.match(line):
             paragraph.append(line.strip().lstrip("> "))
 
 
-def _row(line: str) -> str:
-    return " · ".join(cell.strip() for cell in line.strip().strip("|").split("|") if cell.strip())
-
-
 def _prose(markdown: str) -> Iterator[str]:
-    """The lines of a Markdown text without front matter, comments and code."""
+    """Yield the lines of a Markdown text without front matter, comments and code."""
     lines = _without_comments(markdown).splitlines()
     if lines and lines[0].strip() == "---" and "---" in (line.strip() for line in lines[1:]):
         lines = lines[[line.strip() for line in lines].index("---", 1) + 1 :]
@@ -144,6 +164,7 @@ def _prose(markdown: str) -> Iterator[str]:
 
 
 def _without_comments(markdown: str) -> str:
+    # Not by a regular expression, because many unclosed comments would take quadratic time.
     kept, rest = [], markdown
     while True:
         before, opened, after = rest.partition("<!--")

@@ -1,4 +1,4 @@
-"""What the runs of one loop share: the bank, the source, the models that were chosen, and places for code to run."""
+"""The resources that the runs of one loop share: bank, source, models, tools, sandboxes."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ from rbank_es.events import OntologyRegistered
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
+from rbank_es.sandbox.pool import SandboxPool
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.loop.sandboxes import Sandboxes
     from rbank_es.models.router import Lms, ModelFor
     from rbank_es.ontology.loader import Ontology
+    from rbank_es.sandbox.configuration import SandboxSettings
+    from rbank_es.sandbox.session import Session
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
 
+
+MakeExecutor = Callable[..., Executor]
+"""As `executor_named`, for those who bring an executor of their own."""
+
 Clock = Callable[[], float]
 Origin = Callable[[], Mapping[str, Any]]
-"""As `origin`: which code runs."""
-
-COMMIT_WAIT_S = 5.0
-"""How long git may take to name the commit."""
+"""As `origin`: names the code that runs."""
 
 
 def origin() -> Mapping[str, Any]:
-    """Which code runs: the release, and the commit where it is a checkout of this project."""
+    """Return the release and the commit of the code that runs; the commit is None outside a checkout."""
     return {"release": __version__, "commit": _commit()}
 
 
-class Equipment:
-    """Shared by all runs of a loop, whichever thread they are in. Use it in a `with`: it keeps sandboxes ready."""
+class LoopResources:
+    """Resources of all runs of a loop, for any thread. Use it in a `with`, because it keeps sandboxes ready."""
 
     def __init__(
         self,
@@ -54,18 +57,19 @@ class Equipment:
         origin: Origin = origin,
         at_once: bool = True,
     ) -> None:
-        """Nothing is started, loaded or asked yet.
+        """Keep the parts; start, load and ask nothing.
 
         Args:
             bank: where everything is recorded.
             settings: every choice.
-            source: what is asked; None for tasks that need none. It is not closed here.
-            model_for: what answers instead of the models that were chosen, as `Lms` takes it.
+            source: the ontology or endpoint that agents ask, never closed here; None for tasks that need none.
+            model_for: answers instead of the chosen models, as `Lms` takes it.
             interpreters: where code runs instead of the sandbox.
-            clock: measures how long calls and runs take, in seconds.
-            origin: says which code runs, for the record.
-            at_once: whether the rollouts of a task run side by side; else one after the other, in their order, for
-                models that take one call at a time, and for logs that must come out the same every time.
+            make_executor: makes an executor instead of the registered ones.
+            clock: returns seconds, to measure calls and runs.
+            origin: names the code that runs, for the record.
+            at_once: whether the rollouts of a task run side by side; else one after the other, for models that take
+                one call at a time and for logs that must be reproducible.
         """
         self.bank, self.settings, self.source = bank, settings, source
         self.clock, self.origin, self.at_once = clock, origin, at_once
@@ -74,40 +78,41 @@ class Equipment:
         self._sandboxes: Sandboxes | None = None
         self._mutex = threading.Lock()
         self.runs_to_come: int | None = None
-        """How many runs there will be, where that is known before the first: no more sandboxes are begun."""
+        """The number of runs to come if known before the first: no more sandboxes are started."""
 
     # ---------------------------------------------------------------- before anything is recorded
 
     def check(self) -> None:
-        """As `check`, of those parts that this equipment doesn't bring itself."""
-        check(self.settings, models=self._model_for is None, sandbox=self._interpreters is None)
+        """Raise as `check` does, leaving out the parts that were brought."""
+        check(self.settings, models=self._model_for is None, sandbox=self._in_sandbox)
 
     @property
     def source_id(self) -> str | None:
-        """What the bank calls the ontology, or the endpoint."""
+        """The id of the ontology or endpoint in the bank."""
         return self.source.id if self.source is not None else None
 
     @property
     def source_digest(self) -> str:
-        """What the source is, down to its content: the digest of an ontology, the URL of an endpoint."""
+        """The identity of the source's content: the digest of an ontology, the URL of an endpoint."""
         if self.source is None:
             return ""
         return self.source.ontology.digest if self.source.ontology is not None else self.source.url or ""
 
     def catch_up(self) -> None:
-        """Bring the bank's read models up to its head where that is possible: contexts are then read from them."""
+        """Bring the bank's read models up to its head, because contexts are read from them. Failures are ignored."""
+        # A context is then made from the log in memory: slower, with the same result.
         with suppress(ProjectionError, LogError, OSError):
             self.bank.project()
 
     # ---------------------------------------------------------------- of one run
 
     def limits(self) -> RunLimits:
-        """What each run may take."""
+        """Return the limits of each run."""
         chosen = self.settings
         return RunLimits(iterations=chosen.iterations, subcalls=chosen.subcalls, step_time_s=chosen.step_time_s)
 
     def lms(self, run: str, task: Task, rollout: int = 0, *, bank: Bank | None = None) -> Lms:
-        """The models of a run; each call is recorded in it. Close them."""
+        """Return the models of a run, which record each call in it. The caller closes them."""
         from rbank_es.models.router import Lms
 
         into = bank or self.bank
@@ -115,7 +120,7 @@ class Equipment:
         return Lms(into, run, self.settings.choices, **where, model_for=self._model_for, clock=self.clock)
 
     def tools(self, run: str, *, bank: Bank | None = None, new_id: Callable[[], str] | None = None) -> Toolbox:
-        """The tools of a run. They share the source, so they are not to be closed. `new_id`: see `build_tools`."""
+        """Return the tools of a run. Don't close them, because all share the source. `new_id`: see `build_tools`."""
         from rbank_es.tools.runtime.tool_session import ToolPolicy
         from rbank_es.tools.runtime.toolbox import build_tools
 
@@ -124,7 +129,7 @@ class Equipment:
         return build_tools(into, run=run, source=self.source, policy=policy, clock=self.clock, new_id=new_id)
 
     def executor(self, rollout: int = 0) -> Executor:
-        """The executor that was chosen; rollouts after the first are told apart by their index."""
+        """Return the chosen executor; of several rollouts, each records its index with its calls."""
         several = self.settings.rollouts > 1
         chosen = executor_class(self.settings.executor)
         return chosen(
@@ -134,7 +139,7 @@ class Equipment:
         )
 
     def _places(self) -> Interpreters | None:
-        """Where code runs; sandboxes are begun with the first run, one ahead for each rollout."""
+        """Return where code runs; the first call starts sandboxes, one ahead for each rollout."""
         with self._mutex:
             self._set_up_places()
         return self._interpreters
@@ -146,9 +151,8 @@ class Equipment:
             from rbank_es.sandbox.interpreter import UnsafeLocal
 
             self._interpreters = UnsafeLocal(step_time_s=self.settings.step_time_s)
-        else:
-            from rbank_es.loop.sandboxes import Sandboxes
-            from rbank_es.sandbox.session import SandboxSettings
+        if self._interpreters is None and self._in_sandbox:
+            from rbank_es.sandbox.configuration import SandboxSettings
 
             settings = SandboxSettings(step_time_s=self.settings.step_time_s)
             self._sandboxes = Sandboxes(self.settings.rollouts, settings, needed=self.runs_to_come)
@@ -156,10 +160,10 @@ class Equipment:
 
     @property
     def unavailable(self) -> SandboxUnavailable | None:
-        """Why a run could be given no sandbox, the last time that one couldn't."""
+        """The error of the last sandbox that could not be started; None without one."""
         return self._sandboxes.unavailable if self._sandboxes is not None else None
 
-    def __enter__(self) -> Equipment:
+    def __enter__(self) -> LoopResources:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -167,7 +171,7 @@ class Equipment:
 
 
 def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) -> None:
-    """Raise what every run would fail of, as far as it can be known before: a key, a script, the sandbox's parts.
+    """Raise the error that would fail every run, if it can be known before: a key, a script, the sandbox's parts.
 
     Nothing is sent, started or recorded. Raises `LmFailed`, `BadInput`, `MissingExtra`, `SandboxUnavailable`.
     """
@@ -184,24 +188,31 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
 
 
 def registration(ontology: Ontology) -> OntologyRegistered:
-    """The event that says which ontology the runs of a bank use."""
+    """Return the event that registers an ontology in a bank."""
     formats = {file.format for file in ontology.files}
     names = ", ".join(file.path.name for file in ontology.files)
-    fits = {prefix: iri for prefix, iri in ontology.prefixes.items() if len(prefix) and _fits(prefix, iri)}
+    # An event holds short names only, and a longer prefix is of no use to anyone who writes a query.
+    short = (pair for pair in ontology.prefixes.items() if pair[0] and max(map(len, pair)) <= limits.NAME_CHARS)
     return OntologyRegistered(
         ontology=ontology.id,
         sha256=ontology.digest,
         format=formats.pop() if len(formats) == 1 else None,
         triples=ontology.schema.triples,
-        namespaces=fits,
+        namespaces=dict(short),
         source=names,
     )
 
 
-def _fits(*names: str) -> bool:
-    return all(len(name) <= limits.NAME_CHARS for name in names)
+def registered_digest(bank: Bank, ontology: str | None, upto: int | None = None) -> str | None:
+    """Return the SHA-256 under which an ontology was registered last, up to a position; None if it never was."""
+    digest = None
+    for event in bank.log.read(upto=upto, types={"ontology_registered"}):
+        if isinstance(event, OntologyRegistered) and event.ontology == ontology:
+            digest = event.sha256
+    return digest
 
 
+# Once a process, because starting git takes milliseconds and the code that runs doesn't change.
 @cache
 def _commit() -> str | None:
     root = Path(__file__).resolve().parents[2]
@@ -209,17 +220,31 @@ def _commit() -> str | None:
         return None
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMIT_WAIT_S, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limits.COMMIT_WAIT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None
 
 
 def check_source(tasks: tuple[Task, ...], source_id: str | None) -> None:
-    """Raise `BadInput` where a task is about another ontology than the one that is asked."""
+    """Raise `BadInput` if a task is about another ontology than the one that is asked."""
     others = sorted({task.ontology for task in tasks if task.ontology not in (None, source_id)} - {None})
     if others and source_id is not None:
         raise BadInput(
-            f"there are tasks about {', '.join(map(str, others))}, and what is asked is called {source_id}; "
+            f"there are tasks about {', '.join(map(str, others))}, but the source is called {source_id}; "
             "leave them out, or name it as they do"
         )
+
+
+class Sandboxes(SandboxPool):
+    """A pool that keeps the error of a sandbox that could not be started: a run records only its words."""
+
+    unavailable: SandboxUnavailable | None = None
+
+    def take(self, settings: SandboxSettings) -> Session:
+        """Take a session as `SandboxPool` does."""
+        try:
+            return super().take(settings)
+        except SandboxUnavailable as error:
+            self.unavailable = SandboxUnavailable(error.code, error.reason, error.fix)
+            raise

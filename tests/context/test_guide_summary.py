@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.context.guide import guide_summary, latest_guide
+from rbank_es.context.guide_summary import guide_summary, latest_guide
 from tests.context.banks import materialise
 
 GUIDE = """---

@@ -12,8 +12,8 @@ from rbank_es.bank import PROJECTIONS, Bank
 from rbank_es.errors import LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.loop import run_closed_loop
+from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import side_by_side
-from rbank_es.loop.run_context import Equipment
 from rbank_es.projections.read_models import ReadModels
 from tests.loop.loops import TASKS, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
@@ -45,8 +45,8 @@ class Counted:
 @pytest.fixture
 def needed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """How many sandboxes each loop says that it needs."""
-    monkeypatch.setattr("rbank_es.loop.sandboxes.Sandboxes", Counted)
-    monkeypatch.setattr("rbank_es.loop.run_context.check", lambda *_, **__: None)
+    monkeypatch.setattr("rbank_es.loop.resources.Sandboxes", Counted)
+    monkeypatch.setattr("rbank_es.loop.resources.check", lambda *_, **__: None)
     monkeypatch.setattr(Counted, "needed", [])
     return Counted.needed
 
@@ -66,8 +66,8 @@ def test_no_more_sandboxes_are_begun_than_there_are_runs_to_come(tmp_path: Path,
 def test_rollouts_share_the_sandboxes_of_their_loop(tmp_path: Path, needed: list[int | None]) -> None:
     """Also where all of them ask for one at once."""
     settings = scripted(tmp_path, rollouts=3)
-    with quick(tmp_path / "bank") as bank, Equipment(bank, settings) as equipment:
-        side_by_side(bank, [lambda _, n=n: equipment.executor(n) and None for n in range(3)])
+    with quick(tmp_path / "bank") as bank, LoopResources(bank, settings) as resources:
+        side_by_side(bank, [lambda _, n=n: resources.executor(n) and None for n in range(3)])
     assert needed == [None]
 
 
@@ -80,8 +80,8 @@ def test_a_loop_that_gets_no_sandbox_stops_with_the_reason_and_what_to_do(
     def start(_: object) -> None:
         raise SandboxUnavailable("broken", reason, fix)
 
-    monkeypatch.setattr("rbank_es.sandbox.pool.start_session", start)
-    monkeypatch.setattr("rbank_es.loop.run_context.check", lambda *_, **__: None)
+    monkeypatch.setattr("rbank_es.sandbox.pool._start", start)
+    monkeypatch.setattr("rbank_es.loop.resources.check", lambda *_, **__: None)
     with quick(tmp_path / "bank") as bank, pytest.raises(LoopStopped, match="goes on from here") as caught:
         run_closed_loop(TASKS, bank, scripted(tmp_path), source())
     cause = caught.value.cause

@@ -1,7 +1,7 @@
-"""The guide: an agent explores an ontology once, and what it writes is kept whole, for later runs to see a summary of.
+"""The run that writes a guide: an agent explores an ontology once, and later runs get a summary of its text.
 
-The whole text and what it cost are one `artifact_materialised` event; layer L3 of every later context takes its summary
-from there, without a model (see `rbank_es.context.guide`).
+The whole text and its cost are one `artifact_materialised` event. Layer L3 of every later context summarises it without
+a model (see `rbank_es.context.guide_summary`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.guide import GUIDE
+from rbank_es.context.guide_summary import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
@@ -30,15 +30,16 @@ The answer is the guide itself, in Markdown, with these headings: "## Summary" (
 about, the main classes and how they join), "## Classes", "## Properties and joins", "## Values" (units, languages,
 dates, identifiers), "## Queries that work", "## Pitfalls". Name only terms that you saw, with their prefixes. Leave
 sparql empty."""
-"""What the agent is asked."""
+"""The question to the agent."""
 
+_RUN_FIELDS = ("run", "outcome", "scripted", "lm_calls", "tokens_in", "tokens_out", "cost_usd")
 
 RUN_ANEW = "The same command has it run anew"
 ANOTHER = "Nothing else comes of the same command: have another one written with --again, or with other settings"
 
 
 class Guide(msgspec.Struct, frozen=True, kw_only=True):
-    """A guide that is in the bank. `how` tells whether it was written now; `chars` are those of the whole text."""
+    """A guide in the bank. `how` tells whether it was written now; `chars` counts the whole text."""
 
     artifact: str
     run: str
@@ -55,7 +56,8 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def guide_settings(settings: LoopSettings) -> LoopSettings:
-    """The settings of the run that writes a guide: one run, not judged, nothing learnt, no guide to go by."""
+    """Return the settings of a run that writes a guide: not judged, nothing learned, no earlier guide shown."""
+    # Without L2 and L3, because a guide describes the ontology, not what earlier runs made of it.
     layers = tuple(layer for layer in settings.layers if layer in ("L0", "L1"))
     return msgspec.structs.replace(
         settings, layers=layers, judge="none", extract=False, rollouts=1, perturbation="none", guide=None
@@ -63,10 +65,10 @@ def guide_settings(settings: LoopSettings) -> LoopSettings:
 
 
 def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bool = False, **options: Any) -> Guide:
-    """Have a guide to the source written, and keep it; or give the one that was written under the same settings.
+    """Have an agent write a guide to the source and record it, or return the one written under the same settings.
 
-    `again` has another one written; `options` go to `run_closed_loop`, which tells what else is raised.
-    Raises `LoopStopped` where the agent handed in no text.
+    `again` always writes another one; `options` go to `run_closed_loop`. Raises `LoopStopped` if the agent submitted no
+    text, and as `run_closed_loop` does.
     """
     if not source.id:
         raise BadInput("a guide is about an ontology that has an id")
@@ -87,6 +89,7 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
         cost_usd=result.cost_usd,
         text=result.answer,
     )
+    # Written after the run ended, so a loop that was cut off in between resumes here.
     if known is None:
         bank.append(made)
     return Guide(
@@ -95,19 +98,16 @@ def write_guide(bank: Bank, settings: LoopSettings, source: Source, *, again: bo
         text=result.answer,
         chars=made.chars,
         how=result.how if known is not None or result.how == "ran" else "continued",
-        **{name: getattr(result, name) for name in _OF_THE_RUN},
+        **{name: getattr(result, name) for name in _RUN_FIELDS},
     )
 
 
 def _without_text(result: TaskResult) -> LoopStopped:
-    """What is raised of a run that handed in no text: it counts as done, unless it failed of what was not its own."""
-    reason = result.error or "the agent handed in no text"
+    """Return the error for a run without a text. Such a run counts as done if the failure was the agent's own."""
+    reason = result.error or "the agent submitted no text"
     stopped = LoopStopped(result.run, result.error_code or "no_guide", reason)
     stopped.advice = RUN_ANEW if result.undone else ANOTHER
     return stopped
-
-
-_OF_THE_RUN = ("run", "outcome", "scripted", "lm_calls", "tokens_in", "tokens_out", "cost_usd")
 
 
 def _guides(bank: Bank) -> list[ArtifactMaterialised]:

@@ -1,0 +1,349 @@
+"""The stages of a run: begin, execute, judge, score, learn. Each is recorded when it ends.
+
+Whatever fails while a run executes, the run is closed and keeps its steps. The stages after it read the bank's events
+alone, so their outcome is the same whether the run has just ended or ended in an earlier process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.bank.decisions import Latest
+from rbank_es.errors import (
+    BadPolicy,
+    JudgeFailed,
+    LmFailed,
+    LogError,
+    LoopStopped,
+    PositionConflict,
+    RBankError,
+    SandboxUnavailable,
+    message_of,
+)
+from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
+from rbank_es.events.redaction import without_keys
+from rbank_es.executors.executor import RunResult
+from rbank_es.extraction.consolidation_step import consolidate
+from rbank_es.extraction.extractors import Extraction, extract_from_rollouts
+from rbank_es.extraction.judged_run import Judgment, attempt_of
+from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
+from rbank_es.extraction.proposals import from_proposals, proposals_of
+from rbank_es.judging.checks import judge_by_checks
+from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
+from rbank_es.judging.judges import decide, judging_policy
+from rbank_es.judging.run_outcome import outcome_of
+from rbank_es.judging.verdict import Verdict
+from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
+from rbank_es.loop.resources import LoopResources, registered_digest, registration
+from rbank_es.loop.rollouts import Rollout, best_of, question_of
+from rbank_es.loop.tasks import Task
+from rbank_es.models.call_errors import FATAL, STOPPING
+from rbank_es.policies import CheckJudging, LmJudging, SuccessFailure, policy_of
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+    from rbank_es.context.assembly import Context
+
+
+PASSING = frozenset({"timeout", "rate_limited", "server_error", "refused", "sandbox_failed", INTERRUPTED})
+"""Error codes of failures that the next run may not meet. After any other that the agent didn't cause, a loop stops."""
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to begin: its id, and its place among the rollouts of its task."""
+
+    run: str
+    group: str | None = None
+    index: int | None = None
+
+
+class BegunRuns(NamedTuple):
+    """Runs that have begun, and the context that all of them get."""
+
+    runs: tuple[NewRun, ...]
+    context: Context
+
+
+def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequence[NewRun]]) -> BegunRuns:
+    """Record that runs of a task begin, their retrievals and their one context, as one group.
+
+    `named` returns the runs; it is called again when another writer was faster, because the context is then built
+    again. So no event lies between a retrieval and the memory that it read. Raises as `build_context` and `Bank.append`
+    do; then nothing was recorded.
+    """
+    bank = resources.bank
+    for left in reversed(range(limits.TOOL_TRIES)):
+        runs = named()
+        # Read before the context is built, so that any append in between is a conflict.
+        position = bank.position
+        context = _context(resources, task, position)
+        events: list[Event] = [*_registered(resources)]
+        for new in runs:
+            events += [
+                _started(resources, task, new),
+                *(msgspec.structs.replace(each, run=new.run) for each in context.retrievals),
+                context.event(new.run),
+            ]
+        try:
+            # Questions, guides and settings come from people, and may hold API keys.
+            bank.append([without_keys(event) for event in events], expected=position)
+            return BegunRuns(tuple(runs), context)
+        except PositionConflict:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _context(resources: LoopResources, task: Task, position: int) -> Context:
+    from rbank_es.context.assembly import build_context
+
+    chosen = resources.settings
+    # Searches are faster on read models that are up to date; without L2 there is none.
+    if "L2" in chosen.layers:
+        resources.catch_up()
+    return build_context(
+        task.question,
+        resources.source,
+        resources.bank,
+        point=position,
+        layers=chosen.layers,
+        budgets=chosen.budgets,
+        preset=chosen.preset,
+        mode=chosen.mode,
+        curated=chosen.constraints,
+        guide=chosen.guide,
+        domain=chosen.domain,
+        observed=chosen.observed,
+        task_slice=chosen.task_slice,
+    )
+
+
+def _registered(resources: LoopResources) -> list[Event]:
+    """Return the registration of the ontology, unless the bank has it with the same digest."""
+    ontology = resources.source.ontology if resources.source is not None else None
+    if ontology is None or registered_digest(resources.bank, ontology.id) == ontology.digest:
+        return []
+    return [registration(ontology)]
+
+
+def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
+    from rbank_es.context.layer import budgets_of
+
+    chosen, source = resources.settings, resources.source
+    return RunStarted(
+        run=new.run,
+        ontology=resources.source_id,
+        endpoint=source.url if source is not None else None,
+        executor=chosen.executor,
+        model=chosen.lm.name,
+        layers=chosen.layers,
+        budgets=budgets_of(chosen.preset, chosen.budgets),
+        mode=chosen.mode,
+        iterations_max=chosen.iterations,
+        rollout_group=new.group,
+        rollout_index=new.index,
+        config_digest=chosen.digest,
+        scripted=chosen.scripted,
+        task=task.question,
+        settings=chosen.recorded,
+        **resources.origin(),
+    )
+
+
+def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, bank: Bank | None = None) -> RunResult:
+    """Execute a run that has begun, to its recorded end. The settings may reword the question of a rollout.
+
+    Raises `LoopStopped` if the next run would fail in the same way. An interruption (`KeyboardInterrupt`) closes the
+    run and is raised again.
+    """
+    into, rollout = bank or resources.bank, new.index or 0
+    question = question_of(task.question, resources.settings.perturbation, rollout)
+    try:
+        # Imported here, because a broken dspy must fail the run that has begun, not leave it open.
+        from rbank_es.executors.run_recorder import Recorder
+
+        tools = resources.tools(new.run, bank=into)
+        with resources.lms(new.run, task, rollout, bank=into) as lms:
+            executor = resources.executor(rollout)
+            recorder = Recorder(into, new.run, tools, clock=resources.clock)
+            result = executor.execute(question, context, tools, recorder, lms, resources.limits())
+    except Exception as error:
+        code, message = _code_of(error), message_of(error)
+        close_run(into, new.run, code, message)
+        raise LoopStopped(new.run, code, message, cause=error if isinstance(error, RBankError) else None) from error
+    except BaseException:
+        # The interruption must be raised even if the log can't be written any more.
+        with suppress(RBankError, OSError):
+            close_run(into, new.run, INTERRUPTED, "the run was interrupted")
+        raise
+    return _passed(result, resources)
+
+
+def _passed(result: RunResult, resources: LoopResources) -> RunResult:
+    """Return the result. Raises `LoopStopped` if the next run would fail in the same way."""
+    code = result.error_code
+    if result.outcome == "failed" and code not in AGENTS_OWN and code not in PASSING:
+        known = resources.unavailable
+        cause = known if known is not None and known.code == code else None
+        raise LoopStopped(result.run, code or "unexpected", result.error or "it did not say why", cause=cause)
+    return result
+
+
+def _code_of(error: Exception) -> str:
+    if isinstance(error, LmFailed | SandboxUnavailable):
+        return error.code
+    return "not_recorded" if isinstance(error, LogError) else "unexpected"
+
+
+def close_run(bank: Bank, run: str, code: str, message: str) -> None:
+    """Record that a run failed, unless it has ended; its iterations are the recorded steps. Raises as `Bank.append`."""
+    steps = 0
+    for event in bank.log.read(types={"step_taken", "run_finished"}):
+        if getattr(event, "run", None) == run:
+            if isinstance(event, RunFinished):
+                return
+            steps += 1
+    bank.append(
+        RunFinished(run=run, outcome="failed", iterations=steps, error_code=code, error=message[: limits.ERROR_CHARS])
+    )
+
+
+class PostRun:
+    """The stages after a run, over the resources of a loop; each records its outcome at once."""
+
+    def __init__(self, resources: LoopResources) -> None:
+        self._resources = resources
+        self._latest = Latest(resources.bank.log)
+
+    def judge(self, task: Task, run: str, index: int, bank: Bank) -> Verdict:
+        """Judge a run for learning, and record the verdict.
+
+        Raises `JudgeFailed` without a verdict: only the calls of the judge's model are recorded then. Raises
+        `LoopStopped` if the next run's judge would fail in the same way.
+        """
+        policy = self._policy(bank)
+        # The judge reads the task's own words, not those that a rollout was given.
+        outcome = msgspec.structs.replace(outcome_of(bank, run), task=task.question)
+        gold = _gold(task) if policy.supervised else None
+        try:
+            if isinstance(policy, CheckJudging):
+                verdict = decide(outcome, policy=policy, source=self._resources.source, gold=gold)
+            else:
+                with self._resources.lms(run, task, index, bank=bank) as lms:
+                    source = self._resources.source
+                    verdict = decide(outcome, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
+        except LmFailed as failure:
+            raise _stopped_or(run, failure) from failure
+        bank.append(verdict.event(run))
+        return verdict
+
+    def score(self, task: Task, run: str, index: int, bank: Bank) -> Verdict | None:
+        """Compare a run with the task's right answer and record the verdict; return None if there is no such answer.
+
+        Raises `JudgeFailed` if they can't be compared.
+        """
+        gold = _gold(task)
+        if gold is None:
+            return None
+        verdict = judge_by_gold(outcome_of(bank, run), gold, self._resources.source)
+        bank.append(verdict.event(run))
+        return verdict
+
+    def learn(self, task: Task, rollouts: Sequence[Rollout]) -> None:
+        """Extract candidates from the judged runs of a task and consolidate them, as one group or not at all.
+
+        Only calls are recorded if no model answers. Raises `LoopStopped` if the next run's extractor would fail in the
+        same way.
+        """
+        bank = self._resources.bank
+        best = best_of(rollouts)
+        judgments = [self._judgment(one.run) for one in rollouts]
+        attempts = [attempt_of(bank, one.run) for one in rollouts]
+        policy = self._extraction_policy(bank)
+        at = list(rollouts).index(best)
+        try:
+            with self._resources.lms(best.run, task, best.index) as lms:
+                drawn = extract_from_rollouts(
+                    attempts, task.question, judgments, at, lms, policy, domain=self._resources.source_id
+                )
+        except LmFailed as failure:
+            raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
+        kept = _with_proposals_kept(bank)
+        # Unless rollouts are compared, only the best one teaches; what the others proposed is dropped.
+        learners = [
+            (one.run, verdict)
+            for one, verdict in zip(rollouts, judgments, strict=True)
+            if (policy.extract_from == "contrastive" or one == best) and one.run not in kept
+        ]
+        proposed = (from_proposals(proposals_of(bank, run), verdict, policy) for run, verdict in learners)
+        everything = [one.run for one in rollouts]
+        events = [_event(each, everything) for each in drawn] + [each.event() for each in proposed if each is not None]
+        consolidate(bank, events, latest=self._latest)
+
+    def _judgment(self, run: str) -> Judgment:
+        """Return the standing verdict on a run, and re-check whether it may be learned from."""
+        bank = self._resources.bank
+        verdict = [
+            event
+            for event in bank.events(types={"run_judged", "judgment_overruled"}, run=run)
+            if isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning"
+        ][-1]
+        grounding = self._policy(bank).grounding
+        checked = judge_by_checks(outcome_of(bank, run), self._resources.source, grounding=grounding)
+        reason = bank.text(verdict.reason) or ""
+        learnable = not verdict.success or checked.grounding is None or checked.grounding.grounded
+        return Judgment(success=verdict.success, reason=reason, learnable=learnable, event=verdict.id)
+
+    def _extraction_policy(self, bank: Bank) -> SuccessFailure:
+        """Return the bank's extraction policy; the settings may choose which rollouts it extracts from."""
+        recorded = bank.state().policies.get("extraction")
+        policy = policy_of(recorded) if recorded is not None else SuccessFailure()
+        if not isinstance(policy, SuccessFailure):
+            raise BadPolicy(f"{policy.label} is no extraction policy")
+        given = self._resources.settings.extract_from
+        return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
+
+    def _policy(self, bank: Bank) -> CheckJudging | LmJudging:
+        """Return the bank's judging policy if it is of the chosen kind, else that kind with its defaults."""
+        chosen = self._resources.settings
+        with bank.as_of() as view:
+            recorded = judging_policy(view)
+        kind = LmJudging if chosen.judge == "lm" else CheckJudging
+        policy = recorded if isinstance(recorded, kind) else kind()
+        return msgspec.structs.replace(policy, supervised=policy.supervised or chosen.supervised)
+
+
+def _with_proposals_kept(bank: Bank) -> set[str]:
+    """Return the runs whose proposals are candidates already.
+
+    They are left out when an extractor that gave no answer is asked again: they would count twice.
+    """
+    extractions = bank.events(types={"memories_extracted"})
+    return {
+        run
+        for event in extractions
+        if isinstance(event, MemoriesExtracted) and event.extractor == PROPOSALS
+        for run in event.runs
+    }
+
+
+def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:
+    """Return the event of an extraction; one without a source run names all runs that were read."""
+    event = extraction.event()
+    return event if event.runs else msgspec.structs.replace(event, runs=tuple(runs))
+
+
+def _gold(task: Task) -> Gold | None:
+    return gold_of(task.gold_sparql, task.answer)
+
+
+def _stopped_or(run: str, failure: LmFailed) -> Exception:
+    """Return `LoopStopped` if the next call of the judge's model would fail too, else `JudgeFailed`."""
+    if failure.code in STOPPING or failure.code in FATAL:
+        return LoopStopped(run, failure.code, str(failure), cause=failure)
+    return JudgeFailed("lm", failure.message)
