@@ -157,7 +157,7 @@ class ParsedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def read_answer(text: str, entries: str, reason: str) -> ParsedAnswer:
     """Parse an answer: the fields of these names, as dspy's chat adapter marks them.
 
-    An answer without marks is parsed as the list itself. Malformed JSON is repaired up to `limits.LM_MENDED_CHARS`.
+    An answer without marks is parsed as the list itself. Malformed JSON is repaired up to `limits.LM_REPAIRED_CHARS`.
     """
     fields = dict(_sections(text))
     found = _list(fields.get(entries, "" if fields else text))
@@ -195,7 +195,7 @@ def _decoded(text: str) -> Any:
 
 
 def _repaired(text: str) -> Any:
-    if not 0 < len(text) <= limits.LM_MENDED_CHARS or not {"[", "{"} & set(text):
+    if not 0 < len(text) <= limits.LM_REPAIRED_CHARS or not {"[", "{"} & set(text):
         return None
     from rbank_es.models.model import load_dspy
 

@@ -22,7 +22,7 @@ from rbank_es import limits
 from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
 from rbank_es.extraction.judged_run import clip
-from rbank_es.models.serialization import load_dspy
+from rbank_es.models.model import load_dspy
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _messages(prompt: str, inputs: Mapping[str, str], most: int) -> list[dict[st
 
 def _answered(messages: list[dict[str, Any]]) -> str:
     """Return the model's answer unparsed, because dspy's parser refuses more answers, and repairs others too much."""
-    from rbank_es.models.serialization import load_dspy
+    from rbank_es.models.model import load_dspy
 
     dspy = load_dspy()
     lm = dspy.settings.lm

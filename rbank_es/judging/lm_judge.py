@@ -54,7 +54,7 @@ LM = LmJudge()
 @cache
 def trajectory_judge() -> Any:
     """Return the signature `TrajectoryJudge`. Loads dspy; raises `MissingExtra` without it."""
-    from rbank_es.models.serialization import load_dspy
+    from rbank_es.models.model import load_dspy
 
     dspy = load_dspy()
 
@@ -143,7 +143,7 @@ def _reply(lms: Lms, asked: dict[str, str]) -> _Reply:
 
 def _once(lms: Lms, asked: dict[str, str], problem: str) -> _Reply | str:
     """Ask once; return the reply, or why it can't be read."""
-    from rbank_es.models.serialization import load_dspy
+    from rbank_es.models.model import load_dspy
 
     dspy, signature = load_dspy(), trajectory_judge()
     given = dict(asked)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.models.router import Lms, ModelFor
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.sandbox.configuration import SandboxSettings
-    from rbank_es.sandbox.session import Session
+    from rbank_es.sandbox.session import SandboxSettings, Session
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
 
@@ -84,7 +83,7 @@ class LoopResources:
 
     def check(self) -> None:
         """Raise as `check` does, leaving out the parts that were brought."""
-        check(self.settings, models=self._model_for is None, sandbox=self._in_sandbox)
+        check(self.settings, models=self._model_for is None, sandbox=self._interpreters is None)
 
     @property
     def source_id(self) -> str | None:
@@ -151,8 +150,8 @@ class LoopResources:
             from rbank_es.sandbox.interpreter import UnsafeLocal
 
             self._interpreters = UnsafeLocal(step_time_s=self.settings.step_time_s)
-        if self._interpreters is None and self._in_sandbox:
-            from rbank_es.sandbox.configuration import SandboxSettings
+        else:
+            from rbank_es.sandbox.session import SandboxSettings
 
             settings = SandboxSettings(step_time_s=self.settings.step_time_s)
             self._sandboxes = Sandboxes(self.settings.rollouts, settings, needed=self.runs_to_come)

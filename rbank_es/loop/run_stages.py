@@ -7,7 +7,7 @@ alone, so their outcome is the same whether the run has just ended or ended in a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -28,14 +28,13 @@ from rbank_es.errors import (
 from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
 from rbank_es.events.redaction import without_keys
 from rbank_es.executors.executor import RunResult
-from rbank_es.extraction.consolidation_step import consolidate
-from rbank_es.extraction.extractors import Extraction, extract_from_rollouts
-from rbank_es.extraction.judged_run import Judgment, attempt_of
+from rbank_es.extraction.candidates import Extraction, consolidate
+from rbank_es.extraction.extractors import extract_from_rollouts
+from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.extraction.proposals import from_proposals, proposals_of
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
-from rbank_es.judging.judges import decide, judging_policy
+from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import AGENTS_OWN, INTERRUPTED
@@ -43,11 +42,12 @@ from rbank_es.loop.resources import LoopResources, registered_digest, registrati
 from rbank_es.loop.rollouts import Rollout, best_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import FATAL, STOPPING
-from rbank_es.policies import CheckJudging, LmJudging, SuccessFailure, policy_of
+from rbank_es.policies import SuccessFailure, policy_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.assembly import Context
+    from rbank_es.judging.gold import Gold
 
 
 PASSING = frozenset({"timeout", "rate_limited", "server_error", "refused", "sandbox_failed", INTERRUPTED})
@@ -165,7 +165,7 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
     question = question_of(task.question, resources.settings.perturbation, rollout)
     try:
         # Imported here, because a broken dspy must fail the run that has begun, not leave it open.
-        from rbank_es.executors.run_recorder import Recorder
+        from rbank_es.executors.run_record import Recorder
 
         tools = resources.tools(new.run, bank=into)
         with resources.lms(new.run, task, rollout, bank=into) as lms:
@@ -226,17 +226,17 @@ class PostRun:
         Raises `JudgeFailed` without a verdict: only the calls of the judge's model are recorded then. Raises
         `LoopStopped` if the next run's judge would fail in the same way.
         """
-        policy = self._policy(bank)
+        judge, policy = self._judge(bank)
         # The judge reads the task's own words, not those that a rollout was given.
         outcome = msgspec.structs.replace(outcome_of(bank, run), task=task.question)
         gold = _gold(task) if policy.supervised else None
         try:
-            if isinstance(policy, CheckJudging):
-                verdict = decide(outcome, policy=policy, source=self._resources.source, gold=gold)
-            else:
-                with self._resources.lms(run, task, index, bank=bank) as lms:
-                    source = self._resources.source
-                    verdict = decide(outcome, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
+            with ExitStack() as stack:
+                lms = None
+                if "model" in needs_of(judge):
+                    lms = stack.enter_context(self._resources.lms(run, task, index, bank=bank))
+                source = self._resources.source
+                verdict = decide(outcome, judge=judge, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
         except LmFailed as failure:
             raise _stopped_or(run, failure) from failure
         bank.append(verdict.event(run))
@@ -250,6 +250,8 @@ class PostRun:
         gold = _gold(task)
         if gold is None:
             return None
+        from rbank_es.judging.gold import judge_by_gold
+
         verdict = judge_by_gold(outcome_of(bank, run), gold, self._resources.source)
         bank.append(verdict.event(run))
         return verdict
@@ -263,13 +265,13 @@ class PostRun:
         bank = self._resources.bank
         best = best_of(rollouts)
         judgments = [self._judgment(one.run) for one in rollouts]
-        attempts = [attempt_of(bank, one.run) for one in rollouts]
+        past = [past_run(bank, one.run) for one in rollouts]
         policy = self._extraction_policy(bank)
         at = list(rollouts).index(best)
         try:
             with self._resources.lms(best.run, task, best.index) as lms:
                 drawn = extract_from_rollouts(
-                    attempts, task.question, judgments, at, lms, policy, domain=self._resources.source_id
+                    past, task.question, judgments, at, lms, policy, domain=self._resources.source_id
                 )
         except LmFailed as failure:
             raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
@@ -293,7 +295,7 @@ class PostRun:
             for event in bank.events(types={"run_judged", "judgment_overruled"}, run=run)
             if isinstance(event, RunJudged | JudgmentOverruled) and event.purpose == "learning"
         ][-1]
-        grounding = self._policy(bank).grounding
+        grounding = self._judge(bank)[1].grounding
         checked = judge_by_checks(outcome_of(bank, run), self._resources.source, grounding=grounding)
         reason = bank.text(verdict.reason) or ""
         learnable = not verdict.success or checked.grounding is None or checked.grounding.grounded
@@ -308,14 +310,11 @@ class PostRun:
         given = self._resources.settings.extract_from
         return policy if given is None else msgspec.structs.replace(policy, extract_from=given)
 
-    def _policy(self, bank: Bank) -> CheckJudging | LmJudging:
-        """Return the bank's judging policy if it is of the chosen kind, else that kind with its defaults."""
+    def _judge(self, bank: Bank) -> tuple[str, JudgingPolicy]:
+        """Return the chosen judge with its policy, supervised if the settings say so."""
         chosen = self._resources.settings
         with bank.as_of() as view:
-            recorded = judging_policy(view)
-        kind = LmJudging if chosen.judge == "lm" else CheckJudging
-        policy = recorded if isinstance(recorded, kind) else kind()
-        return msgspec.structs.replace(policy, supervised=policy.supervised or chosen.supervised)
+            return policy_for(view, chosen.judge, supervised=chosen.supervised)
 
 
 def _with_proposals_kept(bank: Bank) -> set[str]:
@@ -339,6 +338,11 @@ def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:
 
 
 def _gold(task: Task) -> Gold | None:
+    if task.gold_sparql is None and task.answer is None:
+        return None
+    # Imported here, because most tasks of a loop have no right answer and need no comparison.
+    from rbank_es.judging.gold import gold_of
+
     return gold_of(task.gold_sparql, task.answer)
 
 

@@ -13,6 +13,8 @@ from rbank_es import limits
 from rbank_es.context.layer import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput
 from rbank_es.events.run import Mode, Role
+from rbank_es.executors.executor import EXECUTORS
+from rbank_es.judging.judges import NOBODY, needs_of
 from rbank_es.models.choice import LmChoice
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
@@ -33,7 +35,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         iterations, subcalls: steps of a run, and model calls that its code may make.
         step_time_s: time limit of the code of one step, in seconds.
         unsafe_local: whether code runs without a sandbox.
-        judge: who judges for learning: nobody (`none`), checks alone, or the judge's model if no check decides.
+        judge: who judges for learning if no check decides: nobody (`none`), or a name of `JUDGES`.
         supervised: whether a right answer also judges for learning; else it only scores.
         extract: whether items are extracted from judged runs.
         extract_from: of several rollouts, learn from the best one alone, or from comparing all; the bank's policy,
@@ -82,7 +84,11 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadInput(f"{self.step_time_s} s for the code of a step: give a number above 0")
         if self.temperature is not None and not 0 <= self.temperature <= limits.TEMPERATURE_MOST:
             raise BadInput(f"a temperature of {self.temperature}: give 0 to {limits.TEMPERATURE_MOST:g}")
-        if self.extract and self.judge == "none":
+        if "gold" in needs_of(self.judge) and not self.supervised:
+            raise BadInput(
+                f"the judge {self.judge} knows the right answer: let it teach with supervised, or only score"
+            )
+        if self.extract and self.judge == NOBODY:
             raise BadInput("nothing is learned from runs that nobody judged: leave judging on, or turn extracting off")
         check_layers(self.layers)
         budgets_of(self.preset, self.budgets)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.executors.executor import Interpreters
     from rbank_es.loop.settings import LoopSettings
-    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.models.recorded_model import RecordedModel
     from rbank_es.rerun.recorded_run import RecordedRun
     from rbank_es.sparql.source import Source
     from rbank_es.tools.runtime.toolbox import Toolbox
@@ -288,7 +288,7 @@ def _notes(recording: RecordedRun, source: Source | None) -> Iterator[str]:
 class Played(NamedTuple):
     """The recorded answers, handle keys and code outcomes of a run, or of a stage after it."""
 
-    model: ReplayModel
+    model: RecordedModel
     keys: tuple[str, ...] = ()
     places: Interpreters | None = None
 
@@ -320,10 +320,10 @@ class PlayedResources(LoopResources):
 
 def played_calls(run: str, events: Iterable[Event]) -> Played:
     """Return the answers of models in some events of a run. Raises `CannotRerun` unless recorded whole."""
-    from rbank_es.models.recorded_model import ReplayModel
+    from rbank_es.models.recorded_model import RecordedModel
 
     try:
-        return Played(ReplayModel(events))
+        return Played(RecordedModel(events))
     except BadInput as error:
         raise CannotRerun(run, str(error)) from error
 
@@ -333,7 +333,7 @@ def played_run(recording: RecordedRun, live_sandbox: bool) -> Played:
 
     Raises `CannotRerun` unless it was recorded whole, `SandboxUnavailable`.
     """
-    from rbank_es.sandbox.recorded_steps import recorded_keys
+    from rbank_es.executors.run_record import recorded_keys
 
     model = played_calls(recording.run, recording.events).model
     return Played(model, recorded_keys(recording.events), _places(recording, live_sandbox))
@@ -341,8 +341,10 @@ def played_run(recording: RecordedRun, live_sandbox: bool) -> Played:
 
 def _places(recording: RecordedRun, live_sandbox: bool) -> Interpreters | None:
     """Return where the code of the run runs again or is played; None for a run without code."""
+    from rbank_es.executors.executor import executor_class
+
     chosen = recording.settings
-    if chosen.executor == "react":
+    if not executor_class(chosen.executor).runs_code:
         return None
     if not live_sandbox:
         return _recorded(recording)
@@ -353,17 +355,17 @@ def _places(recording: RecordedRun, live_sandbox: bool) -> Interpreters | None:
 
 def _live(step_time_s: float) -> Interpreters:
     """Return one sandbox, started by the first step: no other is kept ready, because no run follows."""
-    from rbank_es.executors.code_step import own_sandboxes
+    from rbank_es.executors.code_step import make_sandboxes
     from rbank_es.executors.executor import RunLimits
     from rbank_es.sandbox import deno
 
     deno.find()
-    return own_sandboxes(RunLimits(step_time_s=step_time_s))
+    return make_sandboxes(RunLimits(step_time_s=step_time_s))
 
 
 def _recorded(recording: RecordedRun) -> Interpreters:
+    from rbank_es.executors.run_record import recorded_steps
     from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter
-    from rbank_es.sandbox.recorded_steps import recorded_steps
 
     try:
         steps = recorded_steps(recording.events)

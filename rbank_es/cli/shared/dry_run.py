@@ -14,6 +14,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli.shared.output import Cell, heading, paragraph, say, say_json, styled, table
 from rbank_es.cli.shared.terminal_text import block, count, line
 from rbank_es.executors.executor import executor_class
+from rbank_es.judging.judges import needs_of
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
