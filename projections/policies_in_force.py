@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from rbank_es.events import PolicySet
-from rbank_es.events.bank import PolicyKind
+from rbank_es.events.bank_events import PolicyKind
 from rbank_es.projections.engine import Close, Projection, Put, Table, json_of
 
 CHOICES = Table(

@@ -15,8 +15,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rbank_es.errors import BadInput, BadPoint, ProjectionError
-from rbank_es.projections import ALL, builder, checkpoints, database_file, named
-from rbank_es.projections.checkpoints import Checkpoint
+from rbank_es.projections import ALL, builder, database_file, named
+from rbank_es.projections import builder as checkpoints
+from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.engine import LogReader, OnBatch, Projection
 from rbank_es.projections.view import View
 

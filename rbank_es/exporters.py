@@ -39,7 +39,8 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import TYPES, encode_body
 from rbank_es.events.items import Item, polarity_of
-from rbank_es.importers.memory_markdown import write_memories
+from rbank_es.importers.importer import recorded_time
+from rbank_es.importers.reasoningbank import write_memories
 from rbank_es.importers.trajectories import error_code_of, seconds_before
 from rbank_es.importers.trajectory_fields import (
     ANSWERED,
@@ -57,7 +58,6 @@ from rbank_es.importers.trajectory_fields import (
     data_of,
     in_order,
 )
-from rbank_es.importers.units import recorded_time
 from rbank_es.state import State
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]

@@ -43,7 +43,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item
-from rbank_es.events.new_events import new_event
+from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, EMPTY, Appended, Erasing, Erasure, Expected, FileLog, Head, Verification
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from rbank_es.projections.search import Found
     from rbank_es.projections.view import View
     from rbank_es.state import State
-    from rbank_es.state.diff import Diff
     from rbank_es.state.digests import StateDigests
+    from rbank_es.state.state_diff import Diff
 
 Progress = Callable[[int, int], None]
 """Called with the number of events done and the number of all."""
@@ -316,7 +316,7 @@ class Bank:
 
     def diff(self, before: str | int | None, after: str | int | None) -> Diff:
         """What differs between two points: items, their states, support, uses, wins; runs; policies."""
-        from rbank_es.state.diff import diff_states
+        from rbank_es.state.state_diff import diff_states
 
         return diff_states(self.state(before), self.state(after))
 

@@ -24,7 +24,7 @@ from rbank_es.cli.shared.terminal_text import count, line, moment, size_text
 from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.state import usage
-from rbank_es.state.diff import diff_states
+from rbank_es.state.state_diff import diff_states
 
 if TYPE_CHECKING:
     from rbank_es.bank import Replayed

@@ -6,45 +6,45 @@ an older version is upcast, a newer one or an unknown type raises `UnknownEvent`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import msgspec
 
 from rbank_es.errors import UnknownEvent
-from rbank_es.events import bank, judgment, memory, run
+from rbank_es.events import bank_events, memory_events, run_events
+from rbank_es.events import run_events as judgment
 from rbank_es.events.event import Event, type_of
-from rbank_es.events.upcasts import UPCASTERS, Chains
 
 CLASSES: tuple[type[Event], ...] = (
-    bank.BankCreated,
-    bank.PolicySet,
-    bank.BankForked,
-    bank.OntologyRegistered,
-    run.RunStarted,
-    run.ContextBuilt,
-    run.MemoriesRetrieved,
-    run.MemoriesRead,
-    run.ToolCalled,
-    run.StepTaken,
-    run.LmCalled,
-    run.RunFinished,
-    run.NoteLogged,
+    bank_events.BankCreated,
+    bank_events.PolicySet,
+    bank_events.BankForked,
+    bank_events.OntologyRegistered,
+    run_events.RunStarted,
+    run_events.ContextBuilt,
+    run_events.MemoriesRetrieved,
+    run_events.MemoriesRead,
+    run_events.ToolCalled,
+    run_events.StepTaken,
+    run_events.LmCalled,
+    run_events.RunFinished,
+    run_events.NoteLogged,
     judgment.RunJudged,
     judgment.JudgmentOverruled,
-    memory.MemoriesExtracted,
-    memory.MemoriesConsolidated,
-    memory.MemoryProposed,
-    memory.ItemsLinked,
-    memory.MemoriesForgotten,
-    memory.MemoriesRetracted,
-    memory.MemoriesRestored,
-    memory.DecisionUndone,
-    memory.ArtifactMaterialised,
-    memory.ExperimentStarted,
-    memory.ExperimentFinished,
-    bank.ContentErased,
+    memory_events.MemoriesExtracted,
+    memory_events.MemoriesConsolidated,
+    memory_events.MemoryProposed,
+    memory_events.ItemsLinked,
+    memory_events.MemoriesForgotten,
+    memory_events.MemoriesRetracted,
+    memory_events.MemoriesRestored,
+    memory_events.DecisionUndone,
+    memory_events.ArtifactMaterialised,
+    memory_events.ExperimentStarted,
+    memory_events.ExperimentFinished,
+    bank_events.ContentErased,
 )
 
 TYPES: dict[str, type[Event]] = {type_of(cls): cls for cls in CLASSES}
@@ -164,3 +164,50 @@ def schema_of(type_: str | None = None) -> dict[str, Any]:
         raise UnknownEvent(type_, None, None)
     wanted: Any = TYPES[type_] if type_ else Union[CLASSES]  # noqa: UP007
     return msgspec.json.schema(wanted)
+
+
+Fields = dict[str, Any]
+
+
+class Upcaster(NamedTuple):
+    """Turns the fields of one version of a type into those of the next. `apply` must be pure and total."""
+
+    type: str
+    version: int
+    apply: Callable[[Fields], Fields]
+
+
+class Chains:
+    """All upcasters, checked. Raises ValueError on a duplicate, a gap, or a step that leads nowhere."""
+
+    def __init__(self, upcasters: Iterable[Upcaster], current: Mapping[str, int]) -> None:
+        self._steps: dict[tuple[str, int], Upcaster] = {}
+        for upcaster in upcasters:
+            self._add(upcaster, current)
+        for type_, version in current.items():
+            self._check_gap_free(type_, version)
+
+    def _add(self, upcaster: Upcaster, current: Mapping[str, int]) -> None:
+        step = (upcaster.type, upcaster.version)
+        if upcaster.type not in current:
+            raise ValueError(f"upcaster of {upcaster.type}: no such event type")
+        if not 1 <= upcaster.version < current[upcaster.type]:
+            raise ValueError(f"upcaster of {step} leads past version {current[upcaster.type]}: a cycle or a leftover")
+        if step in self._steps:
+            raise ValueError(f"two upcasters of {step}")
+        self._steps[step] = upcaster
+
+    def _check_gap_free(self, type_: str, version: int) -> None:
+        missing = [old for old in range(1, version) if (type_, old) not in self._steps]
+        if missing:
+            raise ValueError(f"{type_}: no upcaster from version {missing[0]}")
+
+    def upcast(self, type_: str, version: int, current: int, fields: Fields) -> Fields:
+        """The fields as of version `current`, step by step from `version`; `v` follows."""
+        for step in range(version, current):
+            fields = self._steps[type_, step].apply(fields) | {"v": step + 1}
+        return fields
+
+
+UPCASTERS: tuple[Upcaster, ...] = ()
+"""Every upcaster of this release. All types are at version 1, so there is none yet."""

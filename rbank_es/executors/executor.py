@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es import limits as lim
 from rbank_es.errors import BadInput
-from rbank_es.events.run import Outcome
+from rbank_es.events.run_events import Outcome
 from rbank_es.sandbox.step_outcome import NOTHING, Measures
 
 Interpreters = Callable[[], Any]

@@ -9,7 +9,7 @@ from dspy import LMError
 from dspy.primitives.code_interpreter import CodeInterpreterError
 
 from rbank_es.errors import LmFailed, RBankError, SandboxUnavailable
-from rbank_es.events.run import Outcome
+from rbank_es.events.run_events import Outcome
 from rbank_es.executors.executor import RunResult
 from rbank_es.executors.field_call import Unreadable
 from rbank_es.executors.run_recorder import Recorder, RunStopped

@@ -25,7 +25,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item, Source
-from rbank_es.events.memory import ExtractionKind
+from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.extraction.candidates import Usable, one_line, usable
 from rbank_es.extraction.judged_run import Attempt, Judgment
 from rbank_es.extraction.model_call import Asked, ask

@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import RunFinished, RunStarted
-from rbank_es.events.run import Outcome
+from rbank_es.events.run_events import Outcome
 from rbank_es.extraction.trajectory import Step, told, trajectory_of
 
 if TYPE_CHECKING:

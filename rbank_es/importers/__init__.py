@@ -10,8 +10,7 @@ about candidates in a given state. `import_paths` reads, checks, plans and appen
 """
 
 from rbank_es.importers.detection import parse
-from rbank_es.importers.file_import import FileImport, ImportReport, files_in, import_paths
-from rbank_es.importers.planning import plan
-from rbank_es.importers.units import Form, Parsed, Unit
+from rbank_es.importers.file_import import FileImport, ImportReport, files_in, import_paths, plan
+from rbank_es.importers.importer import Form, Parsed, Unit
 
 __all__ = ["FileImport", "Form", "ImportReport", "Parsed", "Unit", "files_in", "import_paths", "parse", "plan"]

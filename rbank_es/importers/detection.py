@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.errors import BadEvent, BadImport, LimitExceeded
 from rbank_es.importers.event_lines import parse_exported
+from rbank_es.importers.importer import Parsed, Unit, decode
 from rbank_es.importers.item_lists import parse_items
 from rbank_es.importers.reasoningbank import parse_reasoningbank
 from rbank_es.importers.trajectories import parse_trajectory
-from rbank_es.importers.units import Parsed, Unit, decode
 from rbank_es.log.file.groups import Circumstances, compose, prepare
 
 BOM = b"\xef\xbb\xbf"

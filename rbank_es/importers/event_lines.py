@@ -19,8 +19,8 @@ from rbank_es.errors import BadEvent, BadImport, UnknownEvent
 from rbank_es.events import ContentErased, Erased, Event, Ref
 from rbank_es.events.codec import decode_event, texts_of
 from rbank_es.events.items import ItemText
-from rbank_es.events.new_events import check_identity
-from rbank_es.importers.units import Line, Parsed, Unit, json_lines
+from rbank_es.events.json_input import check_identity
+from rbank_es.importers.importer import Line, Parsed, Unit, json_lines
 
 _NO_WORDS = ItemText(title="")
 

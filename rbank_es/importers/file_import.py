@@ -9,16 +9,15 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.decisions import HasLog, Latest, optimistically
+from rbank_es.bank.decisions import Decider, HasLog, Latest, optimistically
 from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import TYPES
 from rbank_es.importers.detection import parse
-from rbank_es.importers.planning import plan
-from rbank_es.importers.units import Form, Parsed, Unit, events_of
+from rbank_es.importers.importer import Form, Parsed, Unit, events_of
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.file.groups import same_content
-from rbank_es.state import BIRTHS
+from rbank_es.state import BIRTHS, State
 
 SUFFIXES = frozenset({".json", ".jsonl"})
 """What is taken from a directory; a file that is named itself may have any suffix."""
@@ -203,3 +202,14 @@ def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
         first=report.first or appended.first,
         last=appended.last,
     )
+
+
+def plan(state: State, units: Iterable[Unit]) -> Iterator[Unit]:
+    """The units with a `memories_consolidated` behind every extraction that has candidates.
+
+    Each is decided in the state that those before it lead to. A bank without a consolidation policy gets all that is
+    new, as under `append`. Raises `BadPolicy` if this release doesn't know the policy in force.
+    """
+    decider = Decider(state)
+    for unit in units:
+        yield Unit(decider.decided(unit.events), unit.size)

@@ -27,6 +27,17 @@ import msgspec
 from rbank_es.errors import BadImport
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.event import Count
+from rbank_es.importers.importer import (
+    Line,
+    Parsed,
+    Unit,
+    canonical,
+    json_lines,
+    name_of,
+    recorded_time,
+    utc_text,
+    utc_time,
+)
 from rbank_es.importers.trajectory_fields import (
     ANSWERED,
     BROKEN,
@@ -44,17 +55,6 @@ from rbank_es.importers.trajectory_fields import (
     Part,
     fields_of,
     previews_of,
-)
-from rbank_es.importers.units import (
-    Line,
-    Parsed,
-    Unit,
-    canonical,
-    json_lines,
-    name_of,
-    recorded_time,
-    utc_text,
-    utc_time,
 )
 from rbank_es.log.identifiers import derived_id
 

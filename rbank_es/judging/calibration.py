@@ -11,9 +11,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
-from rbank_es.events.file_input import read_at_most
-from rbank_es.events.run import Outcome
-from rbank_es.events.strict_json import RepeatedKey, decode_given
+from rbank_es.events.json_input import RepeatedKey, decode_given, read_at_most
+from rbank_es.events.run_events import Outcome
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.metrics import Metrics
 from rbank_es.judging.run_outcome import RunOutcome

@@ -16,7 +16,7 @@ from rbank_es.policies import CheckJudging, LmJudging, policy_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.events.judgment import Purpose
+    from rbank_es.events.run_events import Purpose
     from rbank_es.models.router import Lms
     from rbank_es.projections.view import View
     from rbank_es.sparql.source import Source

@@ -12,7 +12,7 @@ from rbank_es.judging.verdict import Verdict, bounded
 from rbank_es.models.adapter import unmarked
 
 if TYPE_CHECKING:
-    from rbank_es.events.judgment import Purpose
+    from rbank_es.events.run_events import Purpose
     from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.models.router import Lms
 

@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es.errors import NotInBank
 from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
-from rbank_es.events.run import Outcome
+from rbank_es.events.run_events import Outcome
 from rbank_es.sparql.answers import Answer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rbank_es import limits
 from rbank_es.context.assembly import LAYERS, Preset, sizes_of
 from rbank_es.context.base_instructions import Mode
 from rbank_es.errors import BadInput
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.models.choice import LmChoice
 
 ExecutorName = Literal["rlm", "react", "scratchpad"]

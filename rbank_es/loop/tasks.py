@@ -24,8 +24,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.events.file_input import read_at_most
-from rbank_es.events.strict_json import RepeatedKey, decode_given
+from rbank_es.events.json_input import RepeatedKey, decode_given, read_at_most
 
 _ALIASES = {
     "id": ("id",),

@@ -15,7 +15,7 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled
 from rbank_es.events.event import Settings
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import UNREADABLE, TurnedAway, failed, for_dspy, wait_s
 from rbank_es.models.model import Answer, Model, Question, Try
 from rbank_es.models.run_calls import Ledger

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rbank_es.errors import LmFailed
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import TurnedAway, raised_by_engine
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from msgspec import Meta
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import HINTS, TurnedAway, failed
 from rbank_es.models.model import Answer, Question, Try
 from rbank_es.models.serialization import prompt_text, request_data

@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
-from rbank_es.events.bank import PolicyKind
+from rbank_es.events.bank_events import PolicyKind
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rbank_es.events import ContextBuilt, Event, LmCalled, MemoriesRead, MemoriesRetrieved, RunStarted, StepTaken
-from rbank_es.events.run import ToolCalled
+from rbank_es.events.run_events import ToolCalled
 
 _CONTEXT = {
     "base": "the base instructions are part of the code: another release words them otherwise",

@@ -21,6 +21,9 @@ from rbank_es.events.codec import (
     CLASSES,
     ENVELOPE,
     TYPES,
+    UPCASTERS,
+    Chains,
+    Upcaster,
     chains,
     decode_event,
     encode_body,
@@ -30,7 +33,6 @@ from rbank_es.events.codec import (
     version_of,
 )
 from rbank_es.events.event import Ref, Salt
-from rbank_es.events.upcasts import UPCASTERS, Chains, Upcaster
 from rbank_es.log.file import lines as line_format
 from rbank_es.log.file.groups import as_read, prepare
 from tests.effort import examples

@@ -15,7 +15,7 @@ from rbank_es.context.assembly import Context
 from rbank_es.context.base_instructions import base
 from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.executors.executor import Interpreters, RunLimits, RunResult
 from rbank_es.executors.registry import Executor, executor_named
 from rbank_es.executors.run_recorder import Recorder

@@ -21,7 +21,8 @@ import pytest
 from rbank_es.errors import ProjectionError
 from rbank_es.events import Erased, Event, MemoriesExtracted, MemoriesForgotten, RunStarted, ToolCalled
 from rbank_es.events.items import Item
-from rbank_es.projections import ALL, builder, checkpoints
+from rbank_es.projections import ALL, builder
+from rbank_es.projections import builder as checkpoints
 from rbank_es.projections.read_models import Applied, ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown
 from tests.projections.test_search import born
@@ -263,7 +264,7 @@ def interruptions(log: FakeLog) -> Iterator[tuple[str, Callable[[ReadModels], Ap
         "rbank_es.projections.engine.Batch.write",
         "rbank_es.projections.builder.settle",
         "tests.fakes.FakeLog.sync",
-        "rbank_es.projections.checkpoints.check_in",
+        "rbank_es.projections.builder.check_in",
         "os.fsync",
         "pathlib.Path.replace",
     ):

@@ -35,8 +35,8 @@ from rbank_es.events import (
 from rbank_es.events.items import make_id
 from rbank_es.exporters import export
 from rbank_es.importers import Unit, import_paths, parse, plan
-from rbank_es.importers.memory_markdown import parse_memories
-from rbank_es.importers.units import utc_time
+from rbank_es.importers.importer import utc_time
+from rbank_es.importers.reasoningbank import parse_memories
 from rbank_es.log.identifiers import derived_id
 from rbank_es.policies import Append, Dedup
 from rbank_es.state import State, active

@@ -13,7 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import Event
-from rbank_es.events.strict_json import RepeatedKey, decode_given
+from rbank_es.events.json_input import RepeatedKey, decode_given
 
 Form = Literal["items", "trajectory", "reasoningbank", "events"]
 

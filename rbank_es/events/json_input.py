@@ -7,20 +7,22 @@ item's id and polarity may be left out where they follow from the rest.
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadEvent, LimitExceeded
+from rbank_es.errors import BadEvent, BadInput, LimitExceeded
 from rbank_es.events.codec import TYPES, encode_json
 from rbank_es.events.event import Event
 from rbank_es.events.items import make_id, polarity_of
-from rbank_es.events.strict_json import RepeatedKey, decode_given
 
 JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
 WRITERS_FIELDS = ("seq", "at", "more", "dur", "crc", "salt")
@@ -175,3 +177,46 @@ def _words(item: dict[str, Any]) -> dict[str, Any]:
 def with_new_ids(events: Iterable[Event], make: Any) -> list[Event]:
     """The events, each without an id given one by `make()`."""
     return [event if event.id else msgspec.structs.replace(event, id=make()) for event in events]
+
+
+_SHOWN_CHARS = 80
+
+
+class RepeatedKey(msgspec.DecodeError):
+    """An object holds the same key twice; `key` names it."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"the key {key[:_SHOWN_CHARS]!r} is there twice in one object; leave one of them out")
+
+
+def decode_given(text: bytes) -> Any:
+    """The value of a JSON document.
+
+    Raises `RepeatedKey`, another `msgspec.DecodeError` or UnicodeDecodeError if it is none, and RecursionError.
+    """
+    value = msgspec.json.decode(text)
+    if isinstance(value, dict | list):
+        json.loads(text, object_pairs_hook=_once_each, parse_int=str, parse_float=str)
+    return value
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) != len(dict(pairs)):
+        counts = Counter(key for key, _ in pairs)
+        raise RepeatedKey(next(key for key, times in counts.items() if times > 1))
+
+
+def read_at_most(place: Path, most_bytes: int, what: str) -> bytes:
+    """The bytes of a file. `what` is what messages call its content: `tasks`.
+
+    Raises `BadInput` if it can't be read, or is larger than `most_bytes`.
+    """
+    try:
+        with place.open("rb") as file:
+            data = file.read(most_bytes + 1)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{place}: the {what} can't be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > most_bytes:
+        raise BadInput(f"{place}: a file of {what} has at most {most_bytes:,} bytes; split it")
+    return data

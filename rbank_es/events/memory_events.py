@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from rbank_es.events.event import Candidate, Count, Event, Names, Salt, Text
 from rbank_es.events.items import ItemHead, Name
-from rbank_es.events.run import Extra, Usd
+from rbank_es.events.run_events import Extra, Usd
 
 ExtractionKind = Literal["success", "failure", "contrastive", "pattern", "seed", "manual"]
 Action = Literal["add", "skip", "merge", "supersede", "discard"]
