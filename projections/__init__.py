@@ -1,31 +1,61 @@
 """Read models: each a pure function from events to rows, rebuildable from the log at any time.
 
-`ALL` lists them. `ReadModels` keeps them in one SQLite file per bank, `View` reads them, now or at an earlier position.
+`PROJECTIONS` is their registry: a projection is one file. `ReadModels` keeps them all in one SQLite file per bank,
+`View` reads them, now or at an earlier position.
 """
 
-from rbank_es.errors import BadInput
+from collections.abc import Collection
+from functools import cache
+
+from rbank_es.errors import BadInput, BadPlugin
 from rbank_es.projections.engine import Projection
-from rbank_es.projections.health import HEALTH
-from rbank_es.projections.leakage import LEAKAGE
-from rbank_es.projections.lineage import LINEAGE
-from rbank_es.projections.memory_index import MEMORY_INDEX
-from rbank_es.projections.policies_in_force import POLICIES
-from rbank_es.projections.runs import RUNS
-from rbank_es.projections.usage import USAGE
+from rbank_es.registry import Registry
 
-__all__ = ["ALL", "VIEWS", "Projection", "named"]
+__all__ = ["PROJECTIONS", "Projection", "all_projections", "chosen_projections", "view_names"]
 
-ALL: tuple[Projection, ...] = (MEMORY_INDEX, POLICIES, USAGE, RUNS, LEAKAGE, LINEAGE, HEALTH)
-"""Every projection of this release."""
+PROJECTIONS: Registry[Projection] = Registry(
+    "projection",
+    {
+        "memory_index": "rbank_es.projections.memory_index:MEMORY_INDEX",
+        "policies": "rbank_es.projections.policies_in_force:POLICIES_IN_FORCE",
+        "usage": "rbank_es.projections.usage:USAGE",
+        "runs": "rbank_es.projections.runs:RUNS",
+        "leakage": "rbank_es.projections.leakage:LEAKAGE",
+        "lineage": "rbank_es.projections.lineage:LINEAGE",
+        "health": "rbank_es.projections.health:HEALTH",
+    },
+)
+"""Every projection by name."""
 
-VIEWS: tuple[str, ...] = tuple(view for projection in ALL for view in projection.views)
-"""The views with plain names, which people and programs read."""
 
-_BY_NAME = {projection.name: projection for projection in ALL}
+def all_projections() -> tuple[Projection, ...]:
+    """Return every projection, those of plugins last. Raises `BadPlugin` if two share a name, a table or a view."""
+    return _checked(PROJECTIONS.names())
 
 
-def named(name: str) -> Projection:
-    """The projection with this name. Raises `BadInput` if there is none."""
-    if name not in _BY_NAME:
-        raise BadInput(f"no projection {name!r}; there are: {', '.join(_BY_NAME)}")
-    return _BY_NAME[name]
+def chosen_projections(only: Collection[str] | None) -> tuple[Projection, ...]:
+    """Return the projections with these names, each once; all for None. Raises `BadInput` for an unknown name."""
+    if only is None:
+        return all_projections()
+    if not only:
+        raise BadInput("no projection was named; leave the list out for all of them")
+    return tuple(PROJECTIONS.get(name) for name in dict.fromkeys(only))
+
+
+def view_names() -> tuple[str, ...]:
+    """Return the names of all views, which people and programs read."""
+    return tuple(view for projection in all_projections() for view in projection.views)
+
+
+@cache
+def _checked(names: tuple[str, ...]) -> tuple[Projection, ...]:
+    owners: dict[str, str] = {}
+    found = tuple(PROJECTIONS.get(name) for name in names)
+    for name, projection in zip(names, found, strict=True):
+        if projection.name != name:
+            raise BadPlugin(name, f"it is registered as {name!r}, and calls itself {projection.name!r}")
+        # All projections share one SQLite file.
+        for thing in (*projection.schema, *projection.views):
+            if owners.setdefault(thing, name) != name:
+                raise BadPlugin(name, f"its table, index or view {thing!r} is one of {owners[thing]}; rename it")
+    return found

@@ -5,18 +5,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from rbank_es.errors import ProjectionError
-from rbank_es.projections import ALL, builder
-from rbank_es.projections.engine import Gatherer, LogReader, OnBatch, Projection, json_of, settle
+from rbank_es.projections import Projection, all_projections
+from rbank_es.projections.engine import Gatherer, OnBatch, json_of, settle
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
 
 
 def build(
     connection: sqlite3.Connection,
-    log: LogReader,
+    log: EventLog,
     fresh: Collection[Projection],
     filled: Collection[Projection],
     upto: int,
@@ -48,13 +52,13 @@ def build(
             _run(connection, projection.bulk_end)
         if lasting:
             log.sync()
-        builder.check_in(connection, log, filled, upto, epoch)
+        check_in(connection, log, filled, upto, epoch)
     return events
 
 
 def advance(
     connection: sqlite3.Connection,
-    log: LogReader,
+    log: EventLog,
     chosen: Iterable[Projection],
     upto: int,
     epoch: int,
@@ -67,7 +71,7 @@ def advance(
     `lasting`: as for `build`.
     """
     groups: dict[int, list[Projection]] = {}
-    points, events = builder.read_all(connection), 0
+    points, events = checkpoints_in(connection), 0
     for projection in chosen:
         groups.setdefault(points[projection.name].position, []).append(projection)
     for start, group in sorted(groups.items()):
@@ -81,7 +85,7 @@ def advance(
                 if lasting:
                     # Synced first: rows of events that a power cut takes back must not outlive them.
                     log.sync()
-                builder.check_in(connection, log, group, reached, epoch)
+                check_in(connection, log, group, reached, epoch)
             after, events = reached, events + count
             if on_batch:
                 on_batch(reached, upto)
@@ -108,12 +112,12 @@ def _run(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], epoch: int) -> None:
     """Empty tables for the projections, at position 0; whatever an earlier version of them had is dropped."""
-    if "checkpoints" not in builder.objects_in(connection):
-        connection.execute(builder.TABLE)
+    if "checkpoints" not in objects_in(connection):
+        connection.execute(_CHECKPOINTS)
     recorded = dict(connection.execute("SELECT projection, objects FROM checkpoints"))
     for projection in projections:
         old = msgspec.json.decode(recorded.get(projection.name, "[]"), type=list[str])
-        there = builder.objects_in(connection)
+        there = objects_in(connection)
         for name in (name for name in old if name in there):
             connection.execute(f'DROP TABLE "{name}"')
         _run(connection, projection.table_ddl.values())
@@ -133,7 +137,7 @@ def remake_views(connection: sqlite3.Connection) -> None:
 
 def declared_views() -> dict[str, str]:
     """All views of this release by name, with the statements that create them."""
-    views = {name: text for projection in ALL for name, text in projection.views.items()}
+    views = {name: text for projection in all_projections() for name, text in projection.views.items()}
     return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in views.items()}
 
 
@@ -142,7 +146,7 @@ def views_in(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'"))
 
 
-TABLE = """
+_CHECKPOINTS = """
 CREATE TABLE checkpoints (
     projection TEXT PRIMARY KEY, position INTEGER NOT NULL, crc TEXT NOT NULL, erasures INTEGER NOT NULL,
     version INTEGER NOT NULL, digest TEXT NOT NULL, objects TEXT NOT NULL
@@ -169,7 +173,7 @@ def objects_in(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'view' AND sql IS NOT NULL"))
 
 
-def read_all(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
+def checkpoints_in(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
     """All checkpoints in the file, by projection. Raises `sqlite3.Error` if it is none of read models."""
     rows = connection.execute("SELECT projection, position, crc, erasures, version, digest FROM checkpoints")
     return {
@@ -179,7 +183,7 @@ def read_all(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
 
 
 def check_in(
-    connection: sqlite3.Connection, log: LogReader, projections: Iterable[Projection], position: int, epoch: int
+    connection: sqlite3.Connection, log: EventLog, projections: Iterable[Projection], position: int, epoch: int
 ) -> None:
     """Note that the projections are at `position`. Raises `ProjectionError` if the log no longer reaches there."""
     crc = log.crc_at(position) if position else ""
@@ -191,20 +195,20 @@ def check_in(
     )
 
 
-def doubts_of(
-    connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: LogReader | None
-) -> dict[str, str]:
+def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog | None) -> dict[str, str]:
     """Why the rows of a projection can't be used, by name; those without doubt are left out.
 
     Without a log, only what the file says of itself is looked at.
     """
     there = objects_in(connection)
-    found = {projection.name: _doubt(projection, points.get(projection.name), there, log) for projection in ALL}
+    found = {
+        projection.name: _doubt(projection, points.get(projection.name), there, log) for projection in all_projections()
+    }
     return {name: reason for name, reason in found.items() if reason}
 
 
 def _doubt(
-    projection: Projection, point: Checkpoint | None, there: Mapping[str, str], log: LogReader | None
+    projection: Projection, point: Checkpoint | None, there: Mapping[str, str], log: EventLog | None
 ) -> str | None:
     if point is None:
         return "not built before"
@@ -215,7 +219,7 @@ def _doubt(
     return _doubt_of_position(point, log) if log is not None else None
 
 
-def _doubt_of_position(point: Checkpoint, log: LogReader) -> str | None:
+def _doubt_of_position(point: Checkpoint, log: EventLog) -> str | None:
     if point.erasures != log.erasures():
         return f"texts were erased since (erasure epoch {point.erasures}, now {log.erasures()})"
     if point.position > log.position():

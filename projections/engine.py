@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -23,6 +23,9 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import ProjectionError
 from rbank_es.events import Event, type_of
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
 
 Value = str | int | float | None
 Row = tuple[Value, ...]
@@ -154,37 +157,6 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-class LogReader(Protocol):
-    """What projections need of a log: any `EventLog` has it."""
-
-    def read(
-        self,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        types: Collection[str] | None = None,
-        resolve: Collection[str] = (),
-    ) -> Iterator[Event]:
-        """Events in order of position."""
-        ...
-
-    def position(self) -> int:
-        """Position of the last event."""
-        ...
-
-    def crc_at(self, seq: int) -> str | None:
-        """Checksum of the line at a position; None where there is none."""
-        ...
-
-    def erasures(self) -> int:
-        """The erasure epoch."""
-        ...
-
-    def sync(self) -> None:
-        """Returns when everything read so far is on disk."""
-        ...
-
-
 OnBatch = Callable[[int, int], None]
 """Called after each batch with the position reached and the position wanted."""
 
@@ -268,7 +240,7 @@ class Gatherer:
             for cls, handler in projection.handlers.items():
                 self._routes.setdefault(cls, []).append((projection, handler))
 
-    def batches(self, log: LogReader, after: int, upto: int) -> Iterator[tuple[int, int]]:
+    def batches(self, log: EventLog, after: int, upto: int) -> Iterator[tuple[int, int]]:
         """Gather the events after `after` up to `upto`; after each batch, yields (position reached, events in it).
 
         The consumer writes the batch before it goes on. The last batch reaches `upto`, and may be empty.

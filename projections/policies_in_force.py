@@ -38,7 +38,7 @@ def policies_set(event: PolicySet) -> Iterator[Close | Put]:
             yield Put("policy_choices", row)
 
 
-POLICIES = Projection(
+POLICIES_IN_FORCE = Projection(
     name="policies",
     version=1,
     title="Policies in force: how the bank retrieves, consolidates, forgets",

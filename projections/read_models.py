@@ -8,18 +8,21 @@ fit the log is reported and means a rebuild, into a new file that takes the old 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rbank_es.errors import BadInput, BadPoint, ProjectionError
-from rbank_es.projections import ALL, builder, database_file, named
-from rbank_es.projections import builder as checkpoints
+from rbank_es.errors import BadPoint, ProjectionError
+from rbank_es.projections import Projection, all_projections, builder, chosen_projections, database_file
 from rbank_es.projections.builder import Checkpoint
-from rbank_es.projections.engine import LogReader, OnBatch, Projection
+from rbank_es.projections.engine import OnBatch
 from rbank_es.projections.view import View
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
 
 
 class Applied(Struct, frozen=True, kw_only=True):
@@ -58,12 +61,12 @@ class ReadModels:
     def checkpoints(self) -> dict[str, Checkpoint]:
         """The checkpoint of each projection in the file; none where there is no sound file."""
         with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
-            return checkpoints.read_all(connection)
+            return builder.checkpoints_in(connection)
         return {}
 
     def catch_up(
         self,
-        log: LogReader,
+        log: EventLog,
         upto: int | None = None,
         only: Collection[str] | None = None,
         on_batch: OnBatch | None = None,
@@ -75,14 +78,14 @@ class ReadModels:
         may do this at once; one of them does the work. Raises `ProjectionError` if that is impossible, `BadInput`
         for an unknown name; the file is then as it was, up to a whole batch.
         """
-        chosen, target = _chosen(only), _target(log, upto)
+        chosen, target = chosen_projections(only), _target(log, upto)
         if (applied := self._as_it_is(log, chosen, target)) is not None:
             return applied
         return self._write(log, upto, chosen, {}, on_batch)
 
     def rebuild(
         self,
-        log: LogReader,
+        log: EventLog,
         upto: int | None = None,
         only: Collection[str] | None = None,
         on_batch: OnBatch | None = None,
@@ -91,17 +94,19 @@ class ReadModels:
 
         Raises as `catch_up` does; the old file is then untouched.
         """
-        chosen = _chosen(only)
+        chosen = chosen_projections(only)
         return self._write(log, upto, chosen, {p.name: "asked for" for p in chosen}, on_batch)
 
-    def live(self, log: LogReader | None = None) -> View:
+    def live(self, log: EventLog | None = None) -> View:
         """A view of the newest position: of `log`, where given (see `as_of`), else of the file."""
         if log is not None:
             return self.as_of(log.position(), log)
         points = self.checkpoints()
-        return self.as_of(min((point.position for point in points.values()), default=0))
+        # Not of all that are there: a plugin that is gone leaves a checkpoint behind, which never moves again.
+        known = (points[projection.name].position for projection in all_projections() if projection.name in points)
+        return self.as_of(min(known, default=0))
 
-    def as_of(self, seq: int, log: LogReader | None = None) -> View:
+    def as_of(self, seq: int, log: EventLog | None = None) -> View:
         """A view of the bank as it was at position `seq`; close it after use. It never writes to the bank.
 
         With a `log`, a file that is missing, not to be trusted, or behind `seq` is made good in a copy in memory,
@@ -118,15 +123,15 @@ class ReadModels:
             f"the read models in {self.path} are missing, broken or behind position {seq:,}; run: rbank-es project BANK"
         )
 
-    def _view_of_file(self, seq: int, log: LogReader | None) -> View | None:
+    def _view_of_file(self, seq: int, log: EventLog | None) -> View | None:
         try:
             connection = database_file.connect(self.path, "ro")
         except sqlite3.Error:
             return None
         try:
-            points = checkpoints.read_all(connection)
-            if not checkpoints.doubts_of(connection, points, log):
-                if min(point.position for point in points.values()) >= seq:
+            points = builder.checkpoints_in(connection)
+            if not builder.doubts_of(connection, points, log):
+                if min(points[projection.name].position for projection in all_projections()) >= seq:
                     return View(connection, seq)
                 if log is not None:
                     return _view_of_copy(connection, points, log, seq)
@@ -135,11 +140,11 @@ class ReadModels:
         connection.close()
         return None
 
-    def _as_it_is(self, log: LogReader, chosen: list[Projection], target: int) -> Applied | None:
+    def _as_it_is(self, log: EventLog, chosen: Sequence[Projection], target: int) -> Applied | None:
         """The result if there is nothing to do; that is found out without the lock, and without writing."""
         with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
-            points = checkpoints.read_all(connection)
-            doubts = checkpoints.doubts_of(connection, points, log)
+            points = builder.checkpoints_in(connection)
+            doubts = builder.doubts_of(connection, points, log)
             here = min(points[p.name].position for p in chosen) if not doubts else -1
             if here >= target and builder.views_in(connection) == builder.declared_views():
                 return Applied(position=here)
@@ -147,9 +152,9 @@ class ReadModels:
 
     def _write(
         self,
-        log: LogReader,
+        log: EventLog,
         upto: int | None,
-        chosen: list[Projection],
+        chosen: Sequence[Projection],
         stale: Mapping[str, str],
         on_batch: OnBatch | None,
     ) -> Applied:
@@ -161,7 +166,7 @@ class ReadModels:
 
 def rebuild(
     path: str | Path,
-    log: LogReader,
+    log: EventLog,
     upto: int | None = None,
     only: Collection[str] | None = None,
     on_batch: OnBatch | None = None,
@@ -170,7 +175,7 @@ def rebuild(
 
     As `ReadModels.rebuild`, but without the lock that a bank's folder has: it would stay there as a file.
     """
-    chosen, place = _chosen(only), Path(path)
+    chosen, place = chosen_projections(only), Path(path)
     with _refusing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         return _Writer(place, log, chosen, _target(log, upto), on_batch).run({p.name: "asked for" for p in chosen})
@@ -188,7 +193,7 @@ class _Writer:
     """One catch-up or rebuild, by the holder of the lock."""
 
     def __init__(
-        self, path: Path, log: LogReader, chosen: list[Projection], target: int, on_batch: OnBatch | None
+        self, path: Path, log: EventLog, chosen: Sequence[Projection], target: int, on_batch: OnBatch | None
     ) -> None:
         self.path, self.log, self.chosen, self.target, self.on_batch = path, log, chosen, target, on_batch
         # Read before any event is: an erasure that comes later leaves a higher epoch behind, and means a rebuild.
@@ -205,7 +210,7 @@ class _Writer:
             if not database_file.is_damage(error):
                 raise
             rebuilt = {projection.name: f"the file is damaged: {error}" for projection in self.chosen}
-            more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in ALL}), []
+            more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in all_projections()}), []
         return Applied(
             position=self._position(),
             events=events + more,
@@ -215,25 +220,25 @@ class _Writer:
 
     def _doubts_of_file(self) -> dict[str, str]:
         if not self.path.exists():
-            return {projection.name: "not built before" for projection in ALL}
+            return {projection.name: "not built before" for projection in all_projections()}
         try:
             # Opened for writing, so that SQLite plays back the journal of a writer that died.
             with closing(database_file.connect(self.path, "rw")) as connection:
-                return checkpoints.doubts_of(connection, checkpoints.read_all(connection), self.log)
+                return builder.doubts_of(connection, builder.checkpoints_in(connection), self.log)
         except sqlite3.DatabaseError as error:
             if not database_file.is_damage(error) and "no such" not in str(error):
                 raise
-            return {projection.name: f"the file is damaged: {error}" for projection in ALL}
+            return {projection.name: f"the file is damaged: {error}" for projection in all_projections()}
 
     def _position(self) -> int:
         with closing(database_file.connect(self.path, "ro")) as connection:
-            points = checkpoints.read_all(connection)
+            points = builder.checkpoints_in(connection)
         return min(points[projection.name].position for projection in self.chosen)
 
     def _rebuild(self, rebuilt: Collection[str], doubts: Collection[str]) -> int:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
-        kept = [p for p in ALL if p.name not in rebuilt and p.name not in doubts]
-        fresh = [p for p in ALL if p not in kept]
+        kept = [p for p in all_projections() if p.name not in rebuilt and p.name not in doubts]
+        fresh = [p for p in all_projections() if p not in kept]
         new = database_file.unfinished(self.path)
         try:
             with closing(database_file.connect(new, "rwc")) as connection:
@@ -255,41 +260,35 @@ class _Writer:
             if builder.views_in(connection) != builder.declared_views():
                 with builder.transaction(connection):
                     builder.remake_views(connection)
-            before = checkpoints.read_all(connection)
+            before = builder.checkpoints_in(connection)
             events = builder.advance(connection, self.log, self.chosen, self.target, self.epoch, self.on_batch)
-            after = checkpoints.read_all(connection)
+            after = builder.checkpoints_in(connection)
         return events, [name for name, point in after.items() if point != before[name]]
 
 
-def _chosen(only: Collection[str] | None) -> list[Projection]:
-    if only is not None and not only:
-        raise BadInput("no projection was named; leave the list out for all of them")
-    return list(ALL) if only is None else [named(name) for name in dict.fromkeys(only)]
-
-
-def _target(log: LogReader, upto: int | None) -> int:
+def _target(log: EventLog, upto: int | None) -> int:
     position = log.position()
     if upto is not None and not 0 <= upto <= position:
         raise BadPoint(str(upto), f"the log ends at position {position:,}")
     return position if upto is None else upto
 
 
-def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: LogReader, seq: int) -> View:
+def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog, seq: int) -> View:
     copy = database_file.in_memory()
     try:
         with closing(connection):
             connection.backup(copy)
-        builder.advance(copy, log, ALL, seq, log.erasures(), lasting=False)
+        builder.advance(copy, log, all_projections(), seq, log.erasures(), lasting=False)
         return View(copy, seq)
     except BaseException:
         copy.close()
         raise
 
 
-def _view_in_memory(log: LogReader, seq: int) -> View:
+def _view_in_memory(log: EventLog, seq: int) -> View:
     connection = database_file.in_memory()
     try:
-        builder.build(connection, log, ALL, ALL, seq, log.erasures(), lasting=False)
+        builder.build(connection, log, all_projections(), all_projections(), seq, log.erasures(), lasting=False)
         return View(connection, seq)
     except BaseException:
         connection.close()

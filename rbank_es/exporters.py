@@ -37,7 +37,7 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.events.codec import TYPES, encode_body
+from rbank_es.events.codec import encode_body, event_types
 from rbank_es.events.items import Item, polarity_of
 from rbank_es.importers.importer import recorded_time
 from rbank_es.importers.reasoningbank import write_memories
@@ -147,7 +147,7 @@ def item_fields(item: Item) -> dict[str, Any]:
 
 
 def _events(bank: Bank, upto: int) -> Iterator[bytes]:
-    stored, resolved = bank.log.lines(upto=upto), bank.log.read(upto=upto, resolve=TYPES.keys())
+    stored, resolved = bank.log.lines(upto=upto), bank.log.read(upto=upto, resolve=event_types().keys())
     for line, event in zip(stored, resolved, strict=True):
         yield (line if _REF not in line else _with_texts(line, event)) + b"\n"
 

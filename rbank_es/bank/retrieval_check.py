@@ -17,9 +17,9 @@ import msgspec
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Erased, Event, Hit, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet
 from rbank_es.log import EventLog
-from rbank_es.policies import RetrievalPolicy, policy_of
+from rbank_es.policies import Bm25V1, policy_of
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.projections.search import Found
+from rbank_es.projections.view import FoundItem
 
 _TYPES = ("memories_extracted", "memories_retrieved", "policy_set")
 _TOLERANCE = 1e-9
@@ -45,7 +45,7 @@ class RetrievalCheck(msgspec.Struct, frozen=True):
 def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:
     """Make every recorded retrieval again, each on the bank as it was just before it."""
     checked, unverifiable, different = 0, 0, []
-    policy: RetrievalPolicy | None = RetrievalPolicy()
+    policy: Bm25V1 | None = Bm25V1()
     erased, head = False, log.position()
     with _scratch() as models:
         for event in log.read(upto=head, types=_TYPES, resolve=_TYPES):
@@ -71,20 +71,20 @@ def _scratch() -> Iterator[ReadModels]:
         yield it
 
 
-def _policy_after(event: Event, policy: RetrievalPolicy | None) -> RetrievalPolicy | None:
+def _policy_after(event: Event, policy: Bm25V1 | None) -> Bm25V1 | None:
     """The retrieval policy in force after an event; None if this release doesn't know it."""
     if not isinstance(event, PolicySet):
         return policy
     chosen = [choice for choice in event.policies if choice.kind == "retrieval"]
-    return _known(chosen[0]) if chosen else RetrievalPolicy()
+    return _known(chosen[0]) if chosen else Bm25V1()
 
 
-def _known(choice: PolicyChoice) -> RetrievalPolicy | None:
+def _known(choice: PolicyChoice) -> Bm25V1 | None:
     try:
         policy = policy_of(choice)
     except BadPolicy:
         return None
-    return policy if isinstance(policy, RetrievalPolicy) else None
+    return policy if isinstance(policy, Bm25V1) else None
 
 
 def _holds_erased(event: Event) -> bool:
@@ -92,8 +92,8 @@ def _holds_erased(event: Event) -> bool:
 
 
 def _found_again(
-    log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: RetrievalPolicy | None
-) -> list[Found] | None:
+    log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: Bm25V1 | None
+) -> list[FoundItem] | None:
     """What the retrieval finds now, or None if it can't be made again."""
     if policy is None or policy.label != event.policy or not isinstance(event.query, str):
         return None
@@ -106,11 +106,11 @@ def _found_again(
         )
 
 
-def _shown(hits: Iterable[Hit | Found]) -> tuple[str, ...]:
+def _shown(hits: Iterable[Hit | FoundItem]) -> tuple[str, ...]:
     return tuple(f"{hit.id} ({hit.score!r})" for hit in hits)
 
 
-def _same(recorded: tuple[Hit, ...], found: list[Found]) -> bool:
+def _same(recorded: tuple[Hit, ...], found: list[FoundItem]) -> bool:
     if [hit.id for hit in recorded] != [hit.id for hit in found]:
         return False
     pairs = zip(recorded, found, strict=True)

@@ -1,21 +1,26 @@
-"""From events to bytes and back, for the whole vocabulary.
+"""Events to bytes and back, for the whole vocabulary; the registry of event types; upcasts of older versions.
 
-One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds out why:
+One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds the reason:
 an older version is upcast, a newer one or an unknown type raises `UnknownEvent`, anything else is not an event.
+
+The log is never rewritten for a new schema. A type whose schema changes gets the next version (`v`), and an upcaster
+from the version before. Every chain is checked at start-up, because a fault there would otherwise surface years later,
+on somebody's old bank.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Union
+from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 import msgspec
 
-from rbank_es.errors import UnknownEvent
+from rbank_es.errors import BadInput, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
-from rbank_es.events import run_events as judgment
 from rbank_es.events.event import Event, type_of
+from rbank_es.registry import load_plugins
 
 CLASSES: tuple[type[Event], ...] = (
     bank_events.BankCreated,
@@ -31,8 +36,8 @@ CLASSES: tuple[type[Event], ...] = (
     run_events.LmCalled,
     run_events.RunFinished,
     run_events.NoteLogged,
-    judgment.RunJudged,
-    judgment.JudgmentOverruled,
+    run_events.RunJudged,
+    run_events.JudgmentOverruled,
     memory_events.MemoriesExtracted,
     memory_events.MemoriesConsolidated,
     memory_events.MemoryProposed,
@@ -46,135 +51,34 @@ CLASSES: tuple[type[Event], ...] = (
     memory_events.ExperimentFinished,
     bank_events.ContentErased,
 )
+"""The event types of this release."""
 
 TYPES: dict[str, type[Event]] = {type_of(cls): cls for cls in CLASSES}
-"""Every event type of this release, by its name in the log."""
+"""Every known event type by its name in the log; `event_types` includes those of plugins that were not loaded yet."""
 
 ENVELOPE: frozenset[str] = frozenset(Event.__struct_fields__)
 """Names of the fields that every event has."""
 
+Fields = dict[str, Any]
+Made = TypeVar("Made")
+
 _ENCODER = msgspec.json.Encoder()
+_EMPTY = dict(zip(Event.__struct_fields__, Event.__struct_defaults__, strict=True))
+# Lines of these types belong to the log itself, which tells them from events by their first bytes.
+_NAME = re.compile(r"(?!segment_|text)[a-z][a-z0-9_]*", re.ASCII)
 _force = msgspec.structs.force_setattr
 
 
-def version_of(cls: type[Event]) -> int:
-    """The current version of a type's schema: the one that a new event has."""
-    defaults = zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False)
-    return int(dict(defaults)["v"])
-
-
-@cache
-def chains() -> Chains:
-    """The upcasters, checked against the vocabulary. Raises ValueError if they don't fit."""
-    return Chains(UPCASTERS, {name: version_of(cls) for name, cls in TYPES.items()})
-
-
-@cache
-def texts_of(cls: type[Event]) -> tuple[str, ...]:
-    """Names of the text fields of a type: what stands below the salt."""
-    own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
-    return tuple(own[own.index("salt") + 1 :]) if "salt" in own else ()
-
-
-@cache
-def facts_of(cls: type[Event]) -> tuple[str, ...]:
-    """Names of the fact fields of a type: what stands above the salt and always stays."""
-    own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
-    return tuple(own[: own.index("salt")] if "salt" in own else own)
-
-
-_EMPTY = dict(zip(Event.__struct_fields__, Event.__struct_defaults__, strict=True))
-_PLANS = {cls: (len(f'{{"type":"{name}"'), bool(texts_of(cls))) for name, cls in TYPES.items()}
-
-
-def encode_body(event: Event, salt: str) -> bytes:
-    """The event's own fields as they stand in a line: `,"run":…` up to the last text, no envelope, no brace."""
-    prefix, salted = _PLANS[type(event)]
-    bare: Event = event.__copy__()  # type: ignore[attr-defined]
-    if event.id or event.occurred_at or event.seq:
-        for name in ENVELOPE:
-            _force(bare, name, _EMPTY[name])
-    if salted:
-        _force(bare, "salt", salt)
-    return _ENCODER.encode(bare)[prefix:-1]
-
-
-@cache
-def _decoder() -> msgspec.json.Decoder[Event]:
-    # Made on first use: it takes a third of the time in which an append of one event, which reads none, is done.
-    return msgspec.json.Decoder(Union[CLASSES])  # noqa: UP007
-
-
-def encode_json(value: Any) -> bytes:
-    """Any value as compact JSON, the way the log writes it."""
-    return _ENCODER.encode(value)
-
-
-@cache
-def decoder_of(cls: type[Event]) -> msgspec.json.Decoder[Event]:
-    """A decoder of today's lines of one type, for those who know it: quickly made, where one of all types is not."""
-    return msgspec.json.Decoder(cls)
-
-
-def decode_event(line: bytes | bytearray | memoryview) -> Event:
-    """The event of a numbered line, upcast to today's schema.
-
-    Raises `UnknownEvent` for a type or version from the future, and `msgspec.DecodeError` (of which
-    `msgspec.ValidationError` is one) for anything that is not an event.
-    """
-    try:
-        return _decoder().decode(line)
-    except msgspec.ValidationError:
-        return _decode_slowly(line)
-
-
-def decode_events(numbered: Sequence[bytes]) -> list[Event]:
-    """The events of many lines; the same as `decode_event` on each, and quicker. Raises as that does."""
-    if not numbered:
-        return []  # and no decoder is made: a writer that finds nothing new asks for this at its start
-    decode = _decoder().decode
-    try:
-        return [decode(line) for line in numbered]
-    except msgspec.ValidationError:
-        return [decode_event(line) for line in numbered]
-
-
-def _decode_slowly(line: bytes | bytearray | memoryview) -> Event:
-    fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-    type_, version, seq = str(fields.get("type")), fields.get("v", 1), fields.get("seq")
-    position = seq if isinstance(seq, int) else None
-    if type_ not in TYPES:
-        raise UnknownEvent(type_, version if isinstance(version, int) else None, None, position)
-    current = version_of(TYPES[type_])
-    if not isinstance(version, int) or version < 1:
-        raise msgspec.ValidationError(f"version {version!r} of {type_} can't be one")
-    if version > current:
-        raise UnknownEvent(type_, version, current, position)
-    if version < current:
-        fields = chains().upcast(type_, version, current, fields)
-    return msgspec.convert(fields, type=TYPES[type_])
-
-
-def schema_of(type_: str | None = None) -> dict[str, Any]:
-    """The JSON Schema of one event type, or of all (a `oneOf` under `$defs`).
-
-    Raises `UnknownEvent` for a type that doesn't exist.
-    """
-    if type_ is not None and type_ not in TYPES:
-        raise UnknownEvent(type_, None, None)
-    wanted: Any = TYPES[type_] if type_ else Union[CLASSES]  # noqa: UP007
-    return msgspec.json.schema(wanted)
-
-
-Fields = dict[str, Any]
-
-
 class Upcaster(NamedTuple):
-    """Turns the fields of one version of a type into those of the next. `apply` must be pure and total."""
+    """One step from a version of a type to the next: `apply` maps the fields, and must be pure and total."""
 
     type: str
     version: int
     apply: Callable[[Fields], Fields]
+
+
+UPCASTERS: list[Upcaster] = []
+"""Every upcaster. All types of this release are at version 1, so it has none yet."""
 
 
 class Chains:
@@ -203,11 +107,165 @@ class Chains:
             raise ValueError(f"{type_}: no upcaster from version {missing[0]}")
 
     def upcast(self, type_: str, version: int, current: int, fields: Fields) -> Fields:
-        """The fields as of version `current`, step by step from `version`; `v` follows."""
+        """Return the fields as of version `current`, step by step from `version`; `v` follows."""
         for step in range(version, current):
             fields = self._steps[type_, step].apply(fields) | {"v": step + 1}
         return fields
 
 
-UPCASTERS: tuple[Upcaster, ...] = ()
-"""Every upcaster of this release. All types are at version 1, so there is none yet."""
+class ByClass(dict[type[Event], Made], Generic[Made]):
+    """What a function makes of each event class, made on first use: plugins add classes at any time."""
+
+    def __init__(self, make: Callable[[type[Event]], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, cls: type[Event]) -> Made:
+        return self.setdefault(cls, self._make(cls))
+
+
+def register(cls: type[Event], upcasters: Iterable[Upcaster] = ()) -> None:
+    """Add an event type, with the upcasters from its older versions.
+
+    From then on its events are validated, stored, decoded and shown as all others are. A release without the plugin
+    refuses to read such a log (`UnknownEvent`). Raises `BadInput` for a name that is taken or can't be one.
+    """
+    name = type_of(cls)
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} can't name an event type: give snake_case, and neither text… nor segment_…")
+    if TYPES.setdefault(name, cls) is not cls:
+        raise BadInput(f"there is event type {name!r} already; choose another name")
+    UPCASTERS.extend(upcasters)
+    for cached in (_decoder, chains):
+        cached.cache_clear()
+
+
+def event_types() -> Mapping[str, type[Event]]:
+    """Return every event type by its name in the log, those of plugins too. Raises `BadPlugin`."""
+    load_plugins()
+    return TYPES
+
+
+def unknown_types(names: Iterable[str]) -> set[str]:
+    """Return the names that no event type has; plugins are loaded only to look for a name that this release lacks."""
+    unknown = set(names) - TYPES.keys()
+    return unknown - event_types().keys() if unknown else unknown
+
+
+def version_of(cls: type[Event]) -> int:
+    """Return the current version of a type's schema, which a new event gets."""
+    defaults = zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False)
+    return int(dict(defaults)["v"])
+
+
+@cache
+def chains() -> Chains:
+    """Return the upcasters, checked against the vocabulary. Raises ValueError if they don't fit."""
+    return Chains(UPCASTERS, {name: version_of(cls) for name, cls in TYPES.items()})
+
+
+@cache
+def texts_of(cls: type[Event]) -> tuple[str, ...]:
+    """Return the names of a type's text fields: those below the salt."""
+    own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
+    return tuple(own[own.index("salt") + 1 :]) if "salt" in own else ()
+
+
+@cache
+def facts_of(cls: type[Event]) -> tuple[str, ...]:
+    """Return the names of a type's fact fields: those above the salt, which are never erased."""
+    own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
+    return tuple(own[: own.index("salt")] if "salt" in own else own)
+
+
+def _plan(cls: type[Event]) -> tuple[int, bool]:
+    name = type_of(cls)
+    if unknown_types([name]) or TYPES[name] is not cls:
+        raise ValueError("it is no registered event type; add it with rbank_es.events.codec.register")
+    return len(f'{{"type":"{name}"'), bool(texts_of(cls))
+
+
+_PLANS = ByClass(_plan)
+
+
+def encode_body(event: Event, salt: str) -> bytes:
+    """Return the event's own fields as a line has them: `,"run":…` up to the last text, no envelope, no brace.
+
+    Raises ValueError for an event of a class that was not registered.
+    """
+    prefix, salted = _PLANS[type(event)]
+    bare: Event = event.__copy__()  # type: ignore[attr-defined]
+    if event.id or event.occurred_at or event.seq:
+        for name in ENVELOPE:
+            _force(bare, name, _EMPTY[name])
+    if salted:
+        _force(bare, "salt", salt)
+    return _ENCODER.encode(bare)[prefix:-1]
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Event]:
+    # On first use: making it takes a third of the time of an append of one event, which reads none.
+    return msgspec.json.Decoder(Union[tuple(TYPES.values())])  # noqa: UP007
+
+
+def encode_json(value: Any) -> bytes:
+    """Return any value as compact JSON, the way the log writes it."""
+    return _ENCODER.encode(value)
+
+
+@cache
+def decoder_of(cls: type[Event]) -> msgspec.json.Decoder[Event]:
+    """Return a decoder of today's lines of one type; it is made quickly, where one of all types is not."""
+    return msgspec.json.Decoder(cls)
+
+
+def decode_event(line: bytes | bytearray | memoryview) -> Event:
+    """Decode a numbered line into its event, upcast to today's schema.
+
+    Raises `UnknownEvent` for a type or version from the future, and `msgspec.DecodeError` (of which
+    `msgspec.ValidationError` is one) for anything that is not an event.
+    """
+    try:
+        return _decoder().decode(line)
+    except msgspec.ValidationError:
+        return _decode_slowly(line)
+
+
+def decode_events(numbered: Sequence[bytes]) -> list[Event]:
+    """Decode many lines, as `decode_event` does each, and quicker. Raises as that does."""
+    if not numbered:
+        return []  # without making a decoder: a writer that finds nothing new asks for this at its start
+    decode = _decoder().decode
+    try:
+        return [decode(line) for line in numbered]
+    except msgspec.ValidationError:
+        return [decode_event(line) for line in numbered]
+
+
+def _decode_slowly(line: bytes | bytearray | memoryview) -> Event:
+    fields: Fields = msgspec.json.decode(line, type=dict[str, Any])
+    type_, version, seq = str(fields.get("type")), fields.get("v", 1), fields.get("seq")
+    position = seq if isinstance(seq, int) else None
+    if unknown_types([type_]):
+        raise UnknownEvent(type_, version if isinstance(version, int) else None, None, position)
+    current = version_of(TYPES[type_])
+    if not isinstance(version, int) or version < 1:
+        raise msgspec.ValidationError(f"version {version!r} of {type_} can't be one")
+    if version > current:
+        raise UnknownEvent(type_, version, current, position)
+    if version < current:
+        fields = chains().upcast(type_, version, current, fields)
+    return msgspec.convert(fields, type=TYPES[type_])
+
+
+def schema_of(type_: str | None = None) -> dict[str, Any]:
+    """Return the JSON Schema of one event type, or of all (an `anyOf` beside `$defs`).
+
+    Raises `UnknownEvent` for a type that doesn't exist.
+    """
+    types = event_types()
+    if type_ is not None and type_ not in types:
+        raise UnknownEvent(type_, None, None)
+    wanted: Any = types[type_] if type_ else Union[tuple(types.values())]  # noqa: UP007
+    return msgspec.json.schema(wanted)

@@ -20,7 +20,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent, BadInput, LimitExceeded
-from rbank_es.events.codec import TYPES, encode_json
+from rbank_es.events.codec import TYPES, encode_json, event_types, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.events.items import make_id, polarity_of
 
@@ -119,10 +119,10 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
     type_ = fields.get("type")
     if type_ is None:
         raise BadEvent("'type' is missing", line=line, path="$.type")
-    if not isinstance(type_, str) or type_ not in TYPES:
+    if not isinstance(type_, str) or unknown_types([type_]):
         import difflib  # only those who mistype pay for it
 
-        near = difflib.get_close_matches(str(type_), TYPES, n=1)
+        near = difflib.get_close_matches(str(type_), event_types(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see: rbank-es schema"
         raise BadEvent(f"unknown event type {str(type_)[:80]!r}; {hint}", line=line, path="$.type")
     return TYPES[type_]

@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.bank.decisions import Decider, HasLog, Latest, optimistically
 from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
-from rbank_es.events.codec import TYPES
+from rbank_es.events.codec import event_types
 from rbank_es.importers.detection import parse
 from rbank_es.importers.importer import Form, Parsed, Unit, events_of
 from rbank_es.log import Appended, EventLog
@@ -149,7 +149,7 @@ def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
     """The ids of the file's events (of the first of each unit, where ids follow from the source) that the log has."""
     if parsed.form == "events":
         given = {event.id: event for event in events_of(parsed.units)}
-        stored = log.read(upto=position, resolve=TYPES.keys())
+        stored = log.read(upto=position, resolve=event_types().keys())
         return {_same(event, given[event.id]) for event in stored if event.id in given}
     wanted = {unit.events[0].id for unit in parsed.units}
     if len(wanted) <= limits.IMPORT_LOOKUPS:

@@ -21,8 +21,7 @@ import pytest
 from rbank_es.errors import ProjectionError
 from rbank_es.events import Erased, Event, MemoriesExtracted, MemoriesForgotten, RunStarted, ToolCalled
 from rbank_es.events.items import Item
-from rbank_es.projections import ALL, builder
-from rbank_es.projections import builder as checkpoints
+from rbank_es.projections import all_projections, builder
 from rbank_es.projections.read_models import Applied, ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown
 from tests.projections.test_search import born
@@ -79,7 +78,7 @@ def test_a_checkpoint_beyond_the_log_means_a_rebuild(models: ReadModels) -> None
     """As after a power cut or a restored backup: it is said, and nothing of the lost events stays."""
     shorter = LOG.upto(20)
     applied = models.catch_up(shorter)
-    assert set(applied.rebuilt) == {projection.name for projection in ALL}
+    assert set(applied.rebuilt) == {projection.name for projection in all_projections()}
     assert "30 is beyond the end of the log at 20" in applied.rebuilt["usage"]
     assert_sound(models, shorter)
 
@@ -184,7 +183,7 @@ def test_a_damaged_file_is_replaced(models: ReadModels, damage: str) -> None:
     else:
         models.path.write_bytes(ruined[damage])
     applied = models.catch_up(LOG)
-    assert set(applied.rebuilt) == {projection.name for projection in ALL}
+    assert set(applied.rebuilt) == {projection.name for projection in all_projections()}
     assert_sound(models)
 
 
@@ -293,7 +292,7 @@ def test_the_remains_of_a_build_that_was_killed_are_swept(models: ReadModels) ->
     assert not remains.exists()
 
 
-@pytest.mark.parametrize(("module", "name"), [(builder, "settle"), (checkpoints, "check_in")])
+@pytest.mark.parametrize(("module", "name"), [(builder, "settle"), (builder, "check_in")])
 def test_a_catch_up_that_is_broken_off_keeps_whole_batches(
     models: ReadModels, module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

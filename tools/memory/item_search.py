@@ -32,8 +32,7 @@ from rbank_es.tools.runtime.reply import ToolError
 from rbank_es.tools.runtime.tool_session import Desk
 
 if TYPE_CHECKING:
-    from rbank_es.projections.search import Found
-    from rbank_es.projections.view import View
+    from rbank_es.projections.view import FoundItem, View
 
 
 _KNOWN_SHOWN = 8
@@ -61,7 +60,7 @@ CHANGES = frozenset(
 class Retrieval(NamedTuple):
     """What a search found, best first; the event that tells it; the bank's position that was searched."""
 
-    hits: tuple[Found, ...]
+    hits: tuple[FoundItem, ...]
     event: MemoriesRetrieved
     position: int
 
