@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rbank_es.errors import ProjectionError
 from rbank_es.projections import Projection, all_projections
-from rbank_es.projections.engine import Gatherer, OnBatch, json_of, settle
+from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog

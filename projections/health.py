@@ -20,7 +20,7 @@ from rbank_es.events import (
     MemoriesRestored,
     MemoriesRetracted,
 )
-from rbank_es.projections.engine import Insert, Projection, Table
+from rbank_es.projections.projection import Insert, Projection, Table
 
 WINDOW = 20
 """Uses in one window of the win rate. The design asks for "the last N uses" and leaves N open. 20 is chosen here: with

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rbank_es import limits
 from rbank_es.events import ContextBuilt, StepTaken, ToolCalled
-from rbank_es.projections.engine import Insert, Projection, Table
+from rbank_es.projections.projection import Insert, Projection, Table
 
 TOOL_CALLS = Table(
     name="tool_calls",

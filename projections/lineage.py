@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from rbank_es.events import JudgmentOverruled, MemoriesExtracted, MemoriesRetrieved, RunJudged
-from rbank_es.projections.engine import Insert, Projection, Table
+from rbank_es.projections.projection import Insert, Projection, Table
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View

@@ -21,7 +21,7 @@ from rbank_es.events import (
     MemoriesRetracted,
 )
 from rbank_es.events.items import ItemText
-from rbank_es.projections.engine import Insert, Projection, Table, json_of
+from rbank_es.projections.projection import Insert, Projection, Table, json_of
 
 FTS_COLUMNS = ("title", "desc", "content", "tags")
 """The columns of the full-text index, in the order of a retrieval policy's weights."""

@@ -7,7 +7,7 @@ from typing import get_args
 
 from rbank_es.events import PolicySet
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.projections.engine import Close, Projection, Put, Table, json_of
+from rbank_es.projections.projection import Close, Projection, Put, Table, json_of
 
 CHOICES = Table(
     name="policy_choices",

@@ -18,7 +18,7 @@ from msgspec import Struct
 from rbank_es.errors import BadPoint, ProjectionError
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections, database_file
 from rbank_es.projections.builder import Checkpoint
-from rbank_es.projections.engine import OnBatch
+from rbank_es.projections.projection import OnBatch
 from rbank_es.projections.view import View
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ the latest `run_finished` holds, and calls of models add up. Totals that no call
 from __future__ import annotations
 
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
-from rbank_es.projections.engine import Insert, Projection, Put, Table, words_of
+from rbank_es.projections.projection import Insert, Projection, Put, Table, words_of
 
 STARTS = Table(
     name="run_starts",

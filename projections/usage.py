@@ -8,7 +8,7 @@ the use, counts as it should without anything being recomputed: wins are a join,
 from __future__ import annotations
 
 from rbank_es.events import ContextBuilt, JudgmentOverruled, MemoriesRead, RunJudged
-from rbank_es.projections.engine import Insert, Projection, Put, Table
+from rbank_es.projections.projection import Insert, Projection, Put, Table
 
 USES = Table(name="uses", columns={"item": "TEXT NOT NULL", "run": "TEXT NOT NULL"}, key=("item", "run"))
 VERDICTS = Table(

@@ -26,8 +26,8 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, BadSearch, ProjectionError
 from rbank_es.events import PolicyChoice
 from rbank_es.projections import all_projections, view_names
-from rbank_es.projections.engine import Table, Value
 from rbank_es.projections.memory_index import fts_ddl
+from rbank_es.projections.projection import Table, Value
 
 if TYPE_CHECKING:
     from rbank_es.policies import Filters, RetrievalPolicy

@@ -46,7 +46,7 @@ def parse_events(text: bytes) -> list[Event]:
 
 def _as_object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = decode_given(text)
+        value = decode_strict(text)
     except RepeatedKey as error:
         raise BadEvent(str(error), line=1) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -59,7 +59,7 @@ def parse_event(text: bytes, line: int | None = None) -> Event:
     if len(text) > limits.TEXT_LINE_BYTES:
         raise LimitExceeded(f"line {line or 1} in bytes", len(text), limits.TEXT_LINE_BYTES, "split its texts")
     try:
-        fields = decode_given(text)
+        fields = decode_strict(text)
     except RepeatedKey as error:
         raise BadEvent(str(error), line=line) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -190,7 +190,7 @@ class RepeatedKey(msgspec.DecodeError):
         super().__init__(f"the key {key[:_SHOWN_CHARS]!r} is there twice in one object; leave one of them out")
 
 
-def decode_given(text: bytes) -> Any:
+def decode_strict(text: bytes) -> Any:
     """The value of a JSON document.
 
     Raises `RepeatedKey`, another `msgspec.DecodeError` or UnicodeDecodeError if it is none, and RecursionError.

@@ -16,7 +16,7 @@ from rbank_es.events.codec import encode_json, texts_of
 
 Recorded = TypeVar("Recorded", bound=Event)
 
-SCRUBBED = "[key]"
+REDACTED = "[key]"
 """What is recorded in the place of a key."""
 
 KEY_CHARS = 6
@@ -38,7 +38,7 @@ _PLACES = frozenset({"PWD", "OLDPWD"})
 
 
 @lru_cache(maxsize=1_024)
-def names_a_key(name: str) -> bool:
+def names_secret(name: str) -> bool:
     """Whether the name of a variable or argument says that its value is a key: OPENAI_API_KEY, authToken, KEY2."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
     words = [word.rstrip("0123456789") for word in re.split(r"[^a-z0-9]+", parted)]
@@ -60,37 +60,37 @@ def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     values = {
         value.strip()
         for name, value in given
-        if names_a_key(name) and name not in _PLACES
+        if names_secret(name) and name not in _PLACES
         if len(value.strip()) >= KEY_CHARS and not _WORD.fullmatch(value.strip())
         if not any("\ud800" <= char <= "\udfff" for char in value)
     }
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
-def scrub(text: str, hidden: Iterable[str]) -> str:
-    """The text with `SCRUBBED` in the place of each hidden value: as it is, and as JSON and addresses write it."""
+def redact(text: str, hidden: Iterable[str]) -> str:
+    """The text with `REDACTED` in the place of each hidden value: as it is, and as JSON and addresses write it."""
     for value in hidden:
         for form in {value, encode_json(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
-            text = text.replace(form, SCRUBBED)
+            text = text.replace(form, REDACTED)
     return text
 
 
-def scrub_all(value: Any, hidden: tuple[str, ...], depth: int = DEPTH) -> Any:
+def redact_all(value: Any, hidden: tuple[str, ...], depth: int = DEPTH) -> Any:
     """A value as calls have them, with every text in it scrubbed: those in lists, tuples and dicts too, to a depth."""
     if not hidden or not depth:
         return value
     if type(value) is str:
-        return scrub(value, hidden)
+        return redact(value, hidden)
     if type(value) is dict:
-        return {scrub_all(name, hidden, 1): scrub_all(part, hidden, depth - 1) for name, part in value.items()}
+        return {redact_all(name, hidden, 1): redact_all(part, hidden, depth - 1) for name, part in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(scrub_all(part, hidden, depth - 1) for part in value)
+        return type(value)(redact_all(part, hidden, depth - 1) for part in value)
     return value
 
 
-def without_keys(event: Recorded) -> Recorded:
+def redact_event(event: Recorded) -> Recorded:
     """An event in whose texts no key of the environment stands: code that runs without a sandbox can read them."""
     hidden = secrets()
     texts = {name: getattr(event, name) for name in texts_of(type(event))}
-    clean = {name: scrub(text, hidden) for name, text in texts.items() if isinstance(text, str)}
+    clean = {name: redact(text, hidden) for name, text in texts.items() if isinstance(text, str)}
     return msgspec.structs.replace(event, **clean)

@@ -20,7 +20,7 @@ from rbank_es.events import ContentErased, Erased, Event, Ref
 from rbank_es.events.codec import decode_event, texts_of
 from rbank_es.events.items import ItemText
 from rbank_es.events.json_input import check_identity
-from rbank_es.importers.importer import Line, Parsed, Unit, json_lines
+from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines
 
 _NO_WORDS = ItemText(title="")
 
@@ -44,11 +44,11 @@ def parse_exported(path: str, data: bytes) -> Parsed:
             groups[-1].append(fresh(event))
         if not event.more:
             groups.append([])
-    units = tuple(Unit(tuple(group)) for group in groups if group)
-    return Parsed(path=path, form="events", units=units, left_out=left_out)
+    units = tuple(ImportUnit(tuple(group)) for group in groups if group)
+    return Parsed(path=path, form="events", units=units, exported=True, left_out=left_out)
 
 
-def _event(path: str, line: Line) -> Event:
+def _event(path: str, line: JsonLine) -> Event:
     _check_kind(path, line)
     try:
         event = decode_event(line.raw)
@@ -65,7 +65,7 @@ def _event(path: str, line: Line) -> Event:
     return event
 
 
-def _check_kind(path: str, line: Line) -> None:
+def _check_kind(path: str, line: JsonLine) -> None:
     type_ = line.fields.get("type")
     if isinstance(type_, str) and type_.startswith(("segment_", "text")):
         reason = "a segment of a bank's log, not an export; use: rbank-es export BANK --format events"
@@ -105,3 +105,11 @@ def _emptied(event: Event) -> dict[str, Any]:
 def _defaults(cls: type[Event]) -> dict[str, Any]:
     """What a text is where it isn't given; a required one is an item's words."""
     return {field.name: _NO_WORDS if field.required else field.default for field in msgspec.structs.fields(cls)}
+
+
+IMPORTER = Importer(
+    form="events",
+    about="exported events (type, seq)",
+    recognise=lambda opening: "type" in opening.fields,
+    parse=parse_exported,
+)

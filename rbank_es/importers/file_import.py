@@ -13,8 +13,7 @@ from rbank_es.bank.decisions import Decider, HasLog, Latest, optimistically
 from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import event_types
-from rbank_es.importers.detection import parse
-from rbank_es.importers.importer import Form, Parsed, Unit, events_of
+from rbank_es.importers.importer import ImportUnit, Parsed, events_of, parse
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.file.groups import same_content
 from rbank_es.state import BIRTHS, State
@@ -35,7 +34,7 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: str
-    form: Form
+    form: str
     groups: int = 0
     groups_known: int = 0
     appended: int = 0
@@ -139,7 +138,7 @@ class _Importer:
 
         return optimistically(self._log, attempt, limits.IMPORT_TRIES)
 
-    def _planned(self, parsed: Parsed, new: list[Unit], position: int) -> list[Unit]:
+    def _planned(self, parsed: Parsed, new: list[ImportUnit], position: int) -> list[ImportUnit]:
         if parsed.decided or not new:
             return new
         return list(plan(self._latest.at(position), new))
@@ -147,7 +146,7 @@ class _Importer:
 
 def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
     """The ids of the file's events (of the first of each unit, where ids follow from the source) that the log has."""
-    if parsed.form == "events":
+    if parsed.exported:
         given = {event.id: event for event in events_of(parsed.units)}
         stored = log.read(upto=position, resolve=event_types().keys())
         return {_same(event, given[event.id]) for event in stored if event.id in given}
@@ -163,9 +162,9 @@ def _same(stored: Event, given: Event) -> str:
     return stored.id
 
 
-def _unknown(parsed: Parsed, known: Collection[str]) -> list[Unit]:
+def _unknown(parsed: Parsed, known: Collection[str]) -> list[ImportUnit]:
     """The units that are not in the log. Of an export, which may have been cut anywhere, their unknown events."""
-    if parsed.form != "events":
+    if not parsed.exported:
         return [unit for unit in parsed.units if unit.events[0].id not in known]
     rest = (
         replace(unit, events=tuple(event for event in unit.events if event.id not in known)) for unit in parsed.units
@@ -173,9 +172,9 @@ def _unknown(parsed: Parsed, known: Collection[str]) -> list[Unit]:
     return [unit for unit in rest if unit.events]
 
 
-def _batches(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+def _batches(units: Sequence[ImportUnit]) -> Iterator[list[ImportUnit]]:
     """Neighbouring units together, as many as one append may hold."""
-    batch: list[Unit] = []
+    batch: list[ImportUnit] = []
     count = size = 0
     for unit in units:
         if batch and (count + len(unit.events) > limits.GROUP_EVENTS or size + unit.size > limits.IMPORT_BATCH_BYTES):
@@ -204,7 +203,7 @@ def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
     )
 
 
-def plan(state: State, units: Iterable[Unit]) -> Iterator[Unit]:
+def plan(state: State, units: Iterable[ImportUnit]) -> Iterator[ImportUnit]:
     """The units with a `memories_consolidated` behind every extraction that has candidates.
 
     Each is decided in the state that those before it lead to. A bank without a consolidation policy gets all that is
@@ -212,4 +211,4 @@ def plan(state: State, units: Iterable[Unit]) -> Iterator[Unit]:
     """
     decider = Decider(state)
     for unit in units:
-        yield Unit(decider.decided(unit.events), unit.size)
+        yield ImportUnit(decider.decided(unit.events), unit.size)

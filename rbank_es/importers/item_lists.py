@@ -17,7 +17,7 @@ from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item, Name, Polarity, Source
-from rbank_es.importers.importer import Parsed, Unit, decode
+from rbank_es.importers.importer import Importer, ImportUnit, Parsed, decode
 from rbank_es.log.identifiers import derived_id
 
 EXTRACTOR = "item-import-1"
@@ -77,13 +77,13 @@ def _item(path: str, number: int, fields: Any) -> Item:
     return entry.item
 
 
-def _units(source: bytes, items: list[Item]) -> Iterator[Unit]:
+def _units(source: bytes, items: list[Item]) -> Iterator[ImportUnit]:
     number = 0
     for _, neighbours in groupby(items, key=lambda item: item.src):
         alike = list(neighbours)
         for start in range(0, len(alike), limits.IMPORT_CANDIDATES):
             chunk = alike[start : start + limits.IMPORT_CANDIDATES]
-            yield Unit((_extraction(derived_id(source, number), chunk),))
+            yield ImportUnit((_extraction(derived_id(source, number), chunk),))
             number += len(chunk)
 
 
@@ -96,3 +96,11 @@ def _extraction(event_id: str, items: list[Item]) -> MemoriesExtracted:
         heads=tuple(item.head for item in items),
         candidates=tuple(item.text for item in items),
     )
+
+
+IMPORTER = Importer(
+    form="items",
+    about="a list of items",
+    recognise=lambda opening: opening.data.startswith(b"["),
+    parse=parse_items,
+)

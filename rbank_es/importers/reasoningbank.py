@@ -24,7 +24,7 @@ import msgspec
 from rbank_es.errors import BadImport
 from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunJudged, RunStarted, StepTaken
 from rbank_es.events.items import Item
-from rbank_es.importers.importer import Line, Parsed, Unit, json_lines, name_of, text_field
+from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines, name_of, text_field
 from rbank_es.log.identifiers import derived_id
 
 JUDGE = "reasoningbank"
@@ -39,14 +39,14 @@ _KINDS: dict[Any, Kind] = {"success": "success", "fail": "failure", None: "contr
 def parse_reasoningbank(path: str, data: bytes) -> Parsed:
     """The runs of a memory file, a unit each. Raises `BadImport` naming the line."""
     digest = sha256(data).digest()
-    units = tuple(Unit(tuple(_Run(path, line, digest).events())) for line in json_lines(path, data))
+    units = tuple(ImportUnit(tuple(_Run(path, line, digest).events())) for line in json_lines(path, data))
     return Parsed(path=path, form="reasoningbank", units=units, decided=False)
 
 
 class _Run:
     """One line as the events of a run."""
 
-    def __init__(self, path: str, line: Line, digest: bytes) -> None:
+    def __init__(self, path: str, line: JsonLine, digest: bytes) -> None:
         self._path, self._line, self._digest = path, line, digest
         self._parts = 0
         own = sha256(digest + str(line.number).encode()).digest()
@@ -223,3 +223,11 @@ def write_memories(items: list[Item]) -> Iterator[str]:
     """The items as ReasoningBank files hold them, one string each."""
     for number, item in enumerate(items, 1):
         yield f"# Memory Item {number}\n## Title {item.title}\n## Description {item.desc}\n## Content {item.content}"
+
+
+IMPORTER = Importer(
+    form="reasoningbank",
+    about="a ReasoningBank file (task_id, memory_items)",
+    recognise=lambda opening: not {"memory_items", "task_id"}.isdisjoint(opening.fields),
+    parse=parse_reasoningbank,
+)

@@ -28,9 +28,10 @@ from rbank_es.errors import BadImport
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.event import Count
 from rbank_es.importers.importer import (
-    Line,
+    Importer,
+    ImportUnit,
+    JsonLine,
     Parsed,
-    Unit,
     canonical,
     json_lines,
     name_of,
@@ -83,10 +84,10 @@ def parse_trajectory(path: str, data: bytes) -> Parsed:
     records = [_record(path, line) for line in lines]
     _check_start(path, records)
     reader = _Reader(path, name_of(Path(path).stem, digest), digest)
-    return Parsed(path=path, form="trajectory", units=(Unit(tuple(reader.events(records))),))
+    return Parsed(path=path, form="trajectory", units=(ImportUnit(tuple(reader.events(records))),))
 
 
-def _record(path: str, line: Line) -> Record:
+def _record(path: str, line: JsonLine) -> Record:
     unknown = sorted(line.fields.keys() - KEYS)
     missing = sorted(KEYS - line.fields.keys())
     if unknown or missing:
@@ -248,3 +249,11 @@ def seconds_before(time: str, seconds: float) -> str:
 
 def _seconds_between(start: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+IMPORTER = Importer(
+    form="trajectory",
+    about="a trajectory (event_type)",
+    recognise=lambda opening: "event_type" in opening.fields,
+    parse=parse_trajectory,
+)

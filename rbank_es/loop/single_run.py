@@ -19,7 +19,7 @@ from rbank_es.errors import (
     message_of,
 )
 from rbank_es.events import Event, RunFinished, RunStarted
-from rbank_es.events.redaction import without_keys
+from rbank_es.events.redaction import redact_event
 from rbank_es.executors.executor import RunResult
 from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.run_context import Equipment, registration
@@ -86,7 +86,7 @@ def begin_runs(equipment: Equipment, task: Task, named: Callable[[], Sequence[Ne
                 context.event(new.run),
             ]
         try:
-            bank.append([without_keys(event) for event in events], expected=position)
+            bank.append([redact_event(event) for event in events], expected=position)
             return Begun(tuple(runs), context)
         except PositionConflict:
             if not left:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
-from rbank_es.events.redaction import scrub, secrets
+from rbank_es.events.redaction import redact, secrets
 
 HINTS = {
     "unknown_model": "Check the model's name, and the address if one was given",
@@ -126,7 +126,7 @@ def _said(error: Exception) -> str:
     """What the provider said, in one line, bounded; without advice meant for programmers."""
     message = str(getattr(error, "message", "") or error).split("\n\n", 1)[0]
     # Before it is cut: of a key that is cut in two nobody would find the rest.
-    words = " ".join(scrub(message, secrets()).split())
+    words = " ".join(redact(message, secrets()).split())
     most = limits.ENDPOINT_MESSAGE_CHARS
     return f": {words[:most]}{'…' if len(words) > most else ''}" if words else ""
 

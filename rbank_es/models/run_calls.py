@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
-from rbank_es.events.redaction import scrub, secrets
+from rbank_es.events.redaction import redact, secrets
 from rbank_es.models.call_errors import FATAL, failed, for_dspy
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Ledger:
 
     def scrubbed(self, text: str) -> str:
         """A text without the keys of the environment."""
-        return scrub(text, self._hidden)
+        return redact(text, self._hidden)
 
     def check(self) -> None:
         """Raise the failure after which nothing more may be asked, if there was one."""

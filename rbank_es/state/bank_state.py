@@ -50,20 +50,20 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 
-Standing = Literal["active", "superseded", "merged", "forgotten", "retracted"]
+ItemStatus = Literal["active", "superseded", "merged", "forgotten", "retracted"]
 """What became of an item. Only an active one is found, used and weighed against."""
 
 Pair = tuple[str, int]
 """A candidate: id of the extraction, index in it from 0."""
 
 BIRTHS = frozenset({"add", "merge", "supersede"})
-ENDS: dict[str, Standing] = {"merge": "merged", "supersede": "superseded"}
+ENDS: dict[str, ItemStatus] = {"merge": "merged", "supersede": "superseded"}
 
 
 # `gc=False` below: such values hold no cycles, and a bank has hundreds of thousands of them.
 
 
-class Extracted(Struct, frozen=True, kw_only=True, gc=False):
+class ExtractedCandidate(Struct, frozen=True, kw_only=True, gc=False):
     """A candidate as it was extracted; `erased` if its words are gone, which leaves them empty in the item."""
 
     item: Item
@@ -79,7 +79,7 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     """
 
     item: Item
-    state: Standing = "active"
+    state: ItemStatus = "active"
     born_seq: int
     ended_seq: int | None = None
     support: int = 0
@@ -87,7 +87,7 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     erased: bool = False
 
 
-class Verdict(Struct, frozen=True, kw_only=True, gc=False):
+class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
     """The standing judgment of a run for one purpose. `seq` is the position of the judgment."""
 
     success: bool
@@ -148,7 +148,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
     error_code: str | None = None
 
 
-class RunLedger(Struct, frozen=True, kw_only=True):
+class RunRecord(Struct, frozen=True, kw_only=True):
     """All that was recorded under a run's id, whether or not the run began. `RunState` is drawn from it.
 
     `started` is the run as it was when it began; `lm_calls` and the totals count `lm_called` only.
@@ -163,7 +163,7 @@ class RunLedger(Struct, frozen=True, kw_only=True):
     steps: frozenset[int] = frozenset()
 
 
-class Ontology(Struct, frozen=True, kw_only=True):
+class RegisteredOntology(Struct, frozen=True, kw_only=True):
     """The latest registration of an ontology. `seq` is its position, `sha256` of the file, in hex."""
 
     ontology: str
@@ -178,19 +178,19 @@ class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings: states share them. Items stand in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
-    extraction, index) and `ledgers` are what the fold needs to go on.
+    extraction, index) and `records` are what the fold needs to go on.
     """
 
     position: int = 0
     items: Mapping[str, ItemState] = {}
     uses: Mapping[str, Mapping[str, int]] = {}
     runs: Mapping[str, RunState] = {}
-    verdicts: Mapping[tuple[str, str], Verdict] = {}
+    verdicts: Mapping[tuple[str, str], StandingVerdict] = {}
     policies: Mapping[str, PolicyChoice] = {}
-    ontologies: Mapping[str, Ontology] = {}
-    candidates: Mapping[Pair, Extracted] = {}
+    ontologies: Mapping[str, RegisteredOntology] = {}
+    candidates: Mapping[Pair, ExtractedCandidate] = {}
     landings: Set[tuple[str, str, int]] = frozenset()
-    ledgers: Mapping[str, RunLedger] = {}
+    records: Mapping[str, RunRecord] = {}
 
 
 def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:
@@ -232,17 +232,17 @@ def usage(state: State) -> dict[str, tuple[int, int]]:
 
 
 class _Run:
-    """What is being gathered about one run; the mutable twin of `RunLedger`."""
+    """What is being gathered about one run; the mutable twin of `RunRecord`."""
 
     __slots__ = ("started", "finished", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "steps")
 
-    def __init__(self, ledger: RunLedger) -> None:
-        self.started, self.finished, self.lm_calls = ledger.started, ledger.finished, ledger.lm_calls
-        self.tokens_in, self.tokens_out, self.cost_usd = ledger.tokens_in, ledger.tokens_out, ledger.cost_usd
-        self.steps = set(ledger.steps)
+    def __init__(self, record: RunRecord) -> None:
+        self.started, self.finished, self.lm_calls = record.started, record.finished, record.lm_calls
+        self.tokens_in, self.tokens_out, self.cost_usd = record.tokens_in, record.tokens_out, record.cost_usd
+        self.steps = set(record.steps)
 
-    def ledger(self) -> RunLedger:
-        return RunLedger(
+    def record(self) -> RunRecord:
+        return RunRecord(
             started=self.started,
             finished=self.finished,
             lm_calls=self.lm_calls,
@@ -271,7 +271,7 @@ class _Work:
     def run(self, run: str) -> _Run:
         found = self._runs.get(run)
         if found is None:
-            found = self._runs[run] = _Run(self.before.ledgers.get(run) or RunLedger())
+            found = self._runs[run] = _Run(self.before.records.get(run) or RunRecord())
         return found
 
     def use(self, items: Iterable[str], run: str, seq: int) -> None:
@@ -287,15 +287,15 @@ class _Work:
             self.landings.add(landing)
             self.items[item] = replace(entry, support=entry.support + 1)
 
-    def set_state(self, items: Iterable[str], standing: Standing, seq: int) -> None:
+    def set_state(self, items: Iterable[str], standing: ItemStatus, seq: int) -> None:
         for item in items:
             entry = self.items.get(item)
             if entry is not None and entry.state != standing:
                 self.items[item] = replace(entry, state=standing, ended_seq=None if standing == "active" else seq)
 
     def done(self, position: int) -> State:
-        touched = {run: gathered.ledger() for run, gathered in self._runs.items()}
-        began = {run: _run_state(ledger.started, ledger) for run, ledger in touched.items() if ledger.started}
+        touched = {run: gathered.record() for run, gathered in self._runs.items()}
+        began = {run: _run_state(record.started, record) for run, record in touched.items() if record.started}
         return State(
             position=position,
             items=self.items,
@@ -306,14 +306,14 @@ class _Work:
             ontologies=self.ontologies,
             candidates=self.candidates,
             landings=self.landings,
-            ledgers={**self.before.ledgers, **touched},
+            records={**self.before.records, **touched},
         )
 
 
-def _run_state(started: RunState, ledger: RunLedger) -> RunState:
-    finished = ledger.finished
-    totals: RunLedger | RunEnd | None = ledger if ledger.lm_calls else finished
-    run = replace(started, iterations=len(ledger.steps))
+def _run_state(started: RunState, record: RunRecord) -> RunState:
+    finished = record.finished
+    totals: RunRecord | RunEnd | None = record if record.lm_calls else finished
+    run = replace(started, iterations=len(record.steps))
     if totals is not None:
         run = replace(
             run,
@@ -401,7 +401,7 @@ def _memories_read(work: _Work, event: MemoriesRead) -> None:
 
 
 def _judged(work: _Work, event: RunJudged | JudgmentOverruled) -> None:
-    work.verdicts[event.run, event.purpose] = Verdict(
+    work.verdicts[event.run, event.purpose] = StandingVerdict(
         success=event.success,
         judge=event.judge,
         judge_version=event.judge_version,
@@ -418,7 +418,7 @@ def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
             raise BadEvent(f"candidate {index} at position {event.seq} is a handle; read it resolved")
         erased = isinstance(words, Erased)
         item = Item.join(head, None if isinstance(words, Erased) else words)
-        work.candidates[event.id, index] = Extracted(item=item, erased=erased)
+        work.candidates[event.id, index] = ExtractedCandidate(item=item, erased=erased)
 
 
 def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
@@ -448,7 +448,7 @@ def _settle(work: _Work, event: MemoriesConsolidated, decision: Decision) -> Non
         work.set_state(decision.targets, ENDS[decision.action], event.seq)
 
 
-def _setting(standing: Standing) -> Callable[[_Work, MemoriesForgotten | MemoriesRetracted | MemoriesRestored], None]:
+def _setting(standing: ItemStatus) -> Callable[[_Work, MemoriesForgotten | MemoriesRetracted | MemoriesRestored], None]:
     return lambda work, event: work.set_state(event.ids, standing, event.seq)
 
 
@@ -462,7 +462,7 @@ def _policy_set(work: _Work, event: PolicySet) -> None:
 
 
 def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:
-    work.ontologies[event.ontology] = Ontology(
+    work.ontologies[event.ontology] = RegisteredOntology(
         ontology=event.ontology,
         sha256=event.sha256,
         format=event.format,

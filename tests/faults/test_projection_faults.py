@@ -260,7 +260,7 @@ def interruptions(log: FakeLog) -> Iterator[tuple[str, Callable[[ReadModels], Ap
 
     yield from ((f"reading event {seq}", reading(seq)) for seq in (1, 2, END // 2, END))
     for target in (
-        "rbank_es.projections.engine.Batch.write",
+        "rbank_es.projections.projection.ChangeBatch.write",
         "rbank_es.projections.builder.settle",
         "tests.fakes.FakeLog.sync",
         "rbank_es.projections.builder.check_in",

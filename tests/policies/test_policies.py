@@ -33,7 +33,7 @@ from rbank_es.policies import (
     query_words,
 )
 from rbank_es.policies.words import STOP_WORDS, words_of
-from rbank_es.state import ItemState, State, Verdict
+from rbank_es.state import ItemState, StandingVerdict, State
 
 
 def state_of(*items: Item, **changes: dict[str, Any]) -> State:
@@ -245,7 +245,7 @@ def test_bounded_gives_up_the_least_worth_first() -> None:
     """Fewest wins, then fewest uses, then least support, then earliest born."""
     state = state_of(*(item(id) for id in "abcde"), c={"born_seq": 3, "support": 2})
     used = {"a": {"r1": 1, "r2": 2, "r4": 4}, "b": {"r1": 1, "r3": 3}}
-    won = Verdict(success=True, judge="j", judge_version="1", kind="lm", seq=9)
+    won = StandingVerdict(success=True, judge="j", judge_version="1", kind="lm", seq=9)
     state = State(items=state.items, uses=used, verdicts={("r3", "learning"): won})
     assert Bounded(max_items=1).to_forget(state) == ("d", "e", "c", "a")
     assert Bounded(max_items=3).to_forget(state) == ("d", "e")

@@ -37,8 +37,8 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.log import FileLog
 from rbank_es.projections import PROJECTIONS, all_projections, view_names
-from rbank_es.projections.engine import Batch, Close, Insert, Put, Table
 from rbank_es.projections.lineage import provenance
+from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Table
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from tests.fakes import FakeLog, dump
@@ -453,7 +453,7 @@ def standing(*batches: Sequence[tuple[Insert | Close | Put, int]]) -> list[tuple
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(STANDING.ddl)
         for changes in batches:
-            batch = Batch([STANDING])
+            batch = ChangeBatch([STANDING])
             for change, seq in changes:
                 batch.add(change, seq)
             batch.write(connection)

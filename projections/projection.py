@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import ProjectionError
+from rbank_es.errors import BadInput, BadPlugin, ProjectionError
 from rbank_es.events import Event, type_of
+from rbank_es.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -157,11 +158,59 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+PROJECTIONS: Registry[Projection] = Registry(
+    "projection",
+    {
+        "memory_index": "rbank_es.projections.memory_index:MEMORY_INDEX",
+        "policies": "rbank_es.projections.policies_in_force:POLICIES_IN_FORCE",
+        "usage": "rbank_es.projections.usage:USAGE",
+        "runs": "rbank_es.projections.runs:RUNS",
+        "leakage": "rbank_es.projections.leakage:LEAKAGE",
+        "lineage": "rbank_es.projections.lineage:LINEAGE",
+        "health": "rbank_es.projections.health:HEALTH",
+    },
+)
+"""Every projection by name."""
+
+
+def all_projections() -> tuple[Projection, ...]:
+    """Return every projection, those of plugins last. Raises `BadPlugin` if two share a name, a table or a view."""
+    return _checked(PROJECTIONS.names())
+
+
+def chosen_projections(only: Collection[str] | None) -> tuple[Projection, ...]:
+    """Return the projections with these names, each once; all for None. Raises `BadInput` for an unknown name."""
+    if only is None:
+        return all_projections()
+    if not only:
+        raise BadInput("no projection was named; leave the list out for all of them")
+    return tuple(PROJECTIONS.get(name) for name in dict.fromkeys(only))
+
+
+def view_names() -> tuple[str, ...]:
+    """Return the names of all views, which people and programs read."""
+    return tuple(view for projection in all_projections() for view in projection.views)
+
+
+@cache
+def _checked(names: tuple[str, ...]) -> tuple[Projection, ...]:
+    owners: dict[str, str] = {}
+    found = tuple(PROJECTIONS.get(name) for name in names)
+    for name, projection in zip(names, found, strict=True):
+        if projection.name != name:
+            raise BadPlugin(name, f"it is registered as {name!r}, and calls itself {projection.name!r}")
+        # All projections share one SQLite file.
+        for thing in (*projection.schema, *projection.views):
+            if owners.setdefault(thing, name) != name:
+                raise BadPlugin(name, f"its table, index or view {thing!r} is one of {owners[thing]}; rename it")
+    return found
+
+
 OnBatch = Callable[[int, int], None]
 """Called after each batch with the position reached and the position wanted."""
 
 
-class Batch:
+class ChangeBatch:
     """Row changes that are gathered in memory and written together."""
 
     def __init__(self, tables: Iterable[Table]) -> None:
@@ -232,7 +281,7 @@ class Gatherer:
 
     def __init__(self, projections: Sequence[Projection]) -> None:
         self.projections = projections
-        self.batch = Batch(table for projection in projections for table in projection.tables)
+        self.batch = ChangeBatch(table for projection in projections for table in projection.tables)
         self.types = frozenset[str]().union(*(projection.reads for projection in projections))
         self.resolve = frozenset[str]().union(*(projection.resolves for projection in projections))
         self._routes: dict[type[Event], list[tuple[Projection, Handler]]] = {}
