@@ -1,7 +1,7 @@
 """Retrieval policy bm25-2: as bm25-1, but question words that tell items apart are searched for.
 
 "How many classes are there?" and "Which classes are there?" are the same query under bm25-1, and on small banks 20 to
-58 % of such questions find nothing. bm25-2 keeps "how", "many", "which" and "all" (the list `english-2`).
+58 % of such questions find nothing. bm25-2 keeps "how", "many" and "which" (the list `english-2`).
 """
 
 from __future__ import annotations
