@@ -1,4 +1,7 @@
-"""Filling read models from the log: all at once into empty tables, or batch by batch into those that are there."""
+"""The builder of read models: all at once into empty tables, or batch by batch from checkpoints on.
+
+A checkpoint is how far a projection has got, on which log; it says whether the rows can still be trusted.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ def build(
     *,
     lasting: bool = True,
 ) -> int:
-    """Make the tables of `fresh` projections anew and fill those in `filled`; returns the number of events read.
+    """Remake the tables of `fresh` projections and fill those in `filled`; return the number of events read.
 
-    Rows first, then indexes, then all that is settled, in one transaction: each is quickest when done at once.
-    `lasting`: whether the rows may outlive a power cut, so that their events must be on disk before.
+    Rows first, then indexes, then the settling SQL, in one transaction, because each is quickest when done at once.
+    `lasting`: the rows may outlive a power cut, so their events must be on disk before.
     """
     events = 0
     with transaction(connection):
@@ -66,7 +69,7 @@ def advance(
     *,
     lasting: bool = True,
 ) -> int:
-    """Apply what lies between the checkpoints and `upto`, batch by batch; returns the number of events read.
+    """Apply the events between the checkpoints and `upto`, batch by batch; return their number.
 
     `lasting`: as for `build`.
     """
@@ -83,7 +86,7 @@ def advance(
                 gatherer.batch.write(connection)
                 settle(connection, group, after, reached)
                 if lasting:
-                    # Synced first: rows of events that a power cut takes back must not outlive them.
+                    # Sync first: rows must not outlive events that a power cut takes back.
                     log.sync()
                 check_in(connection, log, group, reached, epoch)
             after, events = reached, events + count
@@ -94,7 +97,7 @@ def advance(
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is written inside, or, if anything is raised there, none of it."""
+    """Commit the writes inside, or roll all of them back if anything is raised there."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -111,7 +114,7 @@ def _run(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 
 def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], epoch: int) -> None:
-    """Empty tables for the projections, at position 0; whatever an earlier version of them had is dropped."""
+    """Create empty tables for the projections, at position 0, and drop those of their earlier versions."""
     if "checkpoints" not in objects_in(connection):
         connection.execute(_CHECKPOINTS)
     recorded = dict(connection.execute("SELECT projection, objects FROM checkpoints"))
@@ -129,20 +132,20 @@ def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], e
 
 
 def remake_views(connection: sqlite3.Connection) -> None:
-    """Put the views of this release in place of those in the file."""
+    """Replace the views in the file by those of this release and of its plugins."""
     for name in views_in(connection):
         connection.execute(f'DROP VIEW "{name}"')
     _run(connection, declared_views().values())
 
 
 def declared_views() -> dict[str, str]:
-    """All views of this release by name, with the statements that create them."""
+    """Return all declared views by name, with the statements that create them."""
     views = {name: text for projection in all_projections() for name, text in projection.views.items()}
     return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in views.items()}
 
 
 def views_in(connection: sqlite3.Connection) -> dict[str, str]:
-    """All views in the file by name, with the statements that created them."""
+    """Return all views in the file by name, with the statements that created them."""
     return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'"))
 
 
@@ -169,12 +172,12 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 def objects_in(connection: sqlite3.Connection) -> dict[str, str]:
-    """All tables and indexes in the file by name, with the statements that created them."""
+    """Return all tables and indexes in the file by name, with the statements that created them."""
     return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'view' AND sql IS NOT NULL"))
 
 
 def checkpoints_in(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
-    """All checkpoints in the file, by projection. Raises `sqlite3.Error` if it is none of read models."""
+    """Return all checkpoints in the file, by projection. Raises `sqlite3.Error` if it is no file of read models."""
     rows = connection.execute("SELECT projection, position, crc, erasures, version, digest FROM checkpoints")
     return {
         name: Checkpoint(position=position, crc=crc, erasures=erasures, version=version, digest=digest)
@@ -185,7 +188,7 @@ def checkpoints_in(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
 def check_in(
     connection: sqlite3.Connection, log: EventLog, projections: Iterable[Projection], position: int, epoch: int
 ) -> None:
-    """Note that the projections are at `position`. Raises `ProjectionError` if the log no longer reaches there."""
+    """Set the projections' checkpoints to `position`. Raises `ProjectionError` if the log no longer reaches there."""
     crc = log.crc_at(position) if position else ""
     if crc is None:
         raise ProjectionError(f"the log has no line at position {position:,} any more; nothing of that batch was kept")
@@ -196,9 +199,9 @@ def check_in(
 
 
 def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog | None) -> dict[str, str]:
-    """Why the rows of a projection can't be used, by name; those without doubt are left out.
+    """Return why the rows of a projection can't be used, by name, for those where they can't.
 
-    Without a log, only what the file says of itself is looked at.
+    Without a log, only the file itself is checked.
     """
     there = objects_in(connection)
     found = {
@@ -225,5 +228,5 @@ def _doubt_of_position(point: Checkpoint, log: EventLog) -> str | None:
     if point.position > log.position():
         return f"its checkpoint {point.position:,} is beyond the end of the log at {log.position():,}"
     if point.position and log.crc_at(point.position) != point.crc:
-        return f"its checkpoint {point.position:,} is not on this log: another event stands there"
+        return f"its checkpoint {point.position:,} is not on this log: another event is there"
     return None

@@ -36,21 +36,21 @@ def _edges(seq: int, edges: list[tuple[str, str, str, str, str]]) -> list[Insert
     return [Insert("edges", (number, *edge, seq)) for number, edge in enumerate(edges)]
 
 
-def judged(event: RunJudged | JudgmentOverruled) -> list[Insert]:
-    """The run was judged; a judgment that overrules is one as well."""
+def record_judgment(event: RunJudged | JudgmentOverruled) -> list[Insert]:
+    """Record the edge from a run to its judgment, overruling or not."""
     return _edges(event.seq, [("run", event.run, "judged_by", "judgment", event.id)])
 
 
-def extracted(event: MemoriesExtracted) -> list[Insert]:
-    """The judgment and the runs that an extraction follows."""
+def record_extraction(event: MemoriesExtracted) -> list[Insert]:
+    """Record the edges from a judgment and from runs to the extraction that relies on them."""
     edges = [("run", run, "drawn_from", "extraction", event.id) for run in event.runs]
     if event.judgment is not None:
         edges.append(("judgment", event.judgment, "led_to", "extraction", event.id))
     return _edges(event.seq, edges)
 
 
-def retrieved(event: MemoriesRetrieved) -> list[Insert]:
-    """The items that a retrieval found, and the run that it served."""
+def record_retrieval(event: MemoriesRetrieved) -> list[Insert]:
+    """Record the edges from items to the retrieval that found them, and from it to its run."""
     edges = [("item", hit.id, "hit_in", "retrieval", event.id) for hit in event.hits]
     if event.run is not None:
         edges.append(("retrieval", event.id, "served", "run", event.run))
@@ -72,19 +72,19 @@ LINEAGE = Projection(
     version=1,
     title="From runs over judgments and extractions to items, and back to the runs that used them",
     handlers={
-        RunJudged: judged,
-        JudgmentOverruled: judged,
-        MemoriesExtracted: extracted,
-        MemoriesRetrieved: retrieved,
+        RunJudged: record_judgment,
+        JudgmentOverruled: record_judgment,
+        MemoriesExtracted: record_extraction,
+        MemoriesRetrieved: record_retrieval,
     },
     tables=(EDGES,),
     views={"lineage_edges": _LINEAGE_EDGES},
 )
 
 VOCABULARY = "https://rbank-es.invalid/vocabulary#"
-"""Namespace of what PROV-O has no word for. `.invalid` never resolves: nothing is published there."""
+"""Namespace of relations that PROV-O has no word for. `.invalid` never resolves: nothing is published there."""
 
-# PROV-O points from an effect to its cause, so each edge is turned round.
+# Turned round, because PROV-O points from an effect to its cause.
 _PROPERTIES = {
     "judged_by": "wasInformedBy",
     "led_to": "wasInformedBy",
@@ -98,7 +98,7 @@ _PROPERTIES = {
 
 
 def provenance(view: View) -> str:
-    """The lineage of the bank at the view's position as Turtle, in W3C PROV-O.
+    """Return the lineage of the bank at the view's position as Turtle, in W3C PROV-O.
 
     Runs, judgments, extractions and retrievals are activities, items are entities. Activities that follow one another
     are tied by `prov:wasInformedBy`; items come from extractions by `prov:wasGeneratedBy`, and are `prov:used` by

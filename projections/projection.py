@@ -1,11 +1,11 @@
-"""What a projection is, and how its rows come about: declared as data, applied in batches, settled in SQL.
+"""What a projection is, their registry, and how rows are made: declared as data, applied in batches, settled in SQL.
 
 A projection is one file that declares a `Projection`: its tables, one pure function per event type from an event to
-row changes, the SQL that settles what depends on earlier rows, and its views. The same code runs it live, in a rebuild
-and in a copy in memory, so the three can't differ.
+row changes, the SQL that settles rows that depend on earlier ones, and its views. The same code runs it live, in a
+rebuild and in a copy in memory, so the three can't differ.
 
-Rows are bitemporal. A row holds from the position `from_seq` on, until `to_seq` (None: it still holds). The only thing
-that ever changes in a row is a `to_seq` that was None, once; so whoever reads the past reads what was there.
+Rows are bitemporal. A row holds from the position `from_seq` on, until `to_seq` (None: it still holds). Only a `to_seq`
+of None ever changes, once, so reading the past never depends on the present.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ Row = tuple[Value, ...]
 
 
 class Insert(Struct, frozen=True, gc=False):
-    """Add a row: its columns in the order of the table, then `from_seq`. A row whose key is taken is left out."""
+    """A new row: its columns in the order of the table, then `from_seq`. A row whose key is taken is dropped."""
 
     table: str
     row: Row
 
 
 class Close(Struct, frozen=True, gc=False):
-    """End the open row with this key, if there is one: its `to_seq` becomes the position of the event."""
+    """The end of the open row with this key, if any: its `to_seq` becomes the position of the event."""
 
     table: str
     key: Row
 
 
 class Put(Struct, frozen=True, gc=False):
-    """`Close` the open row with the key that `row` has, then `Insert` it."""
+    """A `Close` of the open row with the key of `row`, then an `Insert` of it."""
 
     table: str
     row: Row
@@ -80,7 +80,7 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
         if self.number:
             lines.insert(0, f"{_quoted(self.number)} INTEGER PRIMARY KEY")
         lines.append(f"{'UNIQUE' if self.number else 'PRIMARY KEY'} ({', '.join(map(_quoted, self.key))})")
-        # A table of events is in order of position by itself; all others are found by their key.
+        # WITHOUT ROWID only where rows are found by key: a table of events is in order of position by itself.
         apart = "" if self.number or self.key == ("from_seq",) else " WITHOUT ROWID"
         return f"CREATE TABLE {self.name} ({', '.join(lines)}){apart}"
 
@@ -91,7 +91,7 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def insert(self) -> str:
-        """The statement that adds a row; one whose key is taken is left out, any other fault raises."""
+        """The statement that adds a row; a row whose key is taken is dropped, any other fault raises."""
         names = (*self.columns, "from_seq", *(("to_seq",) if self.current else ()))
         marks = ", ".join("?" * len(names))
         return f"INSERT INTO {self.name} ({', '.join(map(_quoted, names))}) VALUES ({marks}) ON CONFLICT DO NOTHING"
@@ -106,11 +106,11 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
 class Projection(Struct, frozen=True, kw_only=True, dict=True):
     """One read model.
 
-    `handlers` gives per event type a pure function from one event to row changes: no lookups, no clock.
-    `resolves` are event types whose long texts are needed. `settle` is SQL that runs once per batch, with `:after`
-    and `:upto`, for rows that depend on earlier rows; its outcome must not depend on where batches end. `views` are
-    what people and programs read, written as if only the present existed. `virtual` are search indexes;
-    `bulk_begin` and `bulk_end` run around a rebuild.
+    `handlers` has a pure function per event type, from one event to row changes: no lookups, no clock. `resolves` are
+    event types whose long texts are needed. `settle` is SQL that runs once per batch, with `:after` and `:upto`, for
+    rows that depend on earlier rows; its outcome must not depend on where batches end. People and programs read the
+    `views`, written as if only the present existed. `virtual` are search indexes; `bulk_begin` and `bulk_end` run
+    around a rebuild.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(type_of(cls) for cls in self.handlers)
 
     def changes(self, event: Event) -> Iterable[Change]:
-        """The row changes of one event; none for a type that it doesn't read."""
+        """Return the row changes of one event; none for a type that it doesn't read."""
         handler = self.handlers.get(type(event))
         return handler(event) if handler else ()
 
@@ -153,7 +153,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """Names everything in the declaration that decides what rows look like; another digest means a rebuild."""
+        """A digest of every part of the declaration that shapes rows; another digest means a rebuild."""
         parts = [self.name, str(self.version), *sorted(self.reads), *self.schema.values(), *self.settle]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -221,10 +221,10 @@ class ChangeBatch:
         self._bulky = frozenset(table.name for table in self._tables.values() if table.bulky)
         self.chars = 0
         self.append = {name: self._rows[name].append for name in self._tables.keys() - self._bulky - self._open.keys()}
-        """For tables that are neither closed nor bulky, where most rows go: how to add one row, by table."""
+        """The function that adds one row, by table, for tables that are neither closed nor bulky: most rows go there."""
 
     def add(self, change: Change, seq: int) -> None:
-        """Take in one change of the event at `seq`."""
+        """Add one change of the event at `seq`."""
         if isinstance(change, Insert) and change.table not in self._open:
             self._rows[change.table].append(change.row)
         else:
@@ -249,7 +249,7 @@ class ChangeBatch:
             self._rows[name][index] = (*self._rows[name][index][:-1], seq)
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write everything, closes of older rows first, and begin anew.
+        """Write everything, closes of older rows first, and empty the batch.
 
         Raises `ProjectionError` for a value that SQLite can't hold, `sqlite3.Error` where it can't write.
         """
@@ -277,7 +277,7 @@ def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -
 
 
 class Gatherer:
-    """Runs the handlers of some projections over events, batch by batch."""
+    """A run of the handlers of some projections over events, batch by batch."""
 
     def __init__(self, projections: Sequence[Projection]) -> None:
         self.projections = projections
@@ -290,7 +290,7 @@ class Gatherer:
                 self._routes.setdefault(cls, []).append((projection, handler))
 
     def batches(self, log: EventLog, after: int, upto: int) -> Iterator[tuple[int, int]]:
-        """Gather the events after `after` up to `upto`; after each batch, yields (position reached, events in it).
+        """Yield (position reached, number of events) after each batch of the events after `after` up to `upto`.
 
         The consumer writes the batch before it goes on. The last batch reaches `upto`, and may be empty.
         Raises `ProjectionError` where a projection can't take an event.
@@ -307,7 +307,7 @@ class Gatherer:
             yield upto, 0
 
     def _gather(self, events: Iterable[Event]) -> tuple[int, int] | None:
-        """Position and number of the events gathered; None if there were none."""
+        """Return position and number of the events gathered; None if there were none."""
         routes, append, batch, count, seq = self._routes, self.batch.append, self.batch, 0, 0
         for event in events:
             seq, count = event.seq, count + 1
@@ -346,10 +346,10 @@ def _quoted(name: str) -> str:
 
 
 def words_of(value: object) -> str | None:
-    """A text of an event as a projection stores it: None for one that was erased, or that nobody resolved."""
+    """Return a text of an event as a projection stores it: None for one that was erased or not resolved."""
     return value if isinstance(value, str) else None
 
 
 def json_of(value: object) -> str:
-    """A value as compact JSON text."""
+    """Return a value as compact JSON text."""
     return msgspec.json.encode(value).decode()

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Applied(Struct, frozen=True, kw_only=True):
-    """What catching up did.
+    """The outcome of a catch-up or rebuild.
 
     `position`: where all projections asked for are now. `events`: how many events were read. `rebuilt`: the
-    projections that were built anew, each with the reason.
+    projections that were rebuilt, each with the reason.
     """
 
     position: int
@@ -39,14 +39,14 @@ class Applied(Struct, frozen=True, kw_only=True):
 
 
 class ReadModels:
-    """The read models in one file. It holds nothing open, so a file replaced by another process is simply seen."""
+    """The read models in one file. It holds nothing open, so it reads a file that another process replaced."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path, read_only
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False) -> ReadModels:
-        """The read models in the file at `path`, which need not exist yet. `read_only`: never write there."""
+        """Return the read models in the file at `path`, which need not exist yet. `read_only`: never write there."""
         return cls(Path(path), read_only=read_only)
 
     def __enter__(self) -> ReadModels:
@@ -56,10 +56,10 @@ class ReadModels:
         self.close()
 
     def close(self) -> None:
-        """There is nothing to let go of; views are closed one by one."""
+        """Do nothing, because nothing is open; views are closed one by one."""
 
     def checkpoints(self) -> dict[str, Checkpoint]:
-        """The checkpoint of each projection in the file; none where there is no sound file."""
+        """Return the checkpoint of each projection in the file; none where there is no sound file."""
         with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
             return builder.checkpoints_in(connection)
         return {}
@@ -73,10 +73,10 @@ class ReadModels:
     ) -> Applied:
         """Apply what the log has beyond the checkpoints, up to position `upto` (default: all of it).
 
-        `only` names the projections to care for; the others stay as they are. What is missing, damaged, of another
-        version, not on this log, or from before an erasure is rebuilt, and the result says why. Several processes
-        may do this at once; one of them does the work. Raises `ProjectionError` if that is impossible, `BadInput`
-        for an unknown name; the file is then as it was, up to a whole batch.
+        `only` names the projections to bring up to date; the others stay as they are. A projection that is missing,
+        damaged, of another version, not on this log, or from before an erasure is rebuilt, and the result says why.
+        Several processes may do this at once; one of them does the work. Raises `ProjectionError` if that is
+        impossible, `BadInput` for an unknown name; the file is then as it was, up to a whole batch.
         """
         chosen, target = chosen_projections(only), _target(log, upto)
         if (applied := self._as_it_is(log, chosen, target)) is not None:
@@ -90,7 +90,7 @@ class ReadModels:
         only: Collection[str] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Applied:
-        """Build the projections anew (all, or those in `only`), up to `upto`, in a file that then replaces this one.
+        """Rebuild the projections (all, or those in `only`), up to `upto`, in a file that then replaces this one.
 
         Raises as `catch_up` does; the old file is then untouched.
         """
@@ -98,7 +98,7 @@ class ReadModels:
         return self._write(log, upto, chosen, {p.name: "asked for" for p in chosen}, on_batch)
 
     def live(self, log: EventLog | None = None) -> View:
-        """A view of the newest position: of `log`, where given (see `as_of`), else of the file."""
+        """Return a view of the newest position: of `log`, where given (see `as_of`), else of the file."""
         if log is not None:
             return self.as_of(log.position(), log)
         points = self.checkpoints()
@@ -107,10 +107,10 @@ class ReadModels:
         return self.as_of(min(known, default=0))
 
     def as_of(self, seq: int, log: EventLog | None = None) -> View:
-        """A view of the bank as it was at position `seq`; close it after use. It never writes to the bank.
+        """Return a view of the bank as it was at position `seq`; close it after use. It never writes to the bank.
 
-        With a `log`, a file that is missing, not to be trusted, or behind `seq` is made good in a copy in memory,
-        which goes with the view. Without one, that raises `ProjectionError`. Raises `BadPoint` beyond the log's end.
+        With a `log`, a file that is missing, doubtful or behind `seq` is completed in a copy in memory, which is
+        dropped with the view. Without one, that raises `ProjectionError`. Raises `BadPoint` beyond the log's end.
         """
         if seq < 0 or (log is not None and seq > log.position()):
             raise BadPoint(str(seq), f"the log ends at position {log.position() if log else 0:,}")
@@ -136,12 +136,12 @@ class ReadModels:
                 if log is not None:
                     return _view_of_copy(connection, points, log, seq)
         except sqlite3.Error:
-            pass  # a broken file, or a journal that only a writer may play back: the caller builds its own
+            pass  # a broken file, or a journal that only a writer may play back: the caller builds a copy
         connection.close()
         return None
 
     def _as_it_is(self, log: EventLog, chosen: Sequence[Projection], target: int) -> Applied | None:
-        """The result if there is nothing to do; that is found out without the lock, and without writing."""
+        """Return the result if there is nothing to do; neither locks nor writes."""
         with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
             points = builder.checkpoints_in(connection)
             doubts = builder.doubts_of(connection, points, log)
@@ -171,9 +171,9 @@ def rebuild(
     only: Collection[str] | None = None,
     on_batch: OnBatch | None = None,
 ) -> Applied:
-    """Build the read models, as of position `upto`, in a file of one's own, that is in no bank.
+    """Build the read models, as of position `upto`, in a file outside of any bank.
 
-    As `ReadModels.rebuild`, but without the lock that a bank's folder has: it would stay there as a file.
+    As `ReadModels.rebuild`, but without the lock file of a bank's folder, which would stay there.
     """
     chosen, place = chosen_projections(only), Path(path)
     with _refusing(place):
@@ -190,13 +190,13 @@ def _refusing(path: Path) -> Iterator[None]:
 
 
 class _Writer:
-    """One catch-up or rebuild, by the holder of the lock."""
+    """A catch-up or rebuild by the holder of the lock."""
 
     def __init__(
         self, path: Path, log: EventLog, chosen: Sequence[Projection], target: int, on_batch: OnBatch | None
     ) -> None:
         self.path, self.log, self.chosen, self.target, self.on_batch = path, log, chosen, target, on_batch
-        # Read before any event is: an erasure that comes later leaves a higher epoch behind, and means a rebuild.
+        # Read before any event: a later erasure then leaves a higher epoch behind, which means a rebuild.
         self.epoch = log.erasures()
 
     def run(self, stale: Mapping[str, str]) -> Applied:

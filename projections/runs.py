@@ -1,7 +1,7 @@
-"""Runs: per run what it was asked, how it ended, what it took and what was made of it.
+"""Runs: the task, outcome, cost and verdicts of each.
 
-A run exists from its first `run_started`. What ended it and what it cost may be recorded in any order, also before:
-the latest `run_finished` holds, and calls of models add up. Totals that no call tells are those of `run_finished`.
+A run exists from its first `run_started`. Its end and its costs may be recorded in any order, also before: the latest
+`run_finished` holds, and calls of models add up. Totals that no call has are those of `run_finished`.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ STEPS = Table(
 )
 
 
-def started(event: RunStarted) -> tuple[Insert]:
-    """The run, unless it began before."""
+def record_start(event: RunStarted) -> tuple[Insert]:
+    """Record the start of a run, unless it began before."""
     row = (
         event.run,
         words_of(event.task),
@@ -88,8 +88,8 @@ def started(event: RunStarted) -> tuple[Insert]:
     return (Insert("run_starts", row),)
 
 
-def finished(event: RunFinished) -> tuple[Put]:
-    """How the run ended, as the latest to say so has it."""
+def record_end(event: RunFinished) -> tuple[Put]:
+    """Record the end of a run; the latest holds."""
     row = (
         event.run,
         event.outcome,
@@ -110,15 +110,15 @@ def finished(event: RunFinished) -> tuple[Put]:
     return (Put("run_ends", row),)
 
 
-def called(event: LmCalled) -> tuple[Insert, ...]:
-    """A call of a model, if it was made in a run."""
+def record_call(event: LmCalled) -> tuple[Insert, ...]:
+    """Record a call of a model, if it was made in a run."""
     if event.run is None:
         return ()
     return (Insert("lm_calls", (event.run, event.role, event.tokens_in, event.tokens_out, event.cost_usd, event.seq)),)
 
 
-def stepped(event: StepTaken) -> tuple[Insert]:
-    """A step of a run, once per index."""
+def record_step(event: StepTaken) -> tuple[Insert]:
+    """Record a step of a run, once per index."""
     return (Insert("run_steps", (event.run, event.index, event.seq)),)
 
 
@@ -158,7 +158,7 @@ RUNS = Projection(
     name="runs",
     version=1,
     title="Runs: task, outcome, iterations, cost, verdicts",
-    handlers={RunStarted: started, RunFinished: finished, LmCalled: called, StepTaken: stepped},
+    handlers={RunStarted: record_start, RunFinished: record_end, LmCalled: record_call, StepTaken: record_step},
     resolves=frozenset({"run_started", "run_finished"}),
     tables=(STARTS, ENDS, CALLS, STEPS),
     views={"runs": _RUNS},

@@ -1,8 +1,8 @@
 """Usage: in which runs an item was used, and which of those were judged a success.
 
 A use is a pair of item and run: the item was in the run's context, or was read there in full; a quotation is none.
-A win is a use whose run's standing learning verdict is success. So a verdict that is overruled, or that comes before
-the use, counts as it should without anything being recomputed: wins are a join, not a counter.
+A win is a use whose run's standing learning verdict is success. Wins are a join, not a counter, because then a verdict
+that is overruled, or that comes before the use, counts as it should without any recomputation.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ VERDICTS = Table(
 )
 
 
-def injected(event: ContextBuilt) -> list[Insert]:
-    """A use of each item in the context."""
+def record_injected(event: ContextBuilt) -> list[Insert]:
+    """Record a use of each item in the context."""
     return [Insert("uses", (item, event.run, event.seq)) for item in event.items]
 
 
-def read(event: MemoriesRead) -> list[Insert]:
-    """A use of each item that was read in full."""
+def record_read(event: MemoriesRead) -> list[Insert]:
+    """Record a use of each item that was read in full."""
     return [Insert("uses", (item, event.run, event.seq)) for item in event.ids] if event.how == "get" else []
 
 
-def judged(event: RunJudged | JudgmentOverruled) -> tuple[Put]:
-    """The verdict that holds from here on."""
+def record_verdict(event: RunJudged | JudgmentOverruled) -> tuple[Put]:
+    """Record the verdict that stands from here on."""
     row = (
         event.run,
         event.purpose,
@@ -72,7 +72,12 @@ USAGE = Projection(
     name="usage",
     version=1,
     title="Uses and wins of items, and the standing verdicts on runs",
-    handlers={ContextBuilt: injected, MemoriesRead: read, RunJudged: judged, JudgmentOverruled: judged},
+    handlers={
+        ContextBuilt: record_injected,
+        MemoriesRead: record_read,
+        RunJudged: record_verdict,
+        JudgmentOverruled: record_verdict,
+    },
     tables=(USES, VERDICTS),
     views={"item_usage": _ITEM_USAGE},
 )

@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says, and its kind where it is none of this project; of a group, what each in it says, once."""
+    """Return the message of an error, with its kind where it is not of this project; of a group, each message once."""
     return "; ".join(dict.fromkeys(_messages(error)))
 
 

@@ -1,7 +1,7 @@
-"""Every limit of the project, with its unit and its reason, in one place.
+"""Every limit of the project, by room, each with its unit in its name and its reason below it.
 
-A limit is a promise to whoever shares the machine: no input, however large or hostile, makes the bank
-hold, write or print more than is named here. Sizes are in bytes unless the name says characters.
+A limit is a promise to whoever shares the machine: no input, however large or hostile, makes the bank hold, write or
+print more than is named here. A docstring covers all limits above it, up to the docstring before.
 """
 
 KIB = 1024
@@ -28,19 +28,19 @@ INLINE_TEXT_BYTES = 2 * KIB
 """A text whose UTF-8 is longer is stored as a text line, and the event holds a `Ref` to it."""
 
 REF_PREVIEW_CHARS = 80
-"""What a `Ref` shows of its text (source: the handle pattern's 80 characters)."""
+"""Characters of its text that a `Ref` shows (source: the handle pattern)."""
 
 LOCK_WAIT_S = 60.0
 """How long a writer waits for another before it gives up with `LogBusy`."""
 
 READ_BLOCK_BYTES = 256 * KIB
-"""How much of a segment is read at a time: what comes of it should fit into a processor's second cache."""
+"""Bytes of a segment that are read at a time: their events should fit into a processor's second cache."""
 
 POLL_S = 0.25
 """How often a follower looks by itself, where no file notification arrives."""
 
 NEEDLE_CHARS = 8
-"""Shorter texts are erased where they stand, and not looked for elsewhere: "yes" is everybody's."""
+"""Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's."""
 
 SEARCHED_IDS = 32
 """Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
@@ -48,67 +48,81 @@ SEARCHED_IDS = 32
 # -------------------- events
 
 NAME_CHARS = 256
-"""Identifiers, model names, tool names, error codes: facts that are never erased."""
+"""Identifiers, model names, tool names, error codes: facts are never erased, so they have no room for free text."""
 
 NAMES = 10_000
-"""Elements of one list of names or ids in an event."""
-
-# -------------------- errors
+"""Elements of one list of names or ids in an event: more would not fit into a line."""
 
 ERROR_CHARS = 2_000
-"""What an event keeps of an error's message."""
+"""Characters of an error's message that an event keeps: a traceback or a server's page has no end."""
 
-# -------------------- projections and policies
+SECRET_CHARS = 6
+"""Shorter values of the environment are not redacted, because they occur in any text."""
 
-PROJECTION_BATCH_EVENTS = 20_000
-"""Events whose row changes are applied in one transaction while catching up."""
-
-PROJECTION_BATCH_CHARS = 32 * MIB
-"""Characters of text after which such a transaction is closed early: a few events may hold a lot of text."""
-
-PROJECTION_CACHE_KIB = 128 * KIB
-"""Memory for pages of a read model while it is being built, in KiB."""
-
-PROJECTION_BUSY_S = 60.0
-"""How long a statement waits while another process commits to the same read models."""
-
-QUERY_WORDS = 64
-"""Distinct words of a search that are used; the rest of the query is ignored."""
-
-QUERY_CHARS = 10_000
-"""Characters of a search that are looked at."""
-
-SEARCH_HITS = 100
-"""The largest `k` of a search."""
-
-QUOTE_CHARS = 500
-"""Default size of `quote`."""
-
-# -------------------- items
+REDACTION_DEPTH = 32
+"""Levels of nesting of a call's arguments that are redacted; the log redacts them again as text."""
 
 ITEM_TITLE_CHARS = 120
 ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
 ITEM_TAGS = 12
 ITEM_TAG_CHARS = 60
-"""Sizes of an item as an extractor may make it; imports are kept whole."""
+"""Sizes of an item from an extractor (source: the item's form in the ReasoningBank paper); imports are kept whole."""
+
+# -------------------- projections and policies
+
+PROJECTION_BATCH_EVENTS = 20_000
+"""Events whose row changes are applied in one transaction: they are held in memory until then."""
+
+PROJECTION_BATCH_CHARS = 32 * MIB
+"""Characters of text after which such a transaction is closed early, because a few events may hold much text."""
+
+PROJECTION_CACHE_KIB = 128 * KIB
+"""Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times."""
+
+PROJECTION_BUSY_S = 60.0
+"""How long a statement waits while another process commits to the same read models: a large batch takes seconds."""
+
+QUERY_WORDS = 64
+"""Distinct words of a query that are searched for: the time of a search grows with each."""
+
+QUERY_CHARS = 10_000
+"""Characters of a query that are read; an agent may send a whole page."""
+
+SEARCH_HITS = 100
+"""The largest `k` of a search: nobody reads more, and each hit is looked up."""
+
+QUOTE_CHARS = 500
+"""Default size of `quote`: half of what a tool may return."""
+
+POLICY_WEIGHT = 1_000
+POLICY_ITEMS = 100_000_000
+POLICY_FRACTION = 1_000_000
+POLICY_TRAJECTORY_LEAST_CHARS = 1_000
+POLICY_TRAJECTORY_CHARS = 100_000
+POLICY_TRIES = 10
+"""Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps
+and answers of a model. Beyond them a setting is a slip of the pen."""
 
 # -------------------- importers
 
 IMPORT_FILE_BYTES = 256 * MIB
-"""One file given to `import`."""
+"""One file given to `import`: it is held in memory, with its events."""
 
 IMPORT_CANDIDATES = 100
 """Imported items of one extraction: with their words inline, they stay well below the limit of a line."""
 
 IMPORT_BATCH_BYTES = 16 * MIB
-"""What an import appends at once: half of a group, which leaves room for its decisions."""
+"""Bytes that an import appends at once: half of a group, which leaves room for its decisions."""
 
 IMPORT_LOOKUPS = 8
-"""Ids of an import that are looked up one by one; for more, the log is read once."""
+"""Ids of an import that are looked up one by one; for more, reading the log once is quicker."""
 
 IMPORT_TRIES = 20
-"""How often an import plans anew when other writers were faster."""
+"""How often an import plans again because other writers were faster."""
+
+EXPORT_NAME_CHARS = 200
+"""Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes."""
 
 # -------------------- bank
 

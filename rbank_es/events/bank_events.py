@@ -60,7 +60,7 @@ class OntologyRegistered(Event, frozen=True, kw_only=True, tag="ontology_registe
 
 
 class ErasedUnit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One text that was erased, named by place and by what stays of it."""
+    """One text that was erased: its place and its commitment."""
 
     seq: Annotated[int, Meta(ge=1, description="Position of the event.")]
     path: Annotated[Name, Meta(description="Field of the event, or field and index: `candidates.1`.")]

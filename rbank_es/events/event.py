@@ -1,8 +1,8 @@
-"""What every event has: the envelope, and the kinds of values that facts and texts may take.
+"""The envelope of every event, and the kinds of values that facts and texts may take.
 
 An event class lists its facts first, then `salt`, then its texts. Everything below the salt is text: it may be
-erased, and a long one is stored apart, as a `Ref`. Everything above is fact: it stays for ever, so it never holds
-free text. A field that is not known is absent, which reads as None or as an empty tuple, mapping or string.
+erased, and a long one is stored apart, as a `Ref`. Everything above is fact: it is never erased, so it never holds
+free text. An unknown field is absent, which reads as None or as an empty tuple, mapping or string.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rbank_es import limits
 from rbank_es.events.items import ItemText, Name
 
 MOST_COUNT = 2**53 - 1
-"""What every JSON reader and SQLite can hold exactly."""
+"""The largest integer that every JSON reader and SQLite hold exactly."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNT)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
@@ -35,22 +35,22 @@ class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is
     prev: Annotated[str, msgspec.Meta(description="Its first 80 characters.")]
 
     def __repr__(self) -> str:
-        # The key of a text line is long, and nobody types it; that of a tool's payload is what names it.
+        # Shortened, because nobody types the long key of a text line; a payload's short key is its name.
         key = self.key if len(self.key) < 64 else f"{self.key[:12]}…"
         return f"Ref({key!r}, {self.dtype}, {self.sz} chars)"
 
 
 class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is", tag="erased"):
-    """What stays of an erased text: its salted commitment, which confirms no guess."""
+    """The mark of an erased text: its salted commitment, which confirms no guess."""
 
     digest: Annotated[str, msgspec.Meta(min_length=64, max_length=64, description="The unit's commitment, hex.")]
 
 
 Text = str | Ref | Erased
-"""A text: itself, a handle to it, or what stays of it after erasure."""
+"""A text: itself, a handle to it, or its mark after erasure."""
 
 Candidate = ItemText | Ref | Erased
-"""An item's words: themselves, a handle to their JSON, or what stays of them after erasure."""
+"""An item's words: themselves, a handle to their JSON, or their mark after erasure."""
 
 Salt = Annotated[
     str | dict[str, str],
@@ -81,5 +81,5 @@ class Event(
 
 
 def type_of(event: Event | type[Event]) -> str:
-    """The event's type as it stands in the log, such as `run_started`."""
+    """Return the event's type as the log has it, such as `run_started`."""
     return str(event.__struct_config__.tag)

@@ -1,7 +1,7 @@
 """The item: one reusable strategy, as extracted, imported or written by hand.
 
-An item never changes. What happens to it (active, superseded, merged, forgotten, retracted), how often it was
-used and what came of it live in projections.
+An item never changes. Its state (active, superseded, merged, forgotten, retracted), uses and wins live in
+projections.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
 
 
 def make_id(title: str, content: str) -> str:
-    """The first 12 hex digits of SHA-256 over title, newline, content."""
+    """Return the first 12 hex digits of SHA-256 over title, newline, content."""
     return hashlib.sha256(f"{title}\n{content}".encode()).hexdigest()[:12]
 
 
 def polarity_of(src: str) -> Polarity:
-    """The polarity that a source implies: failure for `failure`, else success."""
+    """Return the polarity that a source implies: failure for `failure`, else success."""
     return "failure" if src == "failure" else "success"
 
 
@@ -92,7 +92,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
         domain: str | None = None,
         id: str | None = None,
     ) -> Item:
-        """An item whose id (unless given) is `make_id`, and whose polarity (unless given) follows from `src`."""
+        """Return an item whose id (unless given) is `make_id`, and whose polarity (unless given) follows from `src`."""
         return cls(
             id=id or make_id(title, content),
             title=title,
@@ -108,7 +108,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     @classmethod
     def join(cls, head: ItemHead, text: ItemText | None) -> Item:
-        """The item of a head and its text; an erased text (None) leaves title, desc, content and tags empty."""
+        """Return the item of a head and its text; an erased text (None) leaves title, desc, content and tags empty."""
         words = text or ItemText(title="")
         return cls(
             id=head.id,

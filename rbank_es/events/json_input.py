@@ -1,8 +1,8 @@
-"""New events as people and programs write them: JSON without an envelope, checked field by field.
+"""JSON as people and programs give it: read with limits, decoded strictly, and parsed into new events.
 
-Three conveniences, all of them undone before anything is stored: free JSON (`note`, `arguments`, `extra`, …) may be
-given as JSON instead of as a string of JSON, a candidate may be given as one whole item without `heads`, and an
-item's id and polarity may be left out where they follow from the rest.
+New events have no envelope and are checked field by field. Three conveniences are undone before anything is stored:
+free JSON (`note`, `arguments`, `extra`, …) may be given as JSON instead of as a string of JSON, a candidate as one
+whole item without `heads`, and an item's id and polarity may be left out where they follow from the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
 
 
 def parse_events(text: bytes) -> list[Event]:
-    """The events of one JSON object, or of JSON Lines. Blank lines and a byte order mark are skipped.
+    """Parse one JSON object, or JSON Lines, into events. Blank lines and a byte order mark are skipped.
 
     Raises `BadEvent` naming the line (from 1) and the path to the field, or `LimitExceeded`; then nothing is returned.
     """
@@ -55,7 +55,7 @@ def _as_object(text: bytes) -> dict[str, Any] | None:
 
 
 def parse_event(text: bytes, line: int | None = None) -> Event:
-    """The event of one JSON object. Raises `BadEvent` or `LimitExceeded`."""
+    """Parse one JSON object into an event. Raises `BadEvent` or `LimitExceeded`."""
     if len(text) > limits.TEXT_LINE_BYTES:
         raise LimitExceeded(f"line {line or 1} in bytes", len(text), limits.TEXT_LINE_BYTES, "split its texts")
     try:
@@ -72,7 +72,7 @@ def parse_event(text: bytes, line: int | None = None) -> Event:
 
 
 def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
-    """The event that `fields` describe, ready to be appended.
+    """Return the event that `fields` describe, ready to be appended.
 
     Raises `BadEvent`, with the path to the field, for an unknown type, a field that is missing, extra or of a wrong
     type, and for fields that only the log's writer sets.
@@ -90,7 +90,7 @@ def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
 
 
 def check_identity(event: Event, line: int | None = None) -> None:
-    """Raises `BadEvent` unless `id` is empty or a UUID in canonical form, and `occurred_at` is empty or UTC."""
+    """Raise `BadEvent` unless `id` is empty or a UUID in canonical form, and `occurred_at` is empty or UTC."""
     if event.id and not _is_uuid(event.id):
         raise BadEvent(f"{event.id!r} is not a UUID in lower-case form", line=line, path="$.id")
     if event.occurred_at is not None and not _is_time(event.occurred_at):
@@ -120,7 +120,7 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
     if type_ is None:
         raise BadEvent("'type' is missing", line=line, path="$.type")
     if not isinstance(type_, str) or unknown_types([type_]):
-        import difflib  # only those who mistype pay for it
+        import difflib  # imported here, because only those who mistype need it
 
         near = difflib.get_close_matches(str(type_), event_types(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see: rbank-es schema"
@@ -175,7 +175,7 @@ def _words(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_new_ids(events: Iterable[Event], make: Any) -> list[Event]:
-    """The events, each without an id given one by `make()`."""
+    """Return the events; those without an id get one from `make()`."""
     return [event if event.id else msgspec.structs.replace(event, id=make()) for event in events]
 
 
@@ -191,7 +191,11 @@ class RepeatedKey(msgspec.DecodeError):
 
 
 def decode_strict(text: bytes) -> Any:
-    """The value of a JSON document.
+    """Return the value of a JSON document, in which no object may hold a key twice.
+
+    Readers of JSON keep the last of two values under one key and drop the other in silence, so information is lost. The
+    log itself is read without this check, which takes longer than all else: no writer of ours repeats a key, and a
+    changed line fails its checksum.
 
     Raises `RepeatedKey`, another `msgspec.DecodeError` or UnicodeDecodeError if it is none, and RecursionError.
     """
@@ -208,7 +212,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> None:
 
 
 def read_at_most(place: Path, most_bytes: int, what: str) -> bytes:
-    """The bytes of a file. `what` is what messages call its content: `tasks`.
+    """Return the bytes of a file. `what` is the noun for its content in messages, such as `tasks`.
 
     Raises `BadInput` if it can't be read, or is larger than `most_bytes`.
     """

@@ -1,9 +1,9 @@
 """Events as `export --format events` writes them: lines of a log, envelope included, with texts in place of handles.
 
-What an event says, its id and the groups it was appended in stay; position, salt and checksum belong to the log that
-it stands in and are made anew. `occurred_at` stays; where there is none, the time of recording takes its place, so
-that it isn't lost to the time of the import. An erased text can't be appended, so it comes in empty. `content_erased`
-is left out: it names positions of the bank that it came from.
+Facts, texts, ids and groups stay; position, salt and checksum belong to the log that holds the event and are made
+again. `occurred_at` stays; where there is none, the time of recording takes its place, because the time of the import
+would hide it. An erased text can't be appended, so it comes in empty. `content_erased` is left out, because it names
+positions of the bank that it came from.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_WORDS = ItemText(title="")
 
 
 def parse_exported(path: str, data: bytes) -> Parsed:
-    """The events of an export, in the groups in which they were appended. Raises `BadImport` naming the line."""
+    """Parse an export into its events, in the groups in which they were appended. Raises `BadImport` naming the line."""
     known: dict[str, int] = {}
     groups: list[list[Event]] = [[]]
     left_out = seq = 0
@@ -81,7 +81,7 @@ def _texts(event: Event) -> Iterator[Any]:
 
 
 def fresh(event: Event) -> Event:
-    """A stored event (texts in place of handles) as a new one: the log's own fields cleared, erased texts emptied."""
+    """Return a stored event (texts in place of handles) as a new one: the log's fields cleared, erased texts emptied."""
     changes: dict[str, Any] = {"seq": 0, "at": "", "more": 0, "dur": 0, "crc": ""}
     changes["occurred_at"] = event.occurred_at or event.at or None
     if texts_of(type(event)):
@@ -103,7 +103,7 @@ def _emptied(event: Event) -> dict[str, Any]:
 
 @cache
 def _defaults(cls: type[Event]) -> dict[str, Any]:
-    """What a text is where it isn't given; a required one is an item's words."""
+    """Return the defaults of a type's fields; a required text is an item's words."""
     return {field.name: _NO_WORDS if field.required else field.default for field in msgspec.structs.fields(cls)}
 
 

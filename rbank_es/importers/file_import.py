@@ -1,4 +1,7 @@
-"""Importing: files checked, planned against the bank as it is, and appended; a second time nothing is added."""
+"""The import of files: checked, planned against the bank's state, appended; a second time nothing is added.
+
+Planning is pure: it decides about candidates by the consolidation policy in force.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ from rbank_es.log.file.groups import same_content
 from rbank_es.state import BIRTHS, State
 
 SUFFIXES = frozenset({".json", ".jsonl"})
-"""What is taken from a directory; a file that is named itself may have any suffix."""
+"""Suffixes of the files of a directory; a file that is named itself may have any suffix."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes of all files."""
 
 
 class FileImport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one file. A group is what is appended together or not at all.
+    """The outcome of one file. A group is what is appended together or not at all.
 
     `groups_known` groups were in the bank already; `appended` counts events; `first` and `last` are positions, 0 if
     nothing was appended. `items_added` and `items_skipped` count decisions. `left_out` counts events of an export
@@ -47,7 +50,7 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """What an import did, file by file, in order."""
+    """The outcome of an import, file by file, in order."""
 
     files: tuple[FileImport, ...]
 
@@ -58,7 +61,7 @@ class ImportReport(msgspec.Struct, frozen=True):
 
 
 def files_in(paths: Iterable[str | Path]) -> list[Path]:
-    """The files named, and those below the directories named that end in .json or .jsonl, sorted by path.
+    """Return the files named, and those below the directories named that end in .json or .jsonl, sorted by path.
 
     Raises `BadImport` for a path that doesn't exist, and for a directory without such a file.
     """
@@ -75,7 +78,7 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def read_file(path: Path) -> Parsed:
-    """The events of a file. Raises `BadImport`, `LimitExceeded`."""
+    """Read and parse a file. Raises `BadImport`, `LimitExceeded`."""
     try:
         with path.open("rb") as file:
             data = file.read(limits.IMPORT_FILE_BYTES + 1)
@@ -112,7 +115,7 @@ def import_paths(bank: HasLog, paths: Iterable[str | Path], progress: Progress |
 
 
 class _Importer:
-    """Appends parsed files to one log; keeps the state that decisions need between them."""
+    """A writer of parsed files to one log, which keeps the state for decisions between them."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -145,7 +148,7 @@ class _Importer:
 
 
 def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
-    """The ids of the file's events (of the first of each unit, where ids follow from the source) that the log has."""
+    """Return the ids of the file's events (of the first of each unit, where ids follow from the source) that the log has."""
     if parsed.exported:
         given = {event.id: event for event in events_of(parsed.units)}
         stored = log.read(upto=position, resolve=event_types().keys())
@@ -163,7 +166,7 @@ def _same(stored: Event, given: Event) -> str:
 
 
 def _unknown(parsed: Parsed, known: Collection[str]) -> list[ImportUnit]:
-    """The units that are not in the log. Of an export, which may have been cut anywhere, their unknown events."""
+    """Return the units that are not in the log; of an export, which may have been cut anywhere, their unknown events."""
     if not parsed.exported:
         return [unit for unit in parsed.units if unit.events[0].id not in known]
     rest = (
@@ -204,10 +207,10 @@ def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
 
 
 def plan(state: State, units: Iterable[ImportUnit]) -> Iterator[ImportUnit]:
-    """The units with a `memories_consolidated` behind every extraction that has candidates.
+    """Yield the units with a `memories_consolidated` behind every extraction that has candidates.
 
-    Each is decided in the state that those before it lead to. A bank without a consolidation policy gets all that is
-    new, as under `append`. Raises `BadPolicy` if this release doesn't know the policy in force.
+    Each is decided in the state that those before it lead to. A bank without a consolidation policy gets every new
+    item, as under `append`. Raises `BadPolicy` if this release doesn't know the policy in force.
     """
     decider = Decider(state)
     for unit in units:

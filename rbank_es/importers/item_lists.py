@@ -24,7 +24,7 @@ EXTRACTOR = "item-import-1"
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An item as it stands in a file. `state` is what an export of all items writes; only active ones come back."""
+    """An item as a file has it. An export of all items writes `state`; only active ones can be imported."""
 
     title: str
     desc: str = ""
@@ -56,7 +56,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_items(path: str, data: bytes) -> Parsed:
-    """The extractions of an item list. Raises `BadImport`, naming the entry (from 1)."""
+    """Parse an item list into extractions. Raises `BadImport`, naming the entry (from 1)."""
     entries = decode(path, data)
     if not isinstance(entries, list):
         raise BadImport(path, f"expected a list of items, got {type(entries).__name__}")

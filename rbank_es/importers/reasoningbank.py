@@ -5,10 +5,14 @@
     scaling   task_id, query, memory_items (one string, or a list), no status
 
 Each line becomes run_started, a step_taken per thought and action, run_finished, run_judged where there is a status,
-and memories_extracted; what becomes of the candidates is decided by the bank's own policy. The form does not tell how
-a run ended: it is recorded as submitted, and `extra` says that this is not known. Without a status the items count as
-contrastive: the scaling form draws them from several tries of one task. `task_id`, `template_id` and keys that the
-form doesn't have are kept in the `extra` of run_started, stray text of `memory_items` in that of memories_extracted.
+and memories_extracted; the bank's own policy decides about the candidates. The form does not tell how a run ended: it
+is recorded as submitted, and `extra` says that this is unknown. Without a status the items count as contrastive,
+because the scaling form draws them from several tries of one task. `task_id`, `template_id` and unknown keys are kept
+in the `extra` of run_started, stray text of `memory_items` in that of memories_extracted.
+
+`memory_items` is Markdown as models write it: `# Memory Item i`, `## Title`, `## Description`, `## Content`. A value is
+on its heading's line or below it. Text before the first item, and items without a title, are stray text: returned,
+never guessed at. Code fences round the whole or round an item go; those inside a content stay.
 """
 
 from __future__ import annotations
@@ -30,14 +34,14 @@ from rbank_es.log.identifiers import derived_id
 JUDGE = "reasoningbank"
 EXTRACTOR = "reasoningbank"
 TOLD = frozenset({"query", "think_list", "action_list", "status", "memory_items"})
-"""Keys that have fields of their own; all others are kept as they are."""
+"""Keys that have fields of their own; all others are kept in `extra`."""
 
 Kind = Literal["success", "failure", "contrastive"]
 _KINDS: dict[Any, Kind] = {"success": "success", "fail": "failure", None: "contrastive"}
 
 
 def parse_reasoningbank(path: str, data: bytes) -> Parsed:
-    """The runs of a memory file, a unit each. Raises `BadImport` naming the line."""
+    """Parse a memory file into its runs, a unit each. Raises `BadImport` naming the line."""
     digest = sha256(data).digest()
     units = tuple(ImportUnit(tuple(_Run(path, line, digest).events())) for line in json_lines(path, data))
     return Parsed(path=path, form="reasoningbank", units=units, decided=False)
@@ -118,7 +122,7 @@ class _Run:
         )
 
     def _memory_text(self) -> str:
-        """The raw text: its elements are pieces between blank lines, not items."""
+        """Return the raw text, whose elements are pieces between blank lines, not items."""
         value = self._line.fields.get("memory_items")
         if value is None:
             return ""
@@ -142,7 +146,7 @@ _FENCE = re.compile(r"[ \t]*```[\w-]*[ \t]*")
 
 
 class Memory(NamedTuple):
-    """One item's words as they were found."""
+    """One item's words."""
 
     title: str
     desc: str
@@ -150,7 +154,7 @@ class Memory(NamedTuple):
 
 
 class _Draft:
-    """An item while it is being read: the lines of each of its parts."""
+    """An unfinished item: the lines of each of its parts."""
 
     def __init__(self) -> None:
         self.lines: dict[str, list[str]] = {}
@@ -165,7 +169,7 @@ class _Draft:
 
 
 def parse_memories(text: str) -> tuple[list[Memory], str]:
-    """The items of a text, in order, and what stands outside of them (fences left out)."""
+    """Return the items of a text, in order, and the stray text outside of them (without fences)."""
     drafts, before = _drafts(text)
     stray = [line for line in before if not _is_fence(line)]
     found: list[Memory] = []
@@ -202,7 +206,7 @@ def _is_fence(line: str) -> bool:
 
 
 def _without_outer_fences(lines: list[str]) -> list[str]:
-    """The lines without the fences that hold nothing: a pair with no text between, and one that has no partner."""
+    """Return the lines without empty fences: a pair with no text between, and one without a partner."""
     dropped: set[int] = set()
     opened: int | None = None
     for index, line in enumerate(lines):
@@ -220,7 +224,7 @@ def _without_outer_fences(lines: list[str]) -> list[str]:
 
 
 def write_memories(items: list[Item]) -> Iterator[str]:
-    """The items as ReasoningBank files hold them, one string each."""
+    """Yield the items as ReasoningBank files hold them, one string each."""
     for number, item in enumerate(items, 1):
         yield f"# Memory Item {number}\n## Title {item.title}\n## Description {item.desc}\n## Content {item.content}"
 

@@ -1,13 +1,14 @@
 """Trajectories: JSON Lines of one recorded run, `{"timestamp", "event_type", "data"}` each.
 
-    run_start                 run_started, and context_built where the size of the context is told
+    run_start                 run_started, and context_built where it has the size of the context
     tool_call + tool_result   one tool_called, at the time of the result; it lasted from the one to the other
     iteration                 step_taken, where it stands in the file, after the end of the run too
     run_complete, run_error   run_finished: submitted or forced_at_limit by `converged`; failed
 
 A result belongs to the latest call of the same tool that has none yet. A call without a result and a result without a
-call become a `tool_called` each, and `extra` says which of the two it is. What has no field is kept in `extra`; what
-is not told is left unset. A text that may be cut is listed in `previews`. Times without a zone are taken to be UTC.
+call become a `tool_called` each, and `extra` says which of the two it is. Values without a field are kept in `extra`;
+fields without a value stay unset. A text that may be truncated is listed in `previews`. Times without a zone are read
+as UTC.
 
 The run's id is the file's stem and a short digest. That digest, and the ids of the events, follow from the lines as
 canonical JSON, in any order: the same run written with other spacing, or exported from a bank, is still the same.
@@ -68,7 +69,7 @@ _EXCEPTION = re.compile(r"['\"]exception_type['\"]: ['\"](\w{1,200})['\"]")
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One line, checked: what it is, its data, and its time as it stands there and in UTC."""
+    """One checked line: its kind, its data, and its time as written and in UTC."""
 
     line: int
     kind: str
@@ -78,7 +79,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def parse_trajectory(path: str, data: bytes) -> Parsed:
-    """The events of a recorded run, as one unit. Raises `BadImport` naming the line."""
+    """Parse a recorded run into one unit. Raises `BadImport` naming the line."""
     lines = list(json_lines(path, data))
     digest = sha256("\n".join(sorted(canonical(line.fields) for line in lines)).encode()).digest()
     records = [_record(path, line) for line in lines]
@@ -115,7 +116,7 @@ def _check_start(path: str, records: Sequence[Record]) -> None:
 
 
 def _pairs(records: Sequence[Record]) -> dict[int, Record]:
-    """The call of each result that has one, by the result's line."""
+    """Return the call of each result that has one, by the result's line."""
     open_calls: dict[str, list[Record]] = {}
     pairs: dict[int, Record] = {}
     for record in records:
@@ -128,7 +129,7 @@ def _pairs(records: Sequence[Record]) -> dict[int, Record]:
 
 
 class _Reader:
-    """Turns the records of one run into events."""
+    """A parser of the records of one run into events."""
 
     def __init__(self, path: str, run: str, digest: bytes) -> None:
         self._path, self._run, self._digest = path, run, digest
@@ -209,7 +210,7 @@ class _Reader:
         )
 
     def _common(self, record: Record, extra: dict[str, Any], part: int = 0) -> dict[str, Any]:
-        """The fields that every event of the run has."""
+        """Return the fields that every event of the run has."""
         if record.timestamp != recorded_time(record.time) and not part:
             extra = extra | {TIMESTAMP: record.timestamp}
         return {
@@ -237,13 +238,13 @@ class _Reader:
 
 
 def error_code_of(preview: str | None) -> str:
-    """The exception that a failed tool's answer names, as recorders write it, else just `error`."""
+    """Return the exception that a failed tool's answer names, as recorders write it, else `error`."""
     found = _EXCEPTION.search(preview or "")
     return found[1] if found else FAILED
 
 
 def seconds_before(time: str, seconds: float) -> str:
-    """The time, as the log writes it, that many seconds before another."""
+    """Return the time, as the log writes it, that many seconds before another."""
     return utc_text(datetime.fromisoformat(time) - timedelta(seconds=seconds))
 
 

@@ -10,10 +10,11 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from rbank_es import limits
 from rbank_es.policies import words
 from rbank_es.policies.retrieval import Filters, ItemIndex, Ranked, RetrievalPolicy
 
-Weight = Annotated[float, Meta(ge=0, le=1_000)]
+Weight = Annotated[float, Meta(ge=0, le=limits.POLICY_WEIGHT)]
 
 HEADROOM, HEADROOM_FILTERED = 16, 64
 """Hits that are fetched beyond `k`, because some tie or are dropped by filters; more are fetched if not enough. Each

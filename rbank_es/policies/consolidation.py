@@ -21,6 +21,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta
 
+from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
@@ -33,7 +34,7 @@ SAME_ID = "same-id"
 NEAR_DUPLICATE = "near-duplicate"
 NEW = "new"
 
-Part = Annotated[int, Meta(ge=0, le=1_000_000)]
+Part = Annotated[int, Meta(ge=0, le=limits.POLICY_FRACTION)]
 
 
 class Likeness(NamedTuple):

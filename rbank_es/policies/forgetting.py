@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.policies.policy import Policy
 from rbank_es.state import ItemState, State, usage
 
-Items = Annotated[int, Meta(ge=0, le=100_000_000)]
+Items = Annotated[int, Meta(ge=0, le=limits.POLICY_ITEMS)]
 
 
 class ForgettingPolicy(Policy, frozen=True, kw_only=True):
@@ -44,7 +45,7 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "bounded"
 
-    max_items: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000
+    max_items: Annotated[int, Meta(ge=1, le=limits.POLICY_ITEMS)] = 1_000
     floor_success: Items = 0
     floor_failure: Items = 0
 

@@ -60,5 +60,7 @@ class SuccessFailure(Policy, frozen=True, kw_only=True):
     extract_from: Literal["best", "contrastive"] = "best"
     temperature: Annotated[float, Meta(ge=0, le=2)] = 1.0
     grounded: bool = True
-    trajectory_chars: Annotated[int, Meta(ge=1_000, le=100_000)] = limits.EXTRACTION_TRAJECTORY_CHARS
-    tries: Annotated[int, Meta(ge=1, le=10)] = limits.EXTRACTION_TRIES
+    trajectory_chars: Annotated[
+        int, Meta(ge=limits.POLICY_TRAJECTORY_LEAST_CHARS, le=limits.POLICY_TRAJECTORY_CHARS)
+    ] = limits.EXTRACTION_TRAJECTORY_CHARS
+    tries: Annotated[int, Meta(ge=1, le=limits.POLICY_TRIES)] = limits.EXTRACTION_TRIES

@@ -1,15 +1,15 @@
-"""The pure fold: what a bank knows, computed from its events and nothing else.
+"""The pure fold: a bank's state, computed from its events and nothing else.
 
 `fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It asks no
 clock, no model and no random source, and it is total: any sequence of well-typed events folds, and nonsense (an
 unknown id, a decision about a candidate that nobody extracted, a verdict on a run that never began) changes nothing.
 
-    candidates  what was extracted, under the id of the extraction and the index in it
+    candidates  the extracted items, by the id of the extraction and the index in it
     births      add, merge and supersede bring their candidate's item to life; an id is born once
     ends        merge and supersede end their targets; forgotten, retracted, undone end items; restored revives them
     support     the distinct candidates that landed on an item
     uses        the distinct runs that were given an item in full; wins are those that were judged a success
-    runs        from the first `run_started`; what ended, cost and stepped counts in any order
+    runs        from the first `run_started`; ends, costs and steps count in any order
     verdicts    the latest judgment of a run holds, one for learning and one for scoring
     policies    those of the latest `policy_set`, whole
     ontologies  the latest registration of each
@@ -51,7 +51,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 
 ItemStatus = Literal["active", "superseded", "merged", "forgotten", "retracted"]
-"""What became of an item. Only an active one is found, used and weighed against."""
+"""The state of an item. Only an active one is found, used and compared with."""
 
 Pair = tuple[str, int]
 """A candidate: id of the extraction, index in it from 0."""
@@ -60,18 +60,18 @@ BIRTHS = frozenset({"add", "merge", "supersede"})
 ENDS: dict[str, ItemStatus] = {"merge": "merged", "supersede": "superseded"}
 
 
-# `gc=False` below: such values hold no cycles, and a bank has hundreds of thousands of them.
+# `gc=False` below, because such values hold no cycles, and a bank has hundreds of thousands of them.
 
 
 class ExtractedCandidate(Struct, frozen=True, kw_only=True, gc=False):
-    """A candidate as it was extracted; `erased` if its words are gone, which leaves them empty in the item."""
+    """A candidate as it was extracted; `erased` if its words were erased, which leaves them empty in the item."""
 
     item: Item
     erased: bool = False
 
 
 class ItemState(Struct, frozen=True, kw_only=True, gc=False):
-    """An item and what became of it.
+    """An item and its state.
 
     `ended_seq` is the position of the event that set the present state, None while the item is active. `support` is
     the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event that
@@ -102,9 +102,9 @@ class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
 class RunState(Struct, frozen=True, kw_only=True, gc=False):
     """The facts of a run that began; its texts stay in the log.
 
-    What is not known is None. Totals are sums over the run's `lm_called` if there is one (of what the calls tell: a
-    total that none of them tells is None), else those of its `run_finished`. `iterations` are those of
-    `run_finished`, else the number of distinct steps. Times are UTC; `duration_s` is in seconds.
+    An unknown fact is None. Totals are sums over the run's `lm_called` if there is one (None where no call has the
+    figure), else those of its `run_finished`. `iterations` are those of `run_finished`, else the number of distinct
+    steps. Times are UTC; `duration_s` is in seconds.
     """
 
     run: str
@@ -133,7 +133,7 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
-    """What the latest `run_finished` of a run says, texts left out. `seq` is its position, `at` its time, UTC."""
+    """The facts of the latest `run_finished` of a run. `seq` is its position, `at` its time, UTC."""
 
     seq: int
     at: str
@@ -178,7 +178,7 @@ class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings: states share them. Items stand in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
-    extraction, index) and `records` are what the fold needs to go on.
+    extraction, index) and `records` let the fold go on.
     """
 
     position: int = 0
@@ -194,10 +194,10 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:
-    """The state after `events`, which follow `state` (default: the empty bank) in order. `state` is left as it is.
+    """Return the state after `events`, which follow `state` (default: the empty bank) in order; `state` is unchanged.
 
     Events of types not in `RELEVANT` may be left out; then give the `position` reached. The texts of types in
-    `RESOLVED` must be: raises `BadEvent` where a candidate is still a `Ref`. No other text is looked at.
+    `RESOLVED` must be resolved: raises `BadEvent` where a candidate is still a `Ref`. No other text is read.
     """
     work = _Work(state or State())
     handlers, last = _HANDLERS, work.before.position
@@ -210,29 +210,29 @@ def fold(events: Iterable[Event], state: State | None = None, *, position: int |
 
 
 def evolve(state: State, event: Event) -> State:
-    """The state after one more event: a `fold` of one. It copies the containers, so `fold` many at once."""
+    """Return the state after one more event. It copies the containers, so `fold` many events at once."""
     return fold((event,), state)
 
 
 def active(state: State) -> dict[str, Item]:
-    """The active items by id, in order of birth."""
+    """Return the active items by id, in order of birth."""
     return {id: entry.item for id, entry in state.items.items() if entry.state == "active"}
 
 
 def wins(state: State, item: str) -> int:
-    """The number of runs that used the item and whose standing learning verdict is success."""
+    """Return the number of runs that used the item and whose standing learning verdict is success."""
     verdicts = (state.verdicts.get((run, "learning")) for run in state.uses.get(item, ()))
     return sum(1 for verdict in verdicts if verdict is not None and verdict.success)
 
 
 def usage(state: State) -> dict[str, tuple[int, int]]:
-    """Uses and wins of every item that was ever used, known to the bank or not."""
+    """Return uses and wins of every item that was ever used, known to the bank or not."""
     won = {run for (run, purpose), verdict in state.verdicts.items() if purpose == "learning" and verdict.success}
     return {item: (len(runs), len(won & runs.keys())) for item, runs in state.uses.items()}
 
 
 class _Run:
-    """What is being gathered about one run; the mutable twin of `RunRecord`."""
+    """The growing record of one run; the mutable twin of `RunRecord`."""
 
     __slots__ = ("started", "finished", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "steps")
 

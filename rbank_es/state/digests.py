@@ -2,7 +2,7 @@
 
 A part's digest is SHA-256 over its canonical form: one line per row, each a compact JSON array in UTF-8 followed by a
 newline, in ascending order of the row's first value (or first two, for verdicts) by code point. Object keys are
-sorted. Nothing of it depends on positions, times of recording or event ids, so an import of an export has the digests
+sorted. Positions, times of recording and event ids are left out, because an import of an export must have the digests
 of the original.
 
     items     [id, title, desc, content, src, polarity, tags, role, scope, domain, state, support, erased]
@@ -41,7 +41,7 @@ class StateDigests(Struct, frozen=True, kw_only=True):
 
 
 def state_digests(state: State) -> StateDigests:
-    """The digests of a state: equal for equal content, whenever and wherever it was recorded."""
+    """Return the digests of a state: equal for equal content, whenever and wherever it was recorded."""
     parts = {
         "items": _sha256(_lines(_item_row(state.items[id]) for id in sorted(state.items))),
         "usage": _sha256(_lines([item, *counts] for item, counts in sorted(usage(state).items()))),
