@@ -221,7 +221,7 @@ class ChangeBatch:
         self._bulky = frozenset(table.name for table in self._tables.values() if table.bulky)
         self.chars = 0
         self.append = {name: self._rows[name].append for name in self._tables.keys() - self._bulky - self._open.keys()}
-        """The function that adds one row, by table, for tables that are neither closed nor bulky: most rows go there."""
+        """How to add one row, by table, for tables that are neither closed nor bulky: most rows go there."""
 
     def add(self, change: Change, seq: int) -> None:
         """Add one change of the event at `seq`."""

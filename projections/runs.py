@@ -6,6 +6,8 @@ A run exists from its first `run_started`. Its end and its costs may be recorded
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
 from rbank_es.projections.projection import Insert, Projection, Put, Table, words_of
 
@@ -68,45 +70,21 @@ STEPS = Table(
 )
 
 
+# The facts of an event that are columns of the same names and in the same order.
+_STARTED = attrgetter(*(name for name in STARTS.columns if name not in ("run", "task", "started_at")))
+_FINISHED = attrgetter(*(name for name in ENDS.columns if name not in ("answer", "sparql", "error", "finished_at")))
+
+
 def record_start(event: RunStarted) -> tuple[Insert]:
     """Record the start of a run, unless it began before."""
-    row = (
-        event.run,
-        words_of(event.task),
-        event.ontology,
-        event.endpoint,
-        event.executor,
-        event.model,
-        event.mode,
-        int(event.scripted),
-        event.rollout_group,
-        event.rollout_index,
-        event.iterations_max,
-        event.occurred_at or event.at,
-        event.seq,
-    )
+    row = (event.run, words_of(event.task), *_STARTED(event), event.occurred_at or event.at, event.seq)
     return (Insert("run_starts", row),)
 
 
 def record_end(event: RunFinished) -> tuple[Put]:
     """Record the end of a run; the latest holds."""
-    row = (
-        event.run,
-        event.outcome,
-        event.iterations,
-        event.lm_calls,
-        event.tokens_in,
-        event.tokens_out,
-        event.cost_usd,
-        event.duration_s,
-        event.answer_chars,
-        event.error_code,
-        words_of(event.answer),
-        words_of(event.sparql),
-        words_of(event.error),
-        event.occurred_at or event.at,
-        event.seq,
-    )
+    texts = (words_of(event.answer), words_of(event.sparql), words_of(event.error))
+    row = (*_FINISHED(event), *texts, event.occurred_at or event.at, event.seq)
     return (Put("run_ends", row),)
 
 

@@ -41,18 +41,8 @@ def record_read(event: MemoriesRead) -> list[Insert]:
 
 def record_verdict(event: RunJudged | JudgmentOverruled) -> tuple[Put]:
     """Record the verdict that stands from here on."""
-    row = (
-        event.run,
-        event.purpose,
-        int(event.success),
-        event.judge,
-        event.judge_version,
-        event.kind,
-        event.confidence,
-        int(isinstance(event, JudgmentOverruled)),
-        event.id,
-        event.seq,
-    )
+    facts = (event.run, event.purpose, event.success, event.judge, event.judge_version, event.kind, event.confidence)
+    row = (*facts, isinstance(event, JudgmentOverruled), event.id, event.seq)
     return (Put("verdicts", row),)
 
 

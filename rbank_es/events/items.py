@@ -110,25 +110,12 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     def join(cls, head: ItemHead, text: ItemText | None) -> Item:
         """Return the item of a head and its text; an erased text (None) leaves title, desc, content and tags empty."""
         words = text or ItemText(title="")
-        return cls(
-            id=head.id,
-            title=words.title,
-            desc=words.desc,
-            content=words.content,
-            src=head.src,
-            polarity=head.polarity,
-            tags=words.tags,
-            role=head.role,
-            scope=head.scope,
-            domain=head.domain,
-        )
+        return cls(**msgspec.structs.asdict(head), **msgspec.structs.asdict(words))
 
     @property
     def head(self) -> ItemHead:
         """The item's facts."""
-        return ItemHead(
-            id=self.id, src=self.src, polarity=self.polarity, role=self.role, scope=self.scope, domain=self.domain
-        )
+        return ItemHead(**{name: getattr(self, name) for name in ItemHead.__struct_fields__})
 
     @property
     def text(self) -> ItemText:

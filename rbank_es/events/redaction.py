@@ -63,7 +63,7 @@ def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
 
 
 def redact(text: str, hidden: Iterable[str]) -> str:
-    """Return the text with `REDACTED` in the place of each hidden value: as it is, and as JSON and addresses write it."""
+    """Return the text with `REDACTED` in place of each hidden value, as it is and as JSON and addresses write it."""
     for value in hidden:
         for form in {value, encode_json(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
             text = text.replace(form, REDACTED)

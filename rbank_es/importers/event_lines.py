@@ -26,7 +26,7 @@ _NO_WORDS = ItemText(title="")
 
 
 def parse_exported(path: str, data: bytes) -> Parsed:
-    """Parse an export into its events, in the groups in which they were appended. Raises `BadImport` naming the line."""
+    """Parse an export into its events, in the groups of their appends. Raises `BadImport` naming the line."""
     known: dict[str, int] = {}
     groups: list[list[Event]] = [[]]
     left_out = seq = 0
@@ -81,7 +81,7 @@ def _texts(event: Event) -> Iterator[Any]:
 
 
 def fresh(event: Event) -> Event:
-    """Return a stored event (texts in place of handles) as a new one: the log's fields cleared, erased texts emptied."""
+    """Return a stored event (handles resolved) as a new one: the log's fields cleared, erased texts emptied."""
     changes: dict[str, Any] = {"seq": 0, "at": "", "more": 0, "dur": 0, "crc": ""}
     changes["occurred_at"] = event.occurred_at or event.at or None
     if texts_of(type(event)):

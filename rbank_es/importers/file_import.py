@@ -148,7 +148,7 @@ class _Importer:
 
 
 def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
-    """Return the ids of the file's events (of the first of each unit, where ids follow from the source) that the log has."""
+    """Return the ids of the file's events that the log has; of a source without ids, only of each unit's first."""
     if parsed.exported:
         given = {event.id: event for event in events_of(parsed.units)}
         stored = log.read(upto=position, resolve=event_types().keys())
@@ -166,7 +166,7 @@ def _same(stored: Event, given: Event) -> str:
 
 
 def _unknown(parsed: Parsed, known: Collection[str]) -> list[ImportUnit]:
-    """Return the units that are not in the log; of an export, which may have been cut anywhere, their unknown events."""
+    """Return the units that are not in the log; of an export, which may end anywhere, their unknown events."""
     if not parsed.exported:
         return [unit for unit in parsed.units if unit.events[0].id not in known]
     rest = (

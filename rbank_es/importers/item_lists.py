@@ -41,18 +41,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def item(self) -> Item:
         """The item that it describes."""
-        return Item.make(
-            self.title,
-            self.content,
-            self.src,
-            desc=self.desc,
-            polarity=self.polarity,
-            tags=self.tags,
-            role=self.role,
-            scope=self.scope,
-            domain=self.domain,
-            id=self.id,
-        )
+        return Item.make(**{name: value for name, value in msgspec.structs.asdict(self).items() if name != "state"})
 
 
 def parse_items(path: str, data: bytes) -> Parsed:

@@ -119,7 +119,7 @@ BROKEN = _part(RunFinished, {"type": "error_code"}, but=frozenset({"outcome"}))
 
 
 def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields that `data` has, and the values without a field. Raises `BadField` for a key that recorders write."""
+    """Return the fields that `data` has, and its other values. Raises `BadField` for a key that recorders write."""
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     known = [key for key in part.names if key in data]
@@ -140,7 +140,7 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
 
 
 def _has_other_name(part: Part, key: str) -> bool:
-    """Return whether a field is always written under another key than its own. A whole text is not, where a preview is."""
+    """Return whether a field is never written under its own key, as a text is that has only a `…_preview`."""
     return any(field == key != name and not name.endswith(PREVIEW) for name, field in part.names.items())
 
 

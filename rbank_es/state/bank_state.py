@@ -18,6 +18,7 @@ unknown id, a decision about a candidate that nobody extracted, a verdict on a r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
+from functools import cache
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -242,15 +243,8 @@ class _Run:
         self.steps = set(record.steps)
 
     def record(self) -> RunRecord:
-        return RunRecord(
-            started=self.started,
-            finished=self.finished,
-            lm_calls=self.lm_calls,
-            tokens_in=self.tokens_in,
-            tokens_out=self.tokens_out,
-            cost_usd=self.cost_usd,
-            steps=frozenset(self.steps),
-        )
+        facts = {name: getattr(self, name) for name in RunRecord.__struct_fields__ if name != "steps"}
+        return RunRecord(**facts, steps=frozenset(self.steps))
 
 
 class _Work:
@@ -338,40 +332,26 @@ def _ended(run: RunState, end: RunEnd) -> RunState:
     )
 
 
+def _shared(event: Event, cls: type[Struct]) -> dict[str, Any]:
+    """Return the facts of an event that a class has under the same names (never `at`, which is a time of recording)."""
+    return {name: getattr(event, name) for name in _shared_names(type(event), cls)}
+
+
+@cache
+def _shared_names(event: type[Event], cls: type[Struct]) -> tuple[str, ...]:
+    return tuple(name for name in cls.__struct_fields__ if name in event.__struct_fields__ and name != "at")
+
+
 def _run_started(work: _Work, event: RunStarted) -> None:
     gathered = work.run(event.run)
     if gathered.started is not None:
         return
-    gathered.started = RunState(
-        run=event.run,
-        ontology=event.ontology,
-        endpoint=event.endpoint,
-        executor=event.executor,
-        model=event.model,
-        mode=event.mode,
-        scripted=event.scripted,
-        rollout_group=event.rollout_group,
-        rollout_index=event.rollout_index,
-        iterations_max=event.iterations_max,
-        started_seq=event.seq,
-        started_at=event.occurred_at or event.at,
-    )
+    facts = _shared(event, RunState)
+    gathered.started = RunState(**facts, started_seq=event.seq, started_at=event.occurred_at or event.at)
 
 
 def _run_finished(work: _Work, event: RunFinished) -> None:
-    work.run(event.run).finished = RunEnd(
-        seq=event.seq,
-        at=event.occurred_at or event.at,
-        outcome=event.outcome,
-        iterations=event.iterations,
-        lm_calls=event.lm_calls,
-        tokens_in=event.tokens_in,
-        tokens_out=event.tokens_out,
-        cost_usd=event.cost_usd,
-        duration_s=event.duration_s,
-        answer_chars=event.answer_chars,
-        error_code=event.error_code,
-    )
+    work.run(event.run).finished = RunEnd(**_shared(event, RunEnd), at=event.occurred_at or event.at)
 
 
 def _step_taken(work: _Work, event: StepTaken) -> None:
@@ -401,15 +381,8 @@ def _memories_read(work: _Work, event: MemoriesRead) -> None:
 
 
 def _judged(work: _Work, event: RunJudged | JudgmentOverruled) -> None:
-    work.verdicts[event.run, event.purpose] = StandingVerdict(
-        success=event.success,
-        judge=event.judge,
-        judge_version=event.judge_version,
-        kind=event.kind,
-        confidence=event.confidence,
-        overruled=type(event) is JudgmentOverruled,
-        seq=event.seq,
-    )
+    facts = _shared(event, StandingVerdict)
+    work.verdicts[event.run, event.purpose] = StandingVerdict(**facts, overruled=type(event) is JudgmentOverruled)
 
 
 def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
@@ -462,14 +435,7 @@ def _policy_set(work: _Work, event: PolicySet) -> None:
 
 
 def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:
-    work.ontologies[event.ontology] = RegisteredOntology(
-        ontology=event.ontology,
-        sha256=event.sha256,
-        format=event.format,
-        triples=event.triples,
-        namespaces=event.namespaces,
-        seq=event.seq,
-    )
+    work.ontologies[event.ontology] = RegisteredOntology(**_shared(event, RegisteredOntology))
 
 
 _HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {

@@ -88,7 +88,7 @@ def run_row(state: State, id: str) -> dict[str, Any]:
         "success": learning.success if learning else None,
         "judge": learning.judge if learning else None,
         "score": scoring.success if scoring else None,
-        "steps": len(state.ledgers[id].steps),
+        "steps": len(state.records[id].steps),
     }
 
 
