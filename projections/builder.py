@@ -77,6 +77,7 @@ def advance(
     points, events = checkpoints_in(connection), 0
     for projection in chosen:
         groups.setdefault(points[projection.name].position, []).append(projection)
+    # By checkpoint: projections that are equally far share one reading of the log.
     for start, group in sorted(groups.items()):
         if start >= upto:
             break
@@ -98,6 +99,7 @@ def advance(
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Commit the writes inside, or roll all of them back if anything is raised there."""
+    # IMMEDIATE, because a lock that is only asked for at the first write can be refused in mid-batch.
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -117,6 +119,7 @@ def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], e
     """Create empty tables for the projections, at position 0, and drop those of their earlier versions."""
     if "checkpoints" not in objects_in(connection):
         connection.execute(_CHECKPOINTS)
+    # From the file, because only it knows the tables of the version that made it.
     recorded = dict(connection.execute("SELECT projection, objects FROM checkpoints"))
     for projection in projections:
         old = msgspec.json.decode(recorded.get(projection.name, "[]"), type=list[str])
@@ -199,7 +202,7 @@ def check_in(
 
 
 def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog | None) -> dict[str, str]:
-    """Return why the rows of a projection can't be used, by name, for those where they can't.
+    """Return the projections whose rows can't be used, by name, each with the reason.
 
     Without a log, only the file itself is checked.
     """
@@ -223,6 +226,7 @@ def _doubt(
 
 
 def _doubt_of_position(point: Checkpoint, log: EventLog) -> str | None:
+    # Erased words would stay in rows that were made before.
     if point.erasures != log.erasures():
         return f"texts were erased since (erasure epoch {point.erasures}, now {log.erasures()})"
     if point.position > log.position():

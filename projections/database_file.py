@@ -18,7 +18,7 @@ from rbank_es import limits
 from rbank_es.errors import ProjectionError, ProjectionUnavailable
 
 LOCK = "derived.lock"
-"""The lock of a folder of derived files, held by whoever writes there. The log's own lock is taken after it."""
+"""The lock of a folder of derived files, held by its one writer. The log's own lock is taken after it."""
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
@@ -81,6 +81,7 @@ def exclusive(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A file beside the database, not the database itself: that one is replaced under its readers.
         descriptor = os.open(path.parent / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise refused(path, "write", error) from error
@@ -110,9 +111,11 @@ def discard(path: Path) -> None:
 def put_in_place(path: Path) -> None:
     """Replace `path` by the finished file, durably. The caller holds the lock."""
     built = unfinished(path)
+    # On disk before the rename, or a power cut could leave the new name on an empty file.
     _sync(built)
     _retire_journal(path)
     built.replace(path)
+    # The rename itself is on disk once its folder is.
     _sync(path.parent)
 
 

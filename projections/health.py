@@ -1,4 +1,4 @@
-"""Health: how the bank's size, the novelty of what it takes in, and the worth of what it holds change over time.
+"""Health: the bank's size, the novelty of its candidates and the win rate of its items, over time.
 
 One row per event that changed the memory. Everything in a row is as of its position, except that wins follow the
 verdicts that stand at the position of the view: an overruled verdict corrects the past as well.

@@ -102,8 +102,9 @@ def provenance(view: View) -> str:
 
     Runs, judgments, extractions and retrievals are activities, items are entities. Activities that follow one another
     are tied by `prov:wasInformedBy`; items come from extractions by `prov:wasGeneratedBy`, and are `prov:used` by
-    retrievals and runs. Each edge stands beside it as it is in `lineage_edges`, in the project's own vocabulary.
+    retrievals and runs. Each edge is there a second time as in `lineage_edges`, in the project's own vocabulary.
     """
+    # Imported here, because rdflib is slow to load and only exports of provenance need it.
     from rdflib import PROV, RDF, XSD, Graph, Literal, Namespace, URIRef
 
     own, graph = Namespace(VOCABULARY), Graph()

@@ -50,7 +50,7 @@ CANDIDATES = Table(
     key=("extraction", "place"),
     bulky=True,
 )
-DECISIONS = Table(  # one row per target; `nth` 0 stands for the decision itself
+DECISIONS = Table(  # one row per target; `nth` 0 is the decision itself
     name="decisions",
     columns={
         "number": "INTEGER NOT NULL",
@@ -170,7 +170,7 @@ ON CONFLICT DO NOTHING
 """
 
 # An item's new states are put in order after its state before the batch (number -2) or after its birth (-1). A state
-# that repeats the one before it is no change; of several changes in one event the last one stands.
+# that repeats the one before it is no change; of several changes in one event the last one holds.
 _TURN = f"""
 INSERT INTO item_states (item, state, from_seq, to_seq)
 WITH said (item, state, seq, number, nth) AS (

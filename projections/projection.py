@@ -1,4 +1,4 @@
-"""What a projection is, their registry, and how rows are made: declared as data, applied in batches, settled in SQL.
+"""The form of a projection, the registry, and the making of rows: declared as data, applied in batches, settled in SQL.
 
 A projection is one file that declares a `Projection`: its tables, one pure function per event type from an event to
 row changes, the SQL that settles rows that depend on earlier ones, and its views. The same code runs it live, in a
@@ -94,6 +94,7 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
         """The statement that adds a row; a row whose key is taken is dropped, any other fault raises."""
         names = (*self.columns, "from_seq", *(("to_seq",) if self.current else ()))
         marks = ", ".join("?" * len(names))
+        # ON CONFLICT rather than OR IGNORE, which would also hide a NULL where none may be.
         return f"INSERT INTO {self.name} ({', '.join(map(_quoted, names))}) VALUES ({marks}) ON CONFLICT DO NOTHING"
 
     @cached_property
@@ -154,6 +155,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def digest(self) -> str:
         """A digest of every part of the declaration that shapes rows; another digest means a rebuild."""
+        # Not the handlers: Python code has no stable digest, so a change of theirs needs a new `version`.
         parts = [self.name, str(self.version), *sorted(self.reads), *self.schema.values(), *self.settle]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -225,6 +227,7 @@ class ChangeBatch:
 
     def add(self, change: Change, seq: int) -> None:
         """Add one change of the event at `seq`."""
+        # Most rows are never closed, and go the short way.
         if isinstance(change, Insert) and change.table not in self._open:
             self._rows[change.table].append(change.row)
         else:
@@ -242,6 +245,7 @@ class ChangeBatch:
             self._rows[name].append((*change.row, None))
 
     def _close(self, name: str, key: Row, seq: int) -> None:
+        # A row of this very batch is closed in memory, which saves an UPDATE.
         index = self._open[name].pop(key, None)
         if index is None:
             self._closes[name].append((seq, *key))
@@ -254,6 +258,7 @@ class ChangeBatch:
         Raises `ProjectionError` for a value that SQLite can't hold, `sqlite3.Error` where it can't write.
         """
         for name, table in self._tables.items():
+            # Closes first, or they would end new rows of the same keys as well.
             if self._closes.get(name):
                 connection.executemany(table.close, self._closes[name])
                 self._closes[name].clear()
@@ -271,8 +276,8 @@ def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -
     except (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.InterfaceError) as error:
         first, last = (row[len(table.columns)] for row in (rows[0], rows[-1]))
         raise ProjectionError(
-            f"table {table.name} can't hold what the events at positions {first} to {last} say: {error}; nothing of "
-            "that batch was kept. The log is not at fault: please report this, with those events."
+            f"table {table.name} can't hold the facts of the events at positions {first} to {last}: {error}; nothing "
+            "of that batch was kept. The log is not at fault: please report this, with those events."
         ) from error
 
 
@@ -303,11 +308,13 @@ class Gatherer:
                 break
             last, count = chunk
             yield last, count
+        # Also without events: the checkpoint must pass events of other types.
         if last < upto or upto == after:
             yield upto, 0
 
     def _gather(self, events: Iterable[Event]) -> tuple[int, int] | None:
         """Return position and number of the events gathered; None if there were none."""
+        # Bound to locals: this loop is most of a rebuild, and runs for every event of the log.
         routes, append, batch, count, seq = self._routes, self.batch.append, self.batch, 0, 0
         for event in events:
             seq, count = event.seq, count + 1
@@ -318,6 +325,7 @@ class Gatherer:
                             append[change.table](change.row)
                         else:
                             batch.add(change, seq)
+                # Anything, because a plugin's handler may raise anything; the event must be named.
                 except Exception as error:
                     raise _refused(projection, event, error) from error
             if batch.chars > limits.PROJECTION_BATCH_CHARS:

@@ -71,7 +71,7 @@ class ReadModels:
         only: Collection[str] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Applied:
-        """Apply what the log has beyond the checkpoints, up to position `upto` (default: all of it).
+        """Apply the events beyond the checkpoints, up to position `upto` (default: all of it).
 
         `only` names the projections to bring up to date; the others stay as they are. A projection that is missing,
         damaged, of another version, not on this log, or from before an erasure is rebuilt, and the result says why.
@@ -145,6 +145,7 @@ class ReadModels:
         with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
             points = builder.checkpoints_in(connection)
             doubts = builder.doubts_of(connection, points, log)
+            # A doubt about any projection sends the caller to the writer, which names the reason.
             here = min(points[p.name].position for p in chosen) if not doubts else -1
             if here >= target and builder.views_in(connection) == builder.declared_views():
                 return Applied(position=here)
@@ -226,6 +227,7 @@ class _Writer:
             with closing(database_file.connect(self.path, "rw")) as connection:
                 return builder.doubts_of(connection, builder.checkpoints_in(connection), self.log)
         except sqlite3.DatabaseError as error:
+            # "no such table" is another program's SQLite file, or one without checkpoints: as good as damaged.
             if not database_file.is_damage(error) and "no such" not in str(error):
                 raise
             return {projection.name: f"the file is damaged: {error}" for projection in all_projections()}
@@ -243,6 +245,7 @@ class _Writer:
         try:
             with closing(database_file.connect(new, "rwc")) as connection:
                 database_file.tune_for_building(connection)
+                # Copied page by page, which is far quicker than reading the log again for them.
                 if kept:
                     with closing(database_file.connect(self.path, "ro")) as old:
                         old.backup(connection)
@@ -278,6 +281,7 @@ def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoin
     try:
         with closing(connection):
             connection.backup(copy)
+        # All of them: views join tables of several projections.
         builder.advance(copy, log, all_projections(), seq, log.erasures(), lasting=False)
         return View(copy, seq)
     except BaseException:

@@ -1,6 +1,6 @@
-"""Reading the read models as of a position: the same SQL for the present and for the past.
+"""A view of the read models as of a position: the same SQL for the present and for the past.
 
-A view hides what came after its position. For every table the connection gets a temporary SQL view of the same name,
+A view hides all later rows. For every table the connection gets a temporary SQL view of the same name,
 which shadows the table: it leaves out rows that began later, and shows rows that ended later as open. For every named
 view it gets a temporary one with the same SQL, which then reads the shadows. Nothing is written to the file, and rows
 appended to it later don't show: reading the past never disturbs the present, nor the other way round.
@@ -177,10 +177,11 @@ class View:
         return retrieval_policy(msgspec.convert(chosen, PolicyChoice))
 
     def _ranked(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy) -> list[FoundItem]:
-        """Rank by a policy: the one way to every hit, for people, agents, contexts, judges and `verify`."""
+        """Rank by a policy. Every search of people, agents, contexts, judges and `verify` ends here."""
         wanted = policy.k if k is None else k
         if not 1 <= wanted <= limits.SEARCH_HITS:
             raise BadSearch(f"can't return {wanted:,} hits: give a number from 1 to {limits.SEARCH_HITS}")
+        # A query without words needs no index, which may have to be made first.
         if not policy.words(query):
             return []
         with self._reading(), self._indexing() as index:
@@ -193,7 +194,7 @@ class View:
         if self._own_index:
             yield _Index(self._connection)
             return
-        # One transaction, so that nobody changes the live index between checking that it fits and using it.
+        # One transaction, because another process could change the live index after it was checked.
         self._connection.execute("BEGIN")
         try:
             if self._connection.execute(_CHANGED_SINCE, (self.position,)).fetchone()[0]:
@@ -217,6 +218,7 @@ class View:
             yield connection
 
     def _shadow(self, connection: sqlite3.Connection) -> None:
+        # In the temporary schema, which is in memory and private to this connection.
         connection.execute("CREATE TEMP TABLE looking (seq INTEGER NOT NULL)")
         connection.execute("INSERT INTO looking VALUES (?)", (self.position,))
         for projection in all_projections():

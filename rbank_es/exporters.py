@@ -3,7 +3,7 @@
     items           the active items as a JSON list; ids, words and facts come back as they are
     trajectories    JSON Lines, one file per run; an imported run comes back under its id, with its keys and values
     reasoningbank   JSON Lines, one per run, with the active items that were drawn from it
-    events          JSON Lines: the log as it stands, with texts in place of handles
+    events          JSON Lines: the lines of the log, with texts in place of handles
     prov            the lineage in W3C PROV-O, as Turtle
 
 After an erasure, `items` and `reasoningbank` leave out items without words, `trajectories` leaves out the keys, and
@@ -155,6 +155,7 @@ def _events(bank: Bank, upto: int) -> Iterator[bytes]:
 def _with_texts(line: bytes, event: Event) -> bytes:
     """Return the line with its texts in place of their handles; all else byte for byte."""
     salt: Any = getattr(event, "salt", "")
+    # Not encoded as a whole, because the envelope must stay byte for byte, with the log's own checksum.
     head, tail = line.index(b',"v":'), line.rindex(b',"more":')
     envelope = line[:head] + f',"v":{event.v}'.encode()
     if event.occurred_at:
@@ -176,6 +177,7 @@ def _by_run(
     bank: Bank, upto: int, only: str | None, types: Collection[str] = _OF_RUNS
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield the events of each run that began, as soon as its last one was read; texts in place of handles."""
+    # Two passes: with the last position of each run known, only unfinished runs are held in memory.
     last: dict[str, int] = {}
     began: set[str] = set()
     for event in bank.log.read(upto=upto, types=types):
@@ -243,6 +245,7 @@ def _called(event: ToolCalled) -> Iterator[bytes]:
     if extra.get(ONLY) != "tool_call":
         data = data_of(ANSWERED, event)
         preview = event.result if isinstance(event.result, str) else None
+        # Left out, because the import derives this code from the preview: the recorder's line didn't have it.
         if "error" in data and data.get("error_code") == error_code_of(preview):
             del data["error_code"]
         yield _line(event, "tool_result", data)

@@ -1,4 +1,4 @@
-"""Registries of what can be added to the project, and the plugins of other packages that add to them.
+"""Registries of the seams of the project, and the plugins of other packages that add to them.
 
 A registry is the one place where a seam (log engines, policies, executors, importers, projections, …) names its
 implementations. Each name leads to a home, `module:attribute`, which is imported on first use. Another package adds
@@ -58,6 +58,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, home: str | T) -> None:
         """Add an implementation: the object, or its home as `module:attribute`. Raises `BadInput` for a taken name."""
+        # Refused, because a package that replaces another's implementation would do so by order of installation.
         if self._homes.setdefault(name, home) is not home:
             raise BadInput(f"there is {self.kind} {name!r} already; choose another name")
 
@@ -80,6 +81,7 @@ class Registry(Generic[T]):
             return home
         module, _, attribute = home.partition(":")
         found: T = getattr(import_module(module), attribute)
+        # Kept, so that later calls skip the import system.
         self._homes[name] = found
         return found
 

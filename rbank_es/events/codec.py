@@ -5,7 +5,7 @@ an older version is upcast, a newer one or an unknown type raises `UnknownEvent`
 
 The log is never rewritten for a new schema. A type whose schema changes gets the next version (`v`), and an upcaster
 from the version before. Every chain is checked at start-up, because a fault there would otherwise surface years later,
-on somebody's old bank.
+on an old bank.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Made = TypeVar("Made")
 
 _ENCODER = msgspec.json.Encoder()
 _EMPTY = dict(zip(Event.__struct_fields__, Event.__struct_defaults__, strict=True))
-# Lines of these types belong to the log itself, which tells them from events by their first bytes.
+# Lines that begin so belong to the log itself, which knows them from events by their first bytes.
 _NAME = re.compile(r"(?!segment_|text)[a-z][a-z0-9_]*", re.ASCII)
 _force = msgspec.structs.force_setattr
 
@@ -135,6 +135,7 @@ def register(cls: type[Event], upcasters: Iterable[Upcaster] = ()) -> None:
         raise BadInput(f"{name!r} can't name an event type: give snake_case, and neither text… nor segment_…")
     if TYPES.setdefault(name, cls) is not cls:
         raise BadInput(f"there is event type {name!r} already; choose another name")
+    # The cached decoder is a union of the types known before.
     UPCASTERS.extend(upcasters)
     for cached in (_decoder, chains):
         cached.cache_clear()
@@ -148,6 +149,7 @@ def event_types() -> Mapping[str, type[Event]]:
 
 def unknown_types(names: Iterable[str]) -> set[str]:
     """Return the names that no event type has; plugins are loaded only to look for a name that this release lacks."""
+    # Without plugins first: appending known types must not pay for the search for plugins.
     unknown = set(names) - TYPES.keys()
     return unknown - event_types().keys() if unknown else unknown
 
@@ -194,7 +196,9 @@ def encode_body(event: Event, salt: str) -> bytes:
     Raises ValueError for an event of a class that was not registered.
     """
     prefix, salted = _PLANS[type(event)]
+    # On a copy, because the caller keeps the event; forced, because events are frozen.
     bare: Event = event.__copy__()  # type: ignore[attr-defined]
+    # Most events to append have an empty envelope already.
     if event.id or event.occurred_at or event.seq:
         for name in ENVELOPE:
             _force(bare, name, _EMPTY[name])
@@ -240,6 +244,7 @@ def decode_events(numbered: Sequence[bytes]) -> list[Event]:
     try:
         return [decode(line) for line in numbered]
     except msgspec.ValidationError:
+        # One by one, because the exception doesn't say which line it is about.
         return [decode_event(line) for line in numbered]
 
 
@@ -247,6 +252,7 @@ def _decode_slowly(line: bytes | bytearray | memoryview) -> Event:
     fields: Fields = msgspec.json.decode(line, type=dict[str, Any])
     type_, version, seq = str(fields.get("type")), fields.get("v", 1), fields.get("seq")
     position = seq if isinstance(seq, int) else None
+    # A plugin may bring the type: it is loaded here at the latest.
     if unknown_types([type_]):
         raise UnknownEvent(type_, version if isinstance(version, int) else None, None, position)
     current = version_of(TYPES[type_])

@@ -17,6 +17,7 @@ from rbank_es.events.items import ItemText, Name
 MOST_COUNT = 2**53 - 1
 """The largest integer that every JSON reader and SQLite hold exactly."""
 
+# Bounded, because larger integers lose digits in other readers of JSON.
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNT)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]
@@ -35,7 +36,7 @@ class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is
     prev: Annotated[str, msgspec.Meta(description="Its first 80 characters.")]
 
     def __repr__(self) -> str:
-        # Shortened, because nobody types the long key of a text line; a payload's short key is its name.
+        # The long key of a text line is only for programs; a payload's short key is its name.
         key = self.key if len(self.key) < 64 else f"{self.key[:12]}…"
         return f"Ref({key!r}, {self.dtype}, {self.sz} chars)"
 
@@ -64,17 +65,19 @@ class Event(
     kw_only=True,
     forbid_unknown_fields=True,
     omit_defaults=True,
+    # No cycles, and a bank has up to millions of them: the garbage collector need not look.
     gc=False,
     tag_field="type",
 ):
-    """One thing that happened. The log's writer fills the envelope; whoever makes an event leaves it alone,
-    save `id` (for idempotent retries) and `occurred_at` (for imports)."""
+    """One thing that happened. Only the log's writer fills the envelope, except `id` (for idempotent retries) and
+    `occurred_at` (for imports)."""
 
     seq: Annotated[int, msgspec.Meta(ge=0, description="Position in the bank, from 1; 0 before it is appended.")] = 0
     at: Annotated[str, msgspec.Meta(max_length=27, description="UTC time of recording, microseconds.")] = ""
     id: Annotated[str, msgspec.Meta(max_length=36, description="UUID; key of idempotent append.")] = ""
     v: Annotated[Literal[1], msgspec.Meta(description="Version of this type's schema.")] = 1
     occurred_at: Annotated[Time | None, msgspec.Meta(description="UTC time it happened, where earlier.")] = None
+    # The last three are for crash recovery: they let a reader recognise an interrupted append.
     more: Annotated[int, msgspec.Meta(ge=0, description="Events still to come in this append.")] = 0
     dur: Annotated[int, msgspec.Meta(ge=0, description="Highest position known to be on disk when written.")] = 0
     crc: Annotated[str, msgspec.Meta(max_length=8, description="CRC-32 of the line before it, hex.")] = ""

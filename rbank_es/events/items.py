@@ -17,7 +17,7 @@ Source = Literal["success", "failure", "seed", "contrastive", "pattern", "princi
 """Where an item comes from. `principle` and `episode` serve the judge and are never returned to an agent."""
 
 Polarity = Literal["success", "failure"]
-"""Whether an item says what to do or what to avoid; retrieval, dedup and floors go by it."""
+"""Success: a strategy to follow; failure: a guardrail against a mistake. Retrieval, dedup and floors go by it."""
 
 JUDGE_SOURCES: frozenset[str] = frozenset({"principle", "episode"})
 
@@ -27,6 +27,7 @@ Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
 
 def make_id(title: str, content: str) -> str:
     """Return the first 12 hex digits of SHA-256 over title, newline, content."""
+    # From the words alone, because the same lesson drawn twice must be one item.
     return hashlib.sha256(f"{title}\n{content}".encode()).hexdigest()[:12]
 
 
@@ -40,7 +41,7 @@ class ItemHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     id: Annotated[Name, msgspec.Meta(min_length=1, description="Item id; an imported id is kept.")]
     src: Annotated[Source, msgspec.Meta(description="Where the item comes from.")]
-    polarity: Annotated[Polarity, msgspec.Meta(description="What to do (success) or to avoid (failure).")]
+    polarity: Annotated[Polarity, msgspec.Meta(description="A strategy (success) or a guardrail (failure).")]
     role: Annotated[Name | None, msgspec.Meta(description="The role that the item serves, if any.")] = None
     scope: Annotated[Literal["", "general", "exception"], msgspec.Meta(description="How far it holds.")] = ""
     domain: Annotated[Name | None, msgspec.Meta(description="Id of the ontology it is about, if any.")] = None

@@ -36,8 +36,10 @@ def parse_events(text: bytes) -> list[Event]:
 
     Raises `BadEvent` naming the line (from 1) and the path to the field, or `LimitExceeded`; then nothing is returned.
     """
+    # Editors on Windows begin files with it.
     text = text.removeprefix(b"\xef\xbb\xbf")
     stripped = text.strip()
+    # One object may be pretty-printed over several lines, which JSON Lines may not.
     whole = _as_object(stripped) if b"\n" in stripped else None
     if whole is not None:
         return [new_event(whole, line=1)]
@@ -78,6 +80,7 @@ def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
     type, and for fields that only the log's writer sets.
     """
     cls = _class_of(fields, line)
+    # Refused rather than ignored, because a sender of a position expects it to count.
     for name in WRITERS_FIELDS:
         if name in fields:
             raise BadEvent(f"{name!r} is set by the log's writer; leave it out", line=line, path=f"$.{name}")
@@ -166,6 +169,7 @@ def _split_candidate(fields: dict[str, Any]) -> None:
 def _head(item: dict[str, Any], kind: str) -> dict[str, Any]:
     src = item.get("src", kind if kind in ("success", "failure", "contrastive", "pattern", "seed") else "seed")
     head = {name: value for name, value in item.items() if name not in (*TEXT_OF_ITEM, "is")}
+    # The same rule as `Item.make`, because an id that is left out must be the one that would be given.
     derived = {"id": make_id(str(item.get("title", "")), str(item.get("content", ""))), "src": src}
     return derived | {"polarity": polarity_of(str(src))} | head
 
@@ -201,6 +205,7 @@ def decode_strict(text: bytes) -> Any:
     """
     value = msgspec.json.decode(text)
     if isinstance(value, dict | list):
+        # Numbers as text: only keys matter here, and int() refuses more than 4,300 digits.
         json.loads(text, object_pairs_hook=_once_each, parse_int=str, parse_float=str)
     return value
 
@@ -218,6 +223,7 @@ def read_at_most(place: Path, most_bytes: int, what: str) -> bytes:
     """
     try:
         with place.open("rb") as file:
+            # One byte more than allowed, because a device or a growing file doesn't tell its size.
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         raise BadInput(f"{place}: the {what} can't be read: {getattr(error, 'strerror', None) or error}") from None

@@ -59,12 +59,14 @@ def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
         if len(value.strip()) >= limits.SECRET_CHARS and not _WORD.fullmatch(value.strip())
         if not any("\ud800" <= char <= "\udfff" for char in value)
     }
+    # Longest first: a short secret inside a longer one would leave the rest of the longer one readable.
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
 def redact(text: str, hidden: Iterable[str]) -> str:
     """Return the text with `REDACTED` in place of each hidden value, as it is and as JSON and addresses write it."""
     for value in hidden:
+        # A prompt quotes code, and an address quotes a parameter: the same secret in other letters.
         for form in {value, encode_json(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
             text = text.replace(form, REDACTED)
     return text

@@ -35,6 +35,7 @@ def parse_exported(path: str, data: bytes) -> Parsed:
         if known.setdefault(event.id, line.number) != line.number:
             raise BadImport(path, f"id {event.id} is that of line {known[event.id]} already", line=line.number)
         last, seq = seq, line.fields["seq"]
+        # Decisions follow their extractions only in the order of the log.
         if not isinstance(seq, int) or seq <= last:
             reason = f"position {seq} follows {last:,}: the lines are not in the order of the log"
             raise BadImport(path, reason, line=line.number)
@@ -53,6 +54,7 @@ def _event(path: str, line: JsonLine) -> Event:
     try:
         event = decode_event(line.raw)
         check_identity(event)
+        # `at` becomes `occurred_at`, so it must be a time as well.
         check_identity(replace(event, occurred_at=event.at))
     except UnknownEvent as error:
         raise BadImport(path, str(error), line=line.number) from None

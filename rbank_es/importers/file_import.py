@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 
 class FileImport(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one file. A group is what is appended together or not at all.
+    """The outcome of one file. A group is appended together or not at all.
 
     `groups_known` groups were in the bank already; `appended` counts events; `first` and `last` are positions, 0 if
     nothing was appended. `items_added` and `items_skipped` count decisions. `left_out` counts events of an export
@@ -102,11 +102,13 @@ def import_paths(bank: HasLog, paths: Iterable[str | Path], progress: Progress |
     """
     files = files_in(paths)
     if len(files) > 1:
+        # Each is parsed twice, because all of them together may not fit into memory.
         for path in files:
             read_file(path)
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     importer = _Importer(bank.log)
     reports: list[FileImport] = []
+    # File by file, because decisions about one depend on the items of those before.
     for number, path in enumerate(files):
         reports.append(importer.add(read_file(path)))
         if progress is not None:
@@ -136,6 +138,7 @@ class _Importer:
             for batch in _batches(self._planned(parsed, new, position)):
                 appended = self._log.append(events_of(batch), expected=position)
                 position = appended.last
+                # Another process imported the same file meanwhile; its import counts, not this one.
                 report = report if appended.duplicate else _counted(report, len(batch), appended)
             return report
 
@@ -154,6 +157,7 @@ def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
         stored = log.read(upto=position, resolve=event_types().keys())
         return {_same(event, given[event.id]) for event in stored if event.id in given}
     wanted = {unit.events[0].id for unit in parsed.units}
+    # Only the first event of each unit, because units are appended whole.
     if len(wanted) <= limits.IMPORT_LOOKUPS:
         return {event_id for event_id in wanted if log.seq_of_id(event_id) is not None}
     return wanted.intersection(event.id for event in log.read(upto=position))

@@ -1,7 +1,7 @@
-"""What an importer is, the registry of importers, and how a file finds its own.
+"""The form of an importer, the registry of importers, and the choice of one for a file.
 
-An importer is one file with an `IMPORTER`: `recognise` tells from the beginning of a file whether it takes it, `parse`
-makes events of it, with ids that follow from the source. A file's name plays no part. All share here units of events,
+An importer is one file with an `IMPORTER`: `recognise` decides from the beginning of a file whether it is
+of this form, `parse` returns its events, with ids that follow from the source. A file's name plays no part. All share here units of events,
 times, and lines of JSON.
 """
 
@@ -41,7 +41,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A file as events that are not appended yet.
 
     `decided`: the units hold the decisions about their candidates; where they don't, `plan` adds them. `exported`: the
-    events have ids of their own from another bank's log, which may have been cut anywhere. `left_out` counts events of
+    events have ids of their own from another bank's log, which may end anywhere. `left_out` counts events of
     the file that have no place in another bank.
     """
 
@@ -110,8 +110,10 @@ def _importer_of(path: str, data: bytes) -> Importer:
         try:
             fields = decode(path, start.partition(b"\n")[0], number)
         except BadImport as error:
+            # Kept, because an importer may still recognise the file; else the reason is the better message.
             broken = error
     opening = Opening(start, fields)
+    # Ours first, because a plugin must not take files over that were imported before.
     for _, importer in IMPORTERS.all():
         if importer.recognise(opening):
             return importer
@@ -134,6 +136,7 @@ def _sized(path: str, unit: ImportUnit) -> ImportUnit:
         allowed = f"{limits.GROUP_EVENTS:,} of one append"
         raise BadImport(path, f"{count:,} events belong together, more than the {allowed}")
     try:
+        # With a made-up salt and position: only the checks and the size count here.
         prepared = prepare(unit.events, [event.id for event in unit.events], [_SALT] * count)
         group = compose(prepared, Circumstances(1, "", 0, 0, {}, lambda: _SALT))
     except (BadEvent, LimitExceeded) as error:
@@ -155,6 +158,7 @@ def name_of(text: str, digest: bytes) -> str:
     A text that ends in that digest is left as it is, because an exported run must come back under its name.
     """
     short = "-" + digest.hex()[:_SHORT_DIGEST]
+    # A run id becomes part of file names and of commands.
     fit = _UNFIT.sub("-", text.removesuffix(short)).strip("-.") or "run"
     return fit[: limits.NAME_CHARS - len(short)] + short
 
@@ -206,6 +210,7 @@ def decode(path: str, data: bytes, line: int | None = None) -> Any:
         found = _BYTE.search(str(error))
         at = data.count(b"\n", 0, int(found[1])) + 1 if found and line is None else line
         raise BadImport(path, f"not JSON: {error}", line=at) from None
+    # Thousands of brackets are an attack or an accident, and end as a message, not as a traceback.
     except RecursionError:
         raise BadImport(path, "not usable: nested too deeply", line=line) from None
 

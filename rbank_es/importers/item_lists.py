@@ -68,6 +68,7 @@ def _item(path: str, number: int, fields: Any) -> Item:
 
 def _units(source: bytes, items: list[Item]) -> Iterator[ImportUnit]:
     number = 0
+    # Neighbours only, because the order of births decides which of two near duplicates stays.
     for _, neighbours in groupby(items, key=lambda item: item.src):
         alike = list(neighbours)
         for start in range(0, len(alike), limits.IMPORT_CANDIDATES):
@@ -80,6 +81,7 @@ def _extraction(event_id: str, items: list[Item]) -> MemoriesExtracted:
     src = items[0].src
     return MemoriesExtracted(
         id=event_id,
+        # Judges' items have no kind of extraction: no run brought them.
         kind="manual" if src == "principle" or src == "episode" else src,
         extractor=EXTRACTOR,
         heads=tuple(item.head for item in items),

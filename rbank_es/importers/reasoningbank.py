@@ -53,6 +53,7 @@ class _Run:
     def __init__(self, path: str, line: JsonLine, digest: bytes) -> None:
         self._path, self._line, self._digest = path, line, digest
         self._parts = 0
+        # With the line's number: the same task may occur twice in a file.
         own = sha256(digest + str(line.number).encode()).digest()
         self.run = name_of(str(line.fields.get("task_id", "run")), own)
 
@@ -85,6 +86,7 @@ class _Run:
 
     def _steps(self) -> Iterator[StepTaken]:
         thoughts, actions = self._texts("think_list"), self._texts("action_list")
+        # The lists differ in length where a model gave a thought without an action, or none.
         for index, (thought, action) in enumerate(zip_longest(thoughts, actions), 1):
             yield StepTaken(id=self._id(), run=self.run, index=index, reasoning=thought, code=action)
 

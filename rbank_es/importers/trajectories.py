@@ -2,7 +2,7 @@
 
     run_start                 run_started, and context_built where it has the size of the context
     tool_call + tool_result   one tool_called, at the time of the result; it lasted from the one to the other
-    iteration                 step_taken, where it stands in the file, after the end of the run too
+    iteration                 step_taken, at its place in the file, after the end of the run too
     run_complete, run_error   run_finished: submitted or forced_at_limit by `converged`; failed
 
 A result belongs to the latest call of the same tool that has none yet. A call without a result and a result without a
@@ -81,6 +81,7 @@ class Record(msgspec.Struct, frozen=True):
 def parse_trajectory(path: str, data: bytes) -> Parsed:
     """Parse a recorded run into one unit. Raises `BadImport` naming the line."""
     lines = list(json_lines(path, data))
+    # Sorted, because an export writes a call and its result as neighbours, where recorders may not.
     digest = sha256("\n".join(sorted(canonical(line.fields) for line in lines)).encode()).digest()
     records = [_record(path, line) for line in lines]
     _check_start(path, records)
@@ -124,6 +125,7 @@ def _pairs(records: Sequence[Record]) -> dict[int, Record]:
         if record.kind == "tool_call":
             open_calls.setdefault(tool, []).append(record)
         elif record.kind == "tool_result" and open_calls.get(tool):
+            # The latest call, because nested calls of one tool end in reverse order.
             pairs[record.line] = open_calls[tool].pop()
     return pairs
 

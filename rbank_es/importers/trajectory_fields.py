@@ -1,8 +1,8 @@
-"""The form of a recorded trajectory: which key of a line stands for which field of an event, in both directions.
+"""The form of a recorded trajectory: the key of a line for each field of an event, in both directions.
 
 A line is `{"timestamp", "event_type", "data"}`. Keys that recorders are known to write are in the tables below; a key
 that is named as a field of the event is taken as that field; all others are kept in `extra`, as are values that their
-field would not give back unchanged (a null, a default, 5 for 5.0). So `data_of` returns what `fields_of` was given.
+field would not give back unchanged (a null, a default, 5 for 5.0). So `data_of` returns the data that `fields_of` got.
 """
 
 from __future__ import annotations
@@ -132,6 +132,7 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
         try:
             fields[field] = msgspec.convert(value, type=hint)
         except msgspec.ValidationError as error:
+            # A key of no recorder may mean anything, so its value is kept as it is.
             if key in RECORDED:
                 raise BadField(key, str(error)) from None
         if field not in fields or fields[field] == default or not _same_json(fields[field], value):
@@ -140,7 +141,7 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
 
 
 def _has_other_name(part: Part, key: str) -> bool:
-    """Return whether a field is never written under its own key, as a text is that has only a `…_preview`."""
+    """Return whether `key` is a field that recorders always write under another key (a preview's key doesn't count)."""
     return any(field == key != name and not name.endswith(PREVIEW) for name, field in part.names.items())
 
 

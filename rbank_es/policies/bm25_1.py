@@ -1,7 +1,7 @@
 """Retrieval policy bm25-1: SQLite's BM25 over title, desc, content and tags, the words of the query joined by OR.
 
-OR, because FTS5 joins words by AND unless told otherwise: then few questions find anything (recall@10 of 0.0006 on a
-public dialogue set, against 0.65).
+OR, because by AND, as FTS5 joins words itself, few questions find anything (recall@10 of 0.0006 on a public dialogue
+set, against 0.65).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SELECT c.item, f.score, {{condition}} AS wanted
 FROM (SELECT rowid, {_SCORE} AS score FROM items_fts WHERE items_fts MATCH ? ORDER BY score LIMIT ?) f
 CROSS JOIN main.candidates c ON c.text = f.rowid
 """
-# Every match is looked up first, what passes is scored, and ties are in order: always complete, and slower.
+# Every match is looked up first, those that pass are scored, and ties are in order: always complete, and slower.
 _SIFT = f"""
 SELECT c.item, {_SCORE} AS score
 FROM items_fts CROSS JOIN main.candidates c ON c.text = items_fts.rowid

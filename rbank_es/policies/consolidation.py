@@ -73,6 +73,7 @@ class ConsolidationPolicy(Policy, frozen=True, kw_only=True):
             return Decision(candidate=index, action="skip", item=candidate.id, targets=(candidate.id,), reason=SAME_ID)
         twin = self.twin(candidate, known.peers(candidate))
         if twin is None:
+            # Later candidates of the same extraction are compared with it too.
             known.add(candidate)
             return Decision(candidate=index, action="add", item=candidate.id, reason=NEW)
         old, likeness = twin
@@ -114,6 +115,7 @@ class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
         """Return the first of `peers` with a similar title and similar content."""
         new = _Peer(candidate)
         for old in peers.like(new.words, self.content_min):
+            # Lengths first, because difflib takes most of the time of a decision.
             if not self._titles_may_match(new.title_chars, old.title_chars):
                 continue
             likeness = self._likeness(new, old)
@@ -214,6 +216,7 @@ class _Known:
         self.ids = set(state.items)
         self._peers: dict[tuple[str, str], Peers] = {}
         live = (entry for entry in state.items.values() if entry.state == "active" and not entry.erased)
+        # By birth: of several near duplicates the oldest is supported, whatever order a mapping has.
         for entry in sorted(live, key=lambda entry: (entry.born_seq, entry.item.id)):
             self.add(entry.item)
 

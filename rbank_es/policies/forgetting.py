@@ -68,6 +68,7 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
         spare["success"] -= self.floor_success
         spare["failure"] -= self.floor_failure
         excess, given_up = len(kept) - self.max_items, list[str]()
+        # Sorting needs the uses of all items, so it is left out while there is room.
         for entry in _by_worth(kept, state) if excess > 0 else ():
             if len(given_up) < excess and spare[entry.item.polarity] > 0:
                 spare[entry.item.polarity] -= 1
@@ -84,6 +85,7 @@ def _by_worth(entries: list[ItemState], state: State) -> list[ItemState]:
 
     def worth(entry: ItemState) -> tuple[int, int, int, int, str]:
         uses, wins = used.get(entry.item.id, (0, 0))
+        # The id comes last, because two machines must give up the same items.
         return wins, uses, entry.support, entry.born_seq, entry.item.id
 
     return sorted(entries, key=worth)

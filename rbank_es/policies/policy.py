@@ -1,4 +1,4 @@
-"""Policies: what each has (kind, name, version, checked settings), their registry, and files that choose among them.
+"""Policies: their common form (kind, name, version, checked settings), their registry, and files that choose them.
 
 Every version that ever was released stays in the registry beside the newer ones: an old bank decides, searches and
 verifies by the versions that it names. An unknown kind, name, version or setting raises `BadPolicy`; nothing is ever
@@ -19,7 +19,7 @@ from rbank_es.registry import Registry
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A pure decision rule. Its fields are its settings; a change of what it decides is a new `version`."""
+    """A pure decision rule. Its fields are its settings; another decision is a new `version`."""
 
     kind: ClassVar[PolicyKind]
     name: ClassVar[str]
@@ -96,6 +96,7 @@ def policy_class(kind: str, name: str, version: object) -> type[Policy]:
     # A version given as "1" or True would make the same key as 1, and is a mistake.
     if type(version) is not int or key not in POLICIES:
         raise _unknown(kind, name, version)
+    # A slip in a plugin: an event would record another version than the one that decided.
     found = POLICIES.get(key)
     if f"{found.kind}:{found.name}-{found.version}" != key:
         raise BadPolicy(f"the policy registered as {key} is {found.kind}:{found.name}-{found.version}")
@@ -167,6 +168,7 @@ def _chosen(kind: str, table: Any) -> Policy:
     if not isinstance(name, str):
         raise BadPolicy(f"{kind}: name must be a string, not {type(name).__name__}")
     versions = _released()[kind].get(name, [])
+    # Several versions and none of them usual: guessing one would be a default in silence.
     only = usual if name == default else versions[0] if len(versions) == 1 else None
     settings = {key: value for key, value in table.items() if key not in ("name", "version")}
     return policy_class(kind, name, table.get("version", only)).with_settings(settings)

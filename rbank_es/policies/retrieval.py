@@ -41,6 +41,7 @@ class Filters(Struct, frozen=True, kw_only=True):
         """Return a condition on `candidates c`, and its parameters."""
         wanted = {"polarity": self.polarity, "domain": self.domain, "role": self.role}
         given = {name: value for name, value in wanted.items() if value is not None}
+        # Items for judges are excluded by default, because they would tell an agent how it is judged.
         judges = [self.judges_source] if self.judges_source else sorted(JUDGE_SOURCES)
         known = f"c.src {'IN' if self.judges_source else 'NOT IN'} ({', '.join('?' * len(judges))})"
         return " AND ".join([known, *(f"c.{name} = ?" for name in given)]), [*judges, *given.values()]

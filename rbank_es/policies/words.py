@@ -36,6 +36,7 @@ STOP_WORDS: dict[str, frozenset[str]] = {
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text in order, with repetitions; none for a text without letters or digits."""
+    # Composed, because é typed as one code point and as two must be the same word.
     return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFC", text))]
 
 
@@ -54,6 +55,7 @@ def query_words(query: str, stop_list: str = "english-1") -> tuple[str, ...]:
     """
     dropped = stop_words(stop_list)
     found = dict.fromkeys(words_of(query[: limits.QUERY_CHARS]))
+    # A question of stop words alone must find something: "who was it?"
     kept = [word for word in found if word not in dropped] or list(found)
     return tuple(kept[: limits.QUERY_WORDS])
 

@@ -176,7 +176,7 @@ class RegisteredOntology(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """A bank at one position. Never change its mappings: states share them. Items stand in order of birth.
+    """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
     extraction, index) and `records` let the fold go on.
@@ -228,6 +228,7 @@ def wins(state: State, item: str) -> int:
 
 def usage(state: State) -> dict[str, tuple[int, int]]:
     """Return uses and wins of every item that was ever used, known to the bank or not."""
+    # One pass over verdicts: `wins` for each item would look each run up again.
     won = {run for (run, purpose), verdict in state.verdicts.items() if purpose == "learning" and verdict.success}
     return {item: (len(runs), len(won & runs.keys())) for item, runs in state.uses.items()}
 
@@ -270,6 +271,7 @@ class _Work:
 
     def use(self, items: Iterable[str], run: str, seq: int) -> None:
         for item in items:
+            # Copied on first touch, because most events use few items.
             own = self._own_uses.get(item)
             if own is None:
                 own = self.uses[item] = self._own_uses[item] = dict(self.uses.get(item, ()))
@@ -277,6 +279,7 @@ class _Work:
 
     def land(self, item: str, pair: Pair) -> None:
         entry, landing = self.items.get(item), (item, *pair)
+        # A candidate counts once for an item, however often a consolidation is recorded.
         if entry is not None and landing not in self.landings:
             self.landings.add(landing)
             self.items[item] = replace(entry, support=entry.support + 1)
@@ -284,6 +287,7 @@ class _Work:
     def set_state(self, items: Iterable[str], standing: ItemStatus, seq: int) -> None:
         for item in items:
             entry = self.items.get(item)
+            # A repeated state is no change: `ended_seq` stays that of the first.
             if entry is not None and entry.state != standing:
                 self.items[item] = replace(entry, state=standing, ended_seq=None if standing == "active" else seq)
 
@@ -306,6 +310,7 @@ class _Work:
 
 def _run_state(started: RunState, record: RunRecord) -> RunState:
     finished = record.finished
+    # Calls of models are counted one by one; totals of `run_finished` are for imports, which have no calls.
     totals: RunRecord | RunEnd | None = record if record.lm_calls else finished
     run = replace(started, iterations=len(record.steps))
     if totals is not None:
@@ -344,6 +349,7 @@ def _shared_names(event: type[Event], cls: type[Struct]) -> tuple[str, ...]:
 
 def _run_started(work: _Work, event: RunStarted) -> None:
     gathered = work.run(event.run)
+    # The first start counts: a second one is a slip of a writer.
     if gathered.started is not None:
         return
     facts = _shared(event, RunState)
@@ -386,6 +392,7 @@ def _judged(work: _Work, event: RunJudged | JudgmentOverruled) -> None:
 
 
 def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
+    # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
     for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
         if isinstance(words, Ref):
             raise BadEvent(f"candidate {index} at position {event.seq} is a handle; read it resolved")
@@ -401,6 +408,7 @@ def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
         if (candidate := work.candidates.get((event.extraction, decision.candidate)))
         and candidate.item.id == decision.item
     ]
+    # Births first, because a decision may support or end an item that the same event brings to life.
     for decision, candidate in known:
         if decision.action in BIRTHS and decision.item not in work.items:
             work.items[decision.item] = ItemState(
@@ -458,7 +466,7 @@ _HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {
 }
 
 RELEVANT: frozenset[str] = frozenset(type_of(cls) for cls in _HANDLERS)
-"""The event types that the fold reads; a reader may skip all others if it tells `fold` the position."""
+"""The event types that the fold reads; a reader may skip all others if it gives `fold` the position."""
 
 RESOLVED: frozenset[str] = frozenset({type_of(MemoriesExtracted)})
 """The event types whose texts the fold reads; a reader need not fetch any others."""

@@ -1,4 +1,4 @@
-"""Digests of a state, so that two replays can be compared by eye, or by a program in any language.
+"""Digests of a state, by which two replays are compared by eye, or by a program in any language.
 
 A part's digest is SHA-256 over its canonical form: one line per row, each a compact JSON array in UTF-8 followed by a
 newline, in ascending order of the row's first value (or first two, for verdicts) by code point. Object keys are
@@ -48,6 +48,7 @@ def state_digests(state: State) -> StateDigests:
         "runs": _sha256([*_lines(_run_rows(state)), b"\n", *_lines(_verdict_rows(state))]),
         "policies": _sha256(_lines(_policy_rows(state))),
     }
+    # Of the digests, not of the parts, because then the four are enough to check the fifth.
     together = "".join(f"{name} {digest}\n" for name, digest in parts.items())
     return StateDigests(**parts, all=_sha256([together.encode()]))
 

@@ -84,6 +84,7 @@ def _item(entry: ItemState, before: dict[str, Any], after: dict[str, Any]) -> It
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[Change, ...]:
+    # In the order of the facts, not of the alphabet: people read state and support first.
     names = list(dict.fromkeys([*before, *after]))
     return tuple(
         Change(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
