@@ -26,7 +26,7 @@ WINDOW = 20
 """Uses in one window of the win rate. With one use a run, 20 cover a few days of work, and one verdict moves the rate
 by 5 points."""
 
-MOMENTS = Table(name="moments", columns={"at": "TEXT NOT NULL"}, key=("from_seq",))
+MOMENTS = Table(name="moments", columns="at TEXT NOT NULL", key=("from_seq",))
 
 
 def record_change(event: Event) -> tuple[Insert]:

@@ -12,29 +12,21 @@ from rbank_es.projections.projection import Insert, Projection, Table
 
 TOOL_CALLS = Table(
     name="tool_calls",
-    columns={
-        "run": "TEXT NOT NULL",
-        "tool": "TEXT NOT NULL",
-        "chars": "INTEGER",
-        "truncated": "INTEGER NOT NULL",
-        "failed": "INTEGER NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, tool TEXT NOT NULL, chars INTEGER, truncated INTEGER NOT NULL, failed INTEGER NOT NULL
+    """,
     key=("run", "from_seq"),
 )
 CONTEXTS = Table(
     name="contexts",
-    columns={"run": "TEXT NOT NULL", "chars": "INTEGER NOT NULL", "items_n": "INTEGER NOT NULL"},
+    columns="run TEXT NOT NULL, chars INTEGER NOT NULL, items_n INTEGER NOT NULL",
     key=("run", "from_seq"),
 )
 STEP_SIZES = Table(
     name="step_sizes",
-    columns={
-        "run": "TEXT NOT NULL",
-        "stdout_chars": "INTEGER",
-        "prompt_chars": "INTEGER",
-        "variables_n": "INTEGER",
-        "variables_chars": "INTEGER",
-    },
+    columns="""
+        run TEXT NOT NULL, stdout_chars INTEGER, prompt_chars INTEGER, variables_n INTEGER, variables_chars INTEGER
+    """,
     key=("run", "from_seq"),
 )
 

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
 EDGES = Table(
     name="edges",
-    columns={
-        "number": "INTEGER NOT NULL",
-        "source_kind": "TEXT NOT NULL",
-        "source": "TEXT NOT NULL",
-        "relation": "TEXT NOT NULL",
-        "target_kind": "TEXT NOT NULL",
-        "target": "TEXT NOT NULL",
-    },
+    columns="""
+        number INTEGER NOT NULL, source_kind TEXT NOT NULL, source TEXT NOT NULL, relation TEXT NOT NULL,
+        target_kind TEXT NOT NULL, target TEXT NOT NULL
+    """,
     key=("from_seq", "number"),
 )
 

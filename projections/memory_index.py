@@ -31,56 +31,40 @@ TOKENIZER = "porter unicode61"
 CANDIDATES = Table(
     name="candidates",
     number="text",
-    columns={
-        "extraction": "TEXT NOT NULL",
-        "place": "INTEGER NOT NULL",
-        "item": "TEXT NOT NULL",
-        "title": "TEXT NOT NULL",
-        "desc": "TEXT NOT NULL",
-        "content": "TEXT NOT NULL",
-        "tags": "TEXT NOT NULL",
-        "tags_json": "TEXT NOT NULL",
-        "src": "TEXT NOT NULL",
-        "polarity": "TEXT NOT NULL",
-        "role": "TEXT",
-        "scope": "TEXT NOT NULL",
-        "domain": "TEXT",
-        "erased": "INTEGER NOT NULL",
-    },
+    columns="""
+        extraction TEXT NOT NULL, place INTEGER NOT NULL, item TEXT NOT NULL, title TEXT NOT NULL, desc TEXT NOT NULL,
+        content TEXT NOT NULL, tags TEXT NOT NULL, tags_json TEXT NOT NULL, src TEXT NOT NULL, polarity TEXT NOT NULL,
+        role TEXT, scope TEXT NOT NULL, domain TEXT, erased INTEGER NOT NULL
+    """,
     key=("extraction", "place"),
     bulky=True,
 )
 DECISIONS = Table(  # one row per target; `nth` 0 is the decision itself
     name="decisions",
-    columns={
-        "number": "INTEGER NOT NULL",
-        "nth": "INTEGER NOT NULL",
-        "extraction": "TEXT NOT NULL",
-        "place": "INTEGER NOT NULL",
-        "action": "TEXT NOT NULL",
-        "item": "TEXT NOT NULL",
-        "target": "TEXT",
-    },
+    columns="""
+        number INTEGER NOT NULL, nth INTEGER NOT NULL, extraction TEXT NOT NULL, place INTEGER NOT NULL,
+        action TEXT NOT NULL, item TEXT NOT NULL, target TEXT
+    """,
     key=("from_seq", "number", "nth"),
 )
 TURNS = Table(  # states that other events than consolidations give to items, known or not
     name="item_turns",
-    columns={"number": "INTEGER NOT NULL", "item": "TEXT NOT NULL", "state": "TEXT NOT NULL"},
+    columns="number INTEGER NOT NULL, item TEXT NOT NULL, state TEXT NOT NULL",
     key=("from_seq", "number"),
 )
 BIRTHS = Table(
     name="item_births",
-    columns={"item": "TEXT NOT NULL", "text": "INTEGER NOT NULL"},
+    columns="item TEXT NOT NULL, text INTEGER NOT NULL",
     key=("item",),
 )
 SUPPORT = Table(
     name="item_support",
-    columns={"item": "TEXT NOT NULL", "text": "INTEGER NOT NULL"},
+    columns="item TEXT NOT NULL, text INTEGER NOT NULL",
     key=("item", "text"),
 )
 STATES = Table(
     name="item_states",
-    columns={"item": "TEXT NOT NULL", "state": "TEXT NOT NULL"},
+    columns="item TEXT NOT NULL, state TEXT NOT NULL",
     key=("item", "from_seq"),
 )
 

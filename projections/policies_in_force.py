@@ -11,12 +11,7 @@ from rbank_es.projections.projection import Close, Projection, Put, Table, json_
 
 CHOICES = Table(
     name="policy_choices",
-    columns={
-        "kind": "TEXT NOT NULL",
-        "name": "TEXT NOT NULL",
-        "version": "INTEGER NOT NULL",
-        "settings": "TEXT NOT NULL",
-    },
+    columns="kind TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, settings TEXT NOT NULL",
     key=("kind", "from_seq"),
     current=1,
 )

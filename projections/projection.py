@@ -60,22 +60,28 @@ Handler = Callable[[Any], Iterable[Change]]
 class Table(Struct, frozen=True, kw_only=True, dict=True):
     """A table of rows that hold from `from_seq` on; `from_seq` and `to_seq` are its last columns.
 
-    `columns` maps names to SQL types. `key` is unique. `current`: for a table whose rows are closed by events, the
-    leading columns that identify the one open row. `number`: an integer primary key that counts from 1. `bulky`:
-    rows hold texts of any length, so a batch counts them.
+    `columns` is as in SQL, `run TEXT NOT NULL, chars INTEGER`. `key` is unique. `current`: for a table whose rows are
+    closed by events, the number of leading columns that identify the one open row. `number`: an integer primary key
+    that counts from 1. `bulky`: rows hold texts of any length, so a batch counts their characters.
     """
 
     name: str
-    columns: Mapping[str, str]
+    columns: str
     key: tuple[str, ...]
     current: int = 0
     number: str | None = None
     bulky: bool = False
 
     @cached_property
+    def types(self) -> Mapping[str, str]:
+        """The SQL type of each column by name, without `from_seq` and `to_seq`."""
+        pairs = (column.split(maxsplit=1) for column in self.columns.split(","))
+        return {name: " ".join(type_.split()) for name, type_ in pairs}
+
+    @cached_property
     def ddl(self) -> str:
         """The statement that creates the table."""
-        columns = {**self.columns, "from_seq": "INTEGER NOT NULL", "to_seq": "INTEGER"}
+        columns = {**self.types, "from_seq": "INTEGER NOT NULL", "to_seq": "INTEGER"}
         lines = [f"{_quoted(name)} {type_}" for name, type_ in columns.items()]
         if self.number:
             lines.insert(0, f"{_quoted(self.number)} INTEGER PRIMARY KEY")
@@ -87,12 +93,12 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """All columns, in order."""
-        return (*((self.number,) if self.number else ()), *self.columns, "from_seq", "to_seq")
+        return (*((self.number,) if self.number else ()), *self.types, "from_seq", "to_seq")
 
     @cached_property
     def insert(self) -> str:
         """The statement that adds a row; a row whose key is taken is dropped, any other fault raises."""
-        names = (*self.columns, "from_seq", *(("to_seq",) if self.current else ()))
+        names = (*self.types, "from_seq", *(("to_seq",) if self.current else ()))
         marks = ", ".join("?" * len(names))
         # ON CONFLICT rather than OR IGNORE, which would also hide a NULL where none may be.
         return f"INSERT INTO {self.name} ({', '.join(map(_quoted, names))}) VALUES ({marks}) ON CONFLICT DO NOTHING"
@@ -100,7 +106,7 @@ class Table(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def close(self) -> str:
         """The statement that ends the open row with a key."""
-        key = " AND ".join(f"{_quoted(name)} = ?" for name in tuple(self.columns)[: self.current])
+        key = " AND ".join(f"{_quoted(name)} = ?" for name in tuple(self.types)[: self.current])
         return f"UPDATE {self.name} SET to_seq = ? WHERE {key} AND to_seq IS NULL"
 
 
@@ -274,7 +280,7 @@ def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -
     try:
         connection.executemany(table.insert, rows)
     except (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.InterfaceError) as error:
-        first, last = (row[len(table.columns)] for row in (rows[0], rows[-1]))
+        first, last = (row[len(table.types)] for row in (rows[0], rows[-1]))
         raise ProjectionError(
             f"table {table.name} can't hold the facts of the events at positions {first} to {last}: {error}; nothing "
             "of that batch was kept. The log is not at fault: please report this, with those events."

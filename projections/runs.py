@@ -13,66 +13,40 @@ from rbank_es.projections.projection import Insert, Projection, Put, Table, word
 
 STARTS = Table(
     name="run_starts",
-    columns={
-        "run": "TEXT NOT NULL",
-        "task": "TEXT",
-        "ontology": "TEXT",
-        "endpoint": "TEXT",
-        "executor": "TEXT",
-        "model": "TEXT",
-        "mode": "TEXT",
-        "scripted": "INTEGER NOT NULL",
-        "rollout_group": "TEXT",
-        "rollout_index": "INTEGER",
-        "iterations_max": "INTEGER",
-        "started_at": "TEXT NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, task TEXT, ontology TEXT, endpoint TEXT, executor TEXT, model TEXT, mode TEXT,
+        scripted INTEGER NOT NULL, rollout_group TEXT, rollout_index INTEGER, iterations_max INTEGER,
+        started_at TEXT NOT NULL
+    """,
     key=("run",),
     bulky=True,
 )
 ENDS = Table(
     name="run_ends",
-    columns={
-        "run": "TEXT NOT NULL",
-        "outcome": "TEXT NOT NULL",
-        "iterations": "INTEGER",
-        "lm_calls": "INTEGER",
-        "tokens_in": "INTEGER",
-        "tokens_out": "INTEGER",
-        "cost_usd": "REAL",
-        "duration_s": "REAL",
-        "answer_chars": "INTEGER",
-        "error_code": "TEXT",
-        "answer": "TEXT",
-        "sparql": "TEXT",
-        "error": "TEXT",
-        "finished_at": "TEXT NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, outcome TEXT NOT NULL, iterations INTEGER, lm_calls INTEGER, tokens_in INTEGER,
+        tokens_out INTEGER, cost_usd REAL, duration_s REAL, answer_chars INTEGER, error_code TEXT, answer TEXT,
+        sparql TEXT, error TEXT, finished_at TEXT NOT NULL
+    """,
     key=("run", "from_seq"),
     current=1,
     bulky=True,
 )
 CALLS = Table(
     name="lm_calls",
-    columns={
-        "run": "TEXT NOT NULL",
-        "role": "TEXT NOT NULL",
-        "tokens_in": "INTEGER",
-        "tokens_out": "INTEGER",
-        "cost_usd": "REAL",
-    },
+    columns="run TEXT NOT NULL, role TEXT NOT NULL, tokens_in INTEGER, tokens_out INTEGER, cost_usd REAL",
     key=("run", "from_seq"),
 )
 STEPS = Table(
     name="run_steps",
-    columns={"run": "TEXT NOT NULL", "step": "INTEGER NOT NULL"},
+    columns="run TEXT NOT NULL, step INTEGER NOT NULL",
     key=("run", "step"),
 )
 
 
 # The facts of an event that are columns of the same names and in the same order.
-_STARTED = attrgetter(*(name for name in STARTS.columns if name not in ("run", "task", "started_at")))
-_FINISHED = attrgetter(*(name for name in ENDS.columns if name not in ("answer", "sparql", "error", "finished_at")))
+_STARTED = attrgetter(*(name for name in STARTS.types if name not in ("run", "task", "started_at")))
+_FINISHED = attrgetter(*(name for name in ENDS.types if name not in ("answer", "sparql", "error", "finished_at")))
 
 
 def record_start(event: RunStarted) -> tuple[Insert]:

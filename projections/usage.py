@@ -10,20 +10,14 @@ from __future__ import annotations
 from rbank_es.events import ContextBuilt, JudgmentOverruled, MemoriesRead, RunJudged
 from rbank_es.projections.projection import Insert, Projection, Put, Table
 
-USES = Table(name="uses", columns={"item": "TEXT NOT NULL", "run": "TEXT NOT NULL"}, key=("item", "run"))
+USES = Table(name="uses", columns="item TEXT NOT NULL, run TEXT NOT NULL", key=("item", "run"))
 VERDICTS = Table(
     name="verdicts",
-    columns={
-        "run": "TEXT NOT NULL",
-        "purpose": "TEXT NOT NULL",
-        "success": "INTEGER NOT NULL",
-        "judge": "TEXT NOT NULL",
-        "judge_version": "TEXT NOT NULL",
-        "kind": "TEXT NOT NULL",
-        "confidence": "REAL",
-        "overruled": "INTEGER NOT NULL",
-        "judgment": "TEXT NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, purpose TEXT NOT NULL, success INTEGER NOT NULL, judge TEXT NOT NULL,
+        judge_version TEXT NOT NULL, kind TEXT NOT NULL, confidence REAL, overruled INTEGER NOT NULL,
+        judgment TEXT NOT NULL
+    """,
     key=("run", "purpose", "from_seq"),
     current=2,
 )

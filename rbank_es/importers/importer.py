@@ -1,8 +1,8 @@
 """The form of an importer, the registry of importers, and the choice of one for a file.
 
-An importer is one file with an `IMPORTER`: `recognise` decides from the beginning of a file whether it is
-of this form, `parse` returns its events, with ids that follow from the source. A file's name plays no part. All share here units of events,
-times, and lines of JSON.
+An importer is one file with an `IMPORTER`: `recognise` decides from the beginning of a file whether it is of this form,
+`parse` returns its events, with ids that follow from the source. A file's name plays no part. Importers share the units
+of events, times and lines of JSON below.
 """
 
 from __future__ import annotations

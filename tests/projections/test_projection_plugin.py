@@ -14,7 +14,7 @@ from rbank_es.events import NoteLogged
 from rbank_es.projections import PROJECTIONS, Projection
 from rbank_es.projections.projection import Insert, Table
 
-AUTHORS = Table(name="note_authors", columns={"author": "TEXT NOT NULL"}, key=("from_seq",))
+AUTHORS = Table(name="note_authors", columns="author TEXT NOT NULL", key=("from_seq",))
 
 
 def noted(event):

@@ -446,7 +446,7 @@ def test_every_declaration_has_a_digest_of_its_own_that_its_version_changes() ->
     assert msgspec.structs.replace(usage, settle=("DELETE FROM uses",)).digest != usage.digest
 
 
-STANDING = Table(name="standing", columns={"k": "TEXT", "value": "INTEGER"}, key=("k", "from_seq"), current=1)
+STANDING = Table(name="standing", columns="k TEXT, value INTEGER", key=("k", "from_seq"), current=1)
 
 
 def standing(*batches: Sequence[tuple[Insert | Close | Put, int]]) -> list[tuple[Any, ...]]:
