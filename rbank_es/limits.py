@@ -1,6 +1,6 @@
 """Every limit of the project, by room, each with its unit in its name and its reason below it.
 
-A limit is a promise to whoever shares the machine: no input, however large or hostile, makes the bank hold, write or
+A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold, write or
 print more than is named here. A docstring covers all limits above it, up to the docstring before.
 """
 
@@ -90,10 +90,10 @@ QUERY_CHARS = 10_000
 """Characters of a query that are read; an agent may send a whole page."""
 
 SEARCH_HITS = 100
-"""The largest `k` of a search: nobody reads more, and each hit is looked up."""
+"""The largest `k` of a search, because each hit is looked up, and more are not read."""
 
 QUOTE_CHARS = 500
-"""Default size of `quote`: half of what a tool may return."""
+"""Default size of `quote`: half of a tool's return."""
 
 POLICY_WEIGHT = 1_000
 POLICY_ITEMS = 100_000_000
@@ -137,10 +137,10 @@ ONTOLOGY_FILES = 1_000
 """Files of one ontology."""
 
 ONTOLOGY_BYTES = 256 * MIB
-"""Bytes of all files of one ontology: what is larger belongs behind an endpoint."""
+"""Bytes of all files of one ontology: larger ones belong behind an endpoint."""
 
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
-"""Characters of one literal in an ontology that are looked at when it is described."""
+"""Characters of one literal in an ontology that a description reads."""
 
 ONTOLOGY_TERM_CHARS = 2 * MIB
 """Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser
@@ -157,7 +157,7 @@ ONTOLOGY_IRI_CHARS = 2_000
 
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-"""What is kept of a label, and of a definition or a note, when an ontology is described."""
+"""Characters of a label, and of a definition or a note, that a description of an ontology keeps."""
 
 ONTOLOGY_NOTES = 8
 """Notes of one class or property that are kept: a term of PROV or SKOS has two at most."""
@@ -216,19 +216,19 @@ ENDPOINT_MESSAGE_CHARS = 300
 # -------------------- tools
 
 TOOL_RETURN_CHARS = 1_000
-"""What a tool returns at most, as JSON. More than that in one return is a red flag of leakage."""
+"""A tool's return as JSON. More in one return is a red flag of leakage."""
 
 SLICE_RETURN_CHARS = 4_000
-"""What `sparql_slice` and `ctx_slice` return at most: rows and excerpts that the agent asked for."""
+"""The return of `sparql_slice` and `ctx_slice`: rows and excerpts that the agent asked for."""
 
 ITEMS_RETURN_CHARS = 4_500
-"""What `mem_get` returns at most: three items in full, as an extractor may make them, and little more."""
+"""The return of `mem_get`: three items of an extractor in full, and little more."""
 
 TOOL_ARGUMENT_CHARS = 20_000
 """Characters of one call's arguments, as JSON, that are taken; a query or a note that is longer is refused."""
 
 PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
-"""Bytes of one payload as JSON: with what stands around it, it fits into a text line."""
+"""Bytes of one payload as JSON: with its envelope, it fits into a text line."""
 
 PAYLOADS_KEPT_CHARS = 32 * MIB
 """Payloads of a run that are kept in memory beside the bank; those recorded later are read from there."""
@@ -243,7 +243,7 @@ READ_ITEMS = 3
 """Items that `mem_get` gives in full at once."""
 
 FOUND_ITEMS = 20
-"""The largest `k` of `mem_search`: what still fits into its return with titles."""
+"""The largest `k` of `mem_search`: so many titles still fit into its return."""
 
 PEEK_CHARS = 200
 """Default size of `ctx_peek` (source: the handle pattern)."""
@@ -255,13 +255,13 @@ FIND_TIME_S = 1.0
 """How long `ctx_find` may look: a pattern can backtrack for ever."""
 
 FIND_SNIPPET_CHARS = 40
-"""What `ctx_find` shows around a hit, on either side."""
+"""Characters that `ctx_find` shows around a hit, on either side."""
 
 CELL_CHARS = 300
-"""What a slice shows of one value; the whole stays behind the handle."""
+"""Characters of one value that a slice shows; the whole stays behind the handle."""
 
 CELL_IRI_CHARS = 2_000
-"""What a slice shows of an IRI: a part of one is of no use, and half a page holds it (longer ones aren't described)."""
+"""Characters of an IRI that a slice shows: a part of one is of no use (longer ones aren't described)."""
 
 SLICE_ROWS = 100
 """Rows of one slice."""
@@ -299,7 +299,7 @@ LM_REQUEST_BYTES = 4 * MIB
 
 LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
-"""What is read of one answer, with all that a provider puts around it, and what is kept of it: its words."""
+"""Bytes of one answer that are read, with all that a provider puts around it, and characters of it that are kept."""
 
 LM_MENDED_CHARS = 2_000
 """A field of an answer that is malformed JSON, and is mended: up to 1 s. Mending 32,000 characters took 66 s."""
@@ -310,7 +310,7 @@ LM_SCRIPT_BYTES = 4 * MIB
 # -------------------- sandbox
 
 STEP_TIME_S = 60.0
-"""How long the code of one step may run; what the tools it calls take is not counted."""
+"""How long the code of one step may run, without the time of the tools that it calls."""
 
 SANDBOX_START_S = 60.0
 """How long a sandbox may take to start: 1.6 s on an idle machine, its parts being in the cache."""
@@ -320,16 +320,16 @@ SANDBOX_WARM_S = 300.0
 
 SANDBOX_MEMORY_BYTES = 512 * MIB
 SANDBOX_HEAP_BYTES = 256 * MIB
-"""What a sandbox may take beside what it has mapped when it is ready, and of that the heap of JavaScript."""
+"""Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript."""
 
 SANDBOX_OUTPUT_CHARS = 20_000
-"""What is kept of one step's output, head and tail; a model is shown less."""
+"""Characters of one step's output that are kept, head and tail; a model is shown less."""
 
 SANDBOX_PRINTED_CHARS = 10_000_000
-"""What one step may print before printing is refused."""
+"""Characters that one step may print before printing is refused: a loop prints a gigabyte in seconds."""
 
 SANDBOX_SUBMIT_CHARS = 1_000_000
-"""What may be submitted, as JSON."""
+"""Characters of a submission as JSON: room for a long answer, not for a result set."""
 
 SANDBOX_ARGUMENT_CHARS = 1_000_000
 """Arguments of one call out of the sandbox, as JSON: room for a batch of prompts."""
@@ -353,18 +353,18 @@ SANDBOX_POOL = 16
 
 RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
-"""Steps that an agent may take, and models that its code may ask on the way; what comes then is forced."""
+"""Steps of an agent, and calls of models by its code, before it is forced to submit."""
 
 RUN_ITERATIONS_MOST = 1_000
 RUN_SUBCALLS_MOST = 10_000
 """The most that anybody may ask for: a run of so many steps is a mistake."""
 
 STEP_OUTPUT_CHARS = 10_000
-"""What an agent is shown again of each earlier step's output, head and tail (source: dspy.RLM)."""
+"""Characters of each earlier step's output that an agent is shown again, head and tail (source: dspy.RLM)."""
 
 HISTORY_ENTRIES = 4
 HISTORY_LINE_CHARS = 200
-"""Latest steps that the scratchpad shows whole, and what it shows of each step before: one line."""
+"""Latest steps that the scratchpad shows whole, and characters of the one line for each step before."""
 
 REPLY_SHOWN_CHARS = 1_000
 """What an agent is shown of a reply of its own that could not be read."""
@@ -375,11 +375,11 @@ DIFFERENCE_EXAMPLES = 3
 """Rows or columns that are shown of one way in which two answers differ."""
 
 JUDGE_REASON_CHARS = 2_000
-"""What a judgment says of its reasons."""
+"""Characters of a judgment's reason."""
 
 JUDGE_ANSWER_CHARS = 8_000
 JUDGE_QUERY_CHARS = 8_000
-"""What a judging model is shown of an answer, and of the query that it rests on."""
+"""Characters of an answer, and of its query, that a judging model is shown."""
 
 JUDGE_PRINCIPLES = 5
 JUDGE_CASES = 3
@@ -387,7 +387,7 @@ JUDGE_MEMORY_CHARS = 3_000
 """Principles and past cases that a judging model is given, and the characters of each kind at most."""
 
 JUDGE_TRIES = 3
-"""Replies of a judging model that are read, each told why the one before couldn't be, before it is given up."""
+"""Replies of a judging model that are parsed before it is given up; each time it is told the fault of the last."""
 
 JUDGE_TERMS = 200
 """Terms of a query or an answer that are looked up in the data, in one query."""
@@ -399,11 +399,11 @@ JUDGE_CASES_BYTES = 16 * MIB
 
 EXTRACTION_ITEMS = 3
 EXTRACTION_PROPOSALS = 10
-"""Items that are learnt from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
+"""Items that are learned from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
 arXiv:2509.25140), and of those that its agent proposed."""
 
 EXTRACTION_TRIES = 3
-"""Answers of an extracting model that are read, each told why the one before couldn't be, before it is given up."""
+"""Answers of an extracting model that are parsed before it is given up; each time it is told the fault of the last."""
 
 EXTRACTION_TRAJECTORY_CHARS = 12_000
 EXTRACTION_ROLLOUTS_CHARS = 24_000
@@ -439,7 +439,7 @@ DASHBOARD_BARS = 20
 """Bars of one chart of the dashboard, each with a name to read."""
 
 DASHBOARD_TEXT_CHARS = 120
-"""What the dashboard shows of a task, a title, a name."""
+"""Characters of a task, a title or a name that the dashboard shows."""
 
 # -------------------- cli
 
