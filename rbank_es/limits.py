@@ -1,7 +1,7 @@
 """Every limit of the project, by room, each with its unit in its name and its reason below it.
 
-A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold, write or
-print more than is named here. A docstring covers all limits above it, up to the docstring before.
+A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold,
+write or print more than is named here. A docstring covers all limits above it, up to the docstring before.
 """
 
 KIB = 1024

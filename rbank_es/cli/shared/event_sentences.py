@@ -1,4 +1,4 @@
-"""One line about each event, for people. Every type of the vocabulary has its own sentence."""
+"""One line about each event, for people. Every type of this release has its own sentence, a plugin's a general one."""
 
 from __future__ import annotations
 
