@@ -21,7 +21,7 @@ from rbank_es.policies.consolidation import (
 )
 from rbank_es.policies.forgetting import Bounded, ForgettingPolicy, Never
 from rbank_es.policies.policy import POLICIES, Policy, default_policies, load_policies, policy_of
-from rbank_es.policies.retrieval import Filters, ItemIndex, Ranked, RetrievalPolicy, retrieval_policy
+from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
 from rbank_es.policies.words import match_expression, query_words
 
@@ -40,7 +40,7 @@ __all__ = [
     "LmJudging",
     "Never",
     "Policy",
-    "Ranked",
+    "RankedItem",
     "RetrievalPolicy",
     "SuccessFailure",
     "content_jaccard",

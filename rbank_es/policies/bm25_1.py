@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from rbank_es import limits
 from rbank_es.policies import words
-from rbank_es.policies.retrieval import Filters, ItemIndex, Ranked, RetrievalPolicy
+from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy
 
 Weight = Annotated[float, Meta(ge=0, le=limits.POLICY_WEIGHT)]
 
@@ -56,7 +56,7 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
         """Return the distinct words of a query without stop words, or all of them if it has no others."""
         return words.query_words(query, self.stop_words)
 
-    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[Ranked]:
+    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""
         expression = words.match_expression(query, self.stop_words)
         if expression is None:
@@ -67,8 +67,8 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
         picked.sort(key=lambda hit: (hit[1], hit[0]))
         # Of hits that tie with the last one picked, others may be missing: those are not complete, and are left out.
         complete = [hit for hit in picked if len(picked) < limit or hit[1] < picked[-1][1]]
-        wanted = [Ranked(id, score) for id, score, fits in complete if fits]
+        wanted = [RankedItem(id, score) for id, score, fits in complete if fits]
         if len(wanted) < k and len(picked) == limit:
             sifted = index.rows(_SIFT.format(condition=condition), (*self.weights, expression, *values, k))
-            wanted = [Ranked(*hit) for hit in sifted]
+            wanted = [RankedItem(*hit) for hit in sifted]
         return wanted[:k]

@@ -47,7 +47,7 @@ class Filters(Struct, frozen=True, kw_only=True):
         return " AND ".join([known, *(f"c.{name} = ?" for name in given)]), [*judges, *given.values()]
 
 
-class Ranked(NamedTuple):
+class RankedItem(NamedTuple):
     """One item found, by id. The scale of `score` is the policy's own; for BM25 it is below 0, and lower is better."""
 
     id: str
@@ -77,7 +77,7 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
         """Return the words of a query that are searched for; a query without any finds nothing."""
         raise NotImplementedError
 
-    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[Ranked]:
+    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first.
 
         Pure: the same query and the same index always give the same ids, order and scores, so ties must be broken, by

@@ -10,7 +10,7 @@ from tests.plugins import install, run_with
 
 PLUGIN = '''
 """Ranks items by the length of their titles."""
-from rbank_es.policies import POLICIES, Ranked, RetrievalPolicy, query_words
+from rbank_es.policies import POLICIES, RankedItem, RetrievalPolicy, query_words
 
 
 class ShortestTitle(RetrievalPolicy, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class ShortestTitle(RetrievalPolicy, frozen=True, kw_only=True):
             f"WHERE items_fts MATCH ? AND {condition} ORDER BY 2, 1 LIMIT ?",
             (" OR ".join(f'"{word}"' for word in self.words(query)), *values, k),
         )
-        return [Ranked(*row) for row in rows]
+        return [RankedItem(*row) for row in rows]
 
 
 def add():
