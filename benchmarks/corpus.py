@@ -41,7 +41,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Polarity
-from rbank_es.events.memory import Action
+from rbank_es.events.memory_events import Action
 
 SEED = 20260131
 TOOLS = ("sparql_select", "describe_class", "memory_search", "list_properties", "graph_sample")

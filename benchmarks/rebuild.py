@@ -17,7 +17,7 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.bank import PROJECTIONS
 from rbank_es.events.codec import decode_event
-from rbank_es.projections import ALL
+from rbank_es.projections import all_projections
 from rbank_es.projections.database_file import tune_for_building
 from rbank_es.projections.memory_index import FTS_COLUMNS, fts_ddl
 from rbank_es.projections.read_models import rebuild
@@ -29,7 +29,7 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
     """Yield rows for time and memory of a rebuild."""
     texts = place / "texts.sqlite"
     _copy_texts(bank, texts)
-    types = frozenset[str]().union(*(projection.reads for projection in ALL))
+    types = frozenset[str]().union(*(projection.reads for projection in all_projections()))
     samples = interleave(
         {
             "ours": timed(lambda: rebuild(place / "rebuilt.sqlite", bank.log)),

@@ -13,7 +13,7 @@ from benchmarks.measure import Goal, Row, duration, interleave, timed
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.bank import PROJECTIONS
-from rbank_es.policies.retrieval import match_expression
+from rbank_es.policies import match_expression
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 

@@ -44,7 +44,7 @@ from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
 from rbank_es.ontology.loader import load_ontology  # noqa: E402
-from rbank_es.policies import Bounded, Never, policy_of, to_forget  # noqa: E402
+from rbank_es.policies import Bounded, Never, policy_of  # noqa: E402
 from rbank_es.sandbox.pool import SandboxPool  # noqa: E402
 from rbank_es.sparql.source import Source, open_source  # noqa: E402
 
@@ -144,7 +144,7 @@ class Story:
         state = self.bank.state()
         policy = policy_of(state.policies["forgetting"])
         assert isinstance(policy, Never | Bounded)
-        ids = to_forget(policy, state)
+        ids = policy.to_forget(state)
         if ids:
             why = "The bank holds more items than the policy allows; these were worth least."
             self.add(MemoriesForgotten(ids=ids, policy=policy.label, why=why))

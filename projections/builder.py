@@ -1,20 +1,29 @@
-"""Filling read models from the log: all at once into empty tables, or batch by batch into those that are there."""
+"""The builder of read models: all at once into empty tables, or batch by batch from checkpoints on.
+
+A checkpoint is how far a projection has got, on which log; it says whether the rows can still be trusted.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
-from rbank_es.projections import ALL, checkpoints
-from rbank_es.projections.engine import Gatherer, LogReader, OnBatch, Projection, json_of, settle
+from rbank_es.errors import ProjectionError
+from rbank_es.projections import Projection, all_projections
+from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
 
 
 def build(
     connection: sqlite3.Connection,
-    log: LogReader,
+    log: EventLog,
     fresh: Collection[Projection],
     filled: Collection[Projection],
     upto: int,
@@ -23,10 +32,10 @@ def build(
     *,
     lasting: bool = True,
 ) -> int:
-    """Make the tables of `fresh` projections anew and fill those in `filled`; returns the number of events read.
+    """Remake the tables of `fresh` projections and fill those in `filled`; return the number of events read.
 
-    Rows first, then indexes, then all that is settled, in one transaction: each is quickest when done at once.
-    `lasting`: whether the rows may outlive a power cut, so that their events must be on disk before.
+    Rows first, then indexes, then the settling SQL, in one transaction, because each is quickest when done at once.
+    `lasting`: the rows may outlive a power cut, so their events must be on disk before.
     """
     events = 0
     with transaction(connection):
@@ -46,13 +55,13 @@ def build(
             _run(connection, projection.bulk_end)
         if lasting:
             log.sync()
-        checkpoints.check_in(connection, log, filled, upto, epoch)
+        check_in(connection, log, filled, upto, epoch)
     return events
 
 
 def advance(
     connection: sqlite3.Connection,
-    log: LogReader,
+    log: EventLog,
     chosen: Iterable[Projection],
     upto: int,
     epoch: int,
@@ -60,14 +69,15 @@ def advance(
     *,
     lasting: bool = True,
 ) -> int:
-    """Apply what lies between the checkpoints and `upto`, batch by batch; returns the number of events read.
+    """Apply the events between the checkpoints and `upto`, batch by batch; return their number.
 
     `lasting`: as for `build`.
     """
     groups: dict[int, list[Projection]] = {}
-    points, events = checkpoints.read_all(connection), 0
+    points, events = checkpoints_in(connection), 0
     for projection in chosen:
         groups.setdefault(points[projection.name].position, []).append(projection)
+    # By checkpoint: projections that are equally far share one reading of the log.
     for start, group in sorted(groups.items()):
         if start >= upto:
             break
@@ -77,9 +87,9 @@ def advance(
                 gatherer.batch.write(connection)
                 settle(connection, group, after, reached)
                 if lasting:
-                    # Synced first: rows of events that a power cut takes back must not outlive them.
+                    # Sync first: rows must not outlive events that a power cut takes back.
                     log.sync()
-                checkpoints.check_in(connection, log, group, reached, epoch)
+                check_in(connection, log, group, reached, epoch)
             after, events = reached, events + count
             if on_batch:
                 on_batch(reached, upto)
@@ -88,7 +98,8 @@ def advance(
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is written inside, or, if anything is raised there, none of it."""
+    """Commit the writes inside, or roll all of them back if anything is raised there."""
+    # IMMEDIATE, because a lock that is only asked for at the first write can be refused in mid-batch.
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -105,13 +116,14 @@ def _run(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 
 def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], epoch: int) -> None:
-    """Empty tables for the projections, at position 0; whatever an earlier version of them had is dropped."""
-    if "checkpoints" not in checkpoints.objects_in(connection):
-        connection.execute(checkpoints.TABLE)
+    """Create empty tables for the projections, at position 0, and drop those of their earlier versions."""
+    if "checkpoints" not in objects_in(connection):
+        connection.execute(_CHECKPOINTS)
+    # From the file, because only it knows the tables of the version that made it.
     recorded = dict(connection.execute("SELECT projection, objects FROM checkpoints"))
     for projection in projections:
         old = msgspec.json.decode(recorded.get(projection.name, "[]"), type=list[str])
-        there = checkpoints.objects_in(connection)
+        there = objects_in(connection)
         for name in (name for name in old if name in there):
             connection.execute(f'DROP TABLE "{name}"')
         _run(connection, projection.table_ddl.values())
@@ -123,18 +135,102 @@ def _remake(connection: sqlite3.Connection, projections: Iterable[Projection], e
 
 
 def remake_views(connection: sqlite3.Connection) -> None:
-    """Put the views of this release in place of those in the file."""
+    """Replace the views in the file by those of this release and of its plugins."""
     for name in views_in(connection):
         connection.execute(f'DROP VIEW "{name}"')
     _run(connection, declared_views().values())
 
 
 def declared_views() -> dict[str, str]:
-    """All views of this release by name, with the statements that create them."""
-    views = {name: text for projection in ALL for name, text in projection.views.items()}
+    """Return all declared views by name, with the statements that create them."""
+    views = {name: text for projection in all_projections() for name, text in projection.views.items()}
     return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in views.items()}
 
 
 def views_in(connection: sqlite3.Connection) -> dict[str, str]:
-    """All views in the file by name, with the statements that created them."""
+    """Return all views in the file by name, with the statements that created them."""
     return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'"))
+
+
+_CHECKPOINTS = """
+CREATE TABLE checkpoints (
+    projection TEXT PRIMARY KEY, position INTEGER NOT NULL, crc TEXT NOT NULL, erasures INTEGER NOT NULL,
+    version INTEGER NOT NULL, digest TEXT NOT NULL, objects TEXT NOT NULL
+)
+"""
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """How far a projection has got, and on which log.
+
+    `crc` is the checksum of the log's line at `position` ('' at 0), `erasures` the erasure epoch, `digest` names the
+    declaration that made the rows.
+    """
+
+    position: int
+    crc: str
+    erasures: int
+    version: int
+    digest: str
+
+
+def objects_in(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return all tables and indexes in the file by name, with the statements that created them."""
+    return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'view' AND sql IS NOT NULL"))
+
+
+def checkpoints_in(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
+    """Return all checkpoints in the file, by projection. Raises `sqlite3.Error` if it is no file of read models."""
+    rows = connection.execute("SELECT projection, position, crc, erasures, version, digest FROM checkpoints")
+    return {
+        name: Checkpoint(position=position, crc=crc, erasures=erasures, version=version, digest=digest)
+        for name, position, crc, erasures, version, digest in rows
+    }
+
+
+def check_in(
+    connection: sqlite3.Connection, log: EventLog, projections: Iterable[Projection], position: int, epoch: int
+) -> None:
+    """Set the projections' checkpoints to `position`. Raises `ProjectionError` if the log no longer reaches there."""
+    crc = log.crc_at(position) if position else ""
+    if crc is None:
+        raise ProjectionError(f"the log has no line at position {position:,} any more; nothing of that batch was kept")
+    connection.executemany(
+        "UPDATE checkpoints SET position = ?, crc = ?, erasures = ? WHERE projection = ?",
+        [(position, crc, epoch, projection.name) for projection in projections],
+    )
+
+
+def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog | None) -> dict[str, str]:
+    """Return the projections whose rows can't be used, by name, each with the reason.
+
+    Without a log, only the file itself is checked.
+    """
+    there = objects_in(connection)
+    found = {
+        projection.name: _doubt(projection, points.get(projection.name), there, log) for projection in all_projections()
+    }
+    return {name: reason for name, reason in found.items() if reason}
+
+
+def _doubt(
+    projection: Projection, point: Checkpoint | None, there: Mapping[str, str], log: EventLog | None
+) -> str | None:
+    if point is None:
+        return "not built before"
+    if point.version != projection.version:
+        return f"it was built by version {point.version}, this is version {projection.version}"
+    if point.digest != projection.digest or any(there.get(name) != ddl for name, ddl in projection.schema.items()):
+        return "its tables are not those of this release"
+    return _doubt_of_position(point, log) if log is not None else None
+
+
+def _doubt_of_position(point: Checkpoint, log: EventLog) -> str | None:
+    # Erased words would stay in rows that were made before.
+    if point.erasures != log.erasures():
+        return f"texts were erased since (erasure epoch {point.erasures}, now {log.erasures()})"
+    if point.position > log.position():
+        return f"its checkpoint {point.position:,} is beyond the end of the log at {log.position():,}"
+    if point.position and log.crc_at(point.position) != point.crc:
+        return f"its checkpoint {point.position:,} is not on this log: another event is there"
+    return None

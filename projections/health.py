@@ -1,7 +1,7 @@
-"""Health: how the bank's size, the novelty of what it takes in, and the worth of what it holds change over time.
+"""Health: the bank's size, the novelty of its candidates and the win rate of its items, over time.
 
-One row per event that changed the memory. Everything in a row is as of its position, save that wins go by the
-verdicts that stand at the point from which one looks: an overruled verdict corrects the past as well.
+One row per event that changed the memory. Everything in a row is as of its position, except that wins follow the
+verdicts that stand at the position of the view: an overruled verdict corrects the past as well.
 
     size            active items
     candidates      decided about so far, of which `added` and `skipped`
@@ -20,22 +20,22 @@ from rbank_es.events import (
     MemoriesRestored,
     MemoriesRetracted,
 )
-from rbank_es.projections.engine import Insert, Projection, Table
+from rbank_es.projections.projection import Insert, Projection, Table
 
 WINDOW = 20
-"""Uses in one window of the win rate. The design asks for "the last N uses" and leaves N open. 20 is chosen here: with
-one use a run it looks back over a few days of work, and one verdict more or less moves the rate by 5 points."""
+"""Uses in one window of the win rate. With one use a run, 20 cover a few days of work, and one verdict moves the rate
+by 5 points."""
 
-MOMENTS = Table(name="moments", columns={"at": "TEXT NOT NULL"}, key=("from_seq",))
+MOMENTS = Table(name="moments", columns="at TEXT NOT NULL", key=("from_seq",))
 
 
-def changed(event: Event) -> tuple[Insert]:
-    """A moment at which the memory changed."""
+def record_change(event: Event) -> tuple[Insert]:
+    """Record a moment at which the memory changed."""
     return (Insert("moments", (event.at, event.seq)),)
 
 
-# One pass over everything that happened, in order, with running sums; joining the parts by position would look each
-# moment up in a list without an index. `last` and `before` belong to the latest use, and so to all rows up to the next.
+# One pass over all parts in order, with running sums, because joining the parts by position would look each moment up
+# in a list without an index. `last` and `before` belong to the latest use, and so to all rows up to the next.
 _HEALTH_OVER_TIME = f"""
 WITH judged AS (
     SELECT u.from_seq AS seq, u.item, u.run, v.run IS NOT NULL AS won
@@ -91,11 +91,11 @@ HEALTH = Projection(
     version=1,
     title="Size, novelty and win rate over time",
     handlers={
-        MemoriesConsolidated: changed,
-        MemoriesForgotten: changed,
-        MemoriesRetracted: changed,
-        MemoriesRestored: changed,
-        DecisionUndone: changed,
+        MemoriesConsolidated: record_change,
+        MemoriesForgotten: record_change,
+        MemoriesRetracted: record_change,
+        MemoriesRestored: record_change,
+        DecisionUndone: record_change,
     },
     tables=(MOMENTS,),
     views={"health_over_time": _HEALTH_OVER_TIME},

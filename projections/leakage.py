@@ -1,58 +1,50 @@
-"""Leakage: how much of what should stay behind a handle reached the model's context, per run and per tool.
+"""Leakage: how many characters reached the model's context that should stay behind a handle, per run and per tool.
 
-All sizes are in characters. Red flags go up where one tool call returned more than 1,000, where more than 3 memory
-items were injected, and where a context was larger than 4,000. What was not recorded is NULL, not 0.
+All sizes are in characters. A red flag marks a tool call that returned more than 1,000, more than 3 injected memory
+items, and a context larger than 4,000. A size that was not recorded is NULL, not 0.
 """
 
 from __future__ import annotations
 
 from rbank_es import limits
 from rbank_es.events import ContextBuilt, StepTaken, ToolCalled
-from rbank_es.projections.engine import Insert, Projection, Table
+from rbank_es.projections.projection import Insert, Projection, Table
 
 TOOL_CALLS = Table(
     name="tool_calls",
-    columns={
-        "run": "TEXT NOT NULL",
-        "tool": "TEXT NOT NULL",
-        "chars": "INTEGER",
-        "truncated": "INTEGER NOT NULL",
-        "failed": "INTEGER NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, tool TEXT NOT NULL, chars INTEGER, truncated INTEGER NOT NULL, failed INTEGER NOT NULL
+    """,
     key=("run", "from_seq"),
 )
 CONTEXTS = Table(
     name="contexts",
-    columns={"run": "TEXT NOT NULL", "chars": "INTEGER NOT NULL", "items_n": "INTEGER NOT NULL"},
+    columns="run TEXT NOT NULL, chars INTEGER NOT NULL, items_n INTEGER NOT NULL",
     key=("run", "from_seq"),
 )
 STEP_SIZES = Table(
     name="step_sizes",
-    columns={
-        "run": "TEXT NOT NULL",
-        "stdout_chars": "INTEGER",
-        "prompt_chars": "INTEGER",
-        "variables_n": "INTEGER",
-        "variables_chars": "INTEGER",
-    },
+    columns="""
+        run TEXT NOT NULL, stdout_chars INTEGER, prompt_chars INTEGER, variables_n INTEGER, variables_chars INTEGER
+    """,
     key=("run", "from_seq"),
 )
 
 
-def called(event: ToolCalled) -> tuple[Insert]:
-    """What one call of a tool returned."""
+def record_call(event: ToolCalled) -> tuple[Insert]:
+    """Record the size of a tool's return."""
     failed = 1 if event.error_code is not None or event.error is not None else 0
     row = (event.run, event.tool, event.chars, 1 if event.truncated else 0, failed, event.seq)
     return (Insert("tool_calls", row),)
 
 
-def built(event: ContextBuilt) -> tuple[Insert]:
-    """What a run began with."""
+def record_context(event: ContextBuilt) -> tuple[Insert]:
+    """Record the size of a run's context."""
     return (Insert("contexts", (event.run, event.chars, len(event.items), event.seq)),)
 
 
-def stepped(event: StepTaken) -> tuple[Insert]:
-    """What one step printed, was prompted with, and held in variables."""
+def record_step(event: StepTaken) -> tuple[Insert]:
+    """Record the sizes of a step's output, prompt and variables."""
     sizes = (event.stdout_chars, event.prompt_chars, event.variables_n, event.variables_chars)
     return (Insert("step_sizes", (event.run, *sizes, event.seq)),)
 
@@ -119,7 +111,7 @@ LEAKAGE = Projection(
     name="leakage",
     version=1,
     title="What tools, contexts and steps put before the model, with red flags",
-    handlers={ToolCalled: called, ContextBuilt: built, StepTaken: stepped},
+    handlers={ToolCalled: record_call, ContextBuilt: record_context, StepTaken: record_step},
     tables=(TOOL_CALLS, CONTEXTS, STEP_SIZES),
     views={
         "leakage_by_run": _BY_RUN,

@@ -13,21 +13,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from rbank_es.events import JudgmentOverruled, MemoriesExtracted, MemoriesRetrieved, RunJudged
-from rbank_es.projections.engine import Insert, Projection, Table
+from rbank_es.projections.projection import Insert, Projection, Table
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 EDGES = Table(
     name="edges",
-    columns={
-        "number": "INTEGER NOT NULL",
-        "source_kind": "TEXT NOT NULL",
-        "source": "TEXT NOT NULL",
-        "relation": "TEXT NOT NULL",
-        "target_kind": "TEXT NOT NULL",
-        "target": "TEXT NOT NULL",
-    },
+    columns="""
+        number INTEGER NOT NULL, source_kind TEXT NOT NULL, source TEXT NOT NULL, relation TEXT NOT NULL,
+        target_kind TEXT NOT NULL, target TEXT NOT NULL
+    """,
     key=("from_seq", "number"),
 )
 
@@ -36,21 +32,21 @@ def _edges(seq: int, edges: list[tuple[str, str, str, str, str]]) -> list[Insert
     return [Insert("edges", (number, *edge, seq)) for number, edge in enumerate(edges)]
 
 
-def judged(event: RunJudged | JudgmentOverruled) -> list[Insert]:
-    """The run was judged; a judgment that overrules is one as well."""
+def record_judgment(event: RunJudged | JudgmentOverruled) -> list[Insert]:
+    """Record the edge from a run to its judgment, overruling or not."""
     return _edges(event.seq, [("run", event.run, "judged_by", "judgment", event.id)])
 
 
-def extracted(event: MemoriesExtracted) -> list[Insert]:
-    """The judgment and the runs that an extraction follows."""
+def record_extraction(event: MemoriesExtracted) -> list[Insert]:
+    """Record the edges from a judgment and from runs to the extraction that relies on them."""
     edges = [("run", run, "drawn_from", "extraction", event.id) for run in event.runs]
     if event.judgment is not None:
         edges.append(("judgment", event.judgment, "led_to", "extraction", event.id))
     return _edges(event.seq, edges)
 
 
-def retrieved(event: MemoriesRetrieved) -> list[Insert]:
-    """The items that a retrieval found, and the run that it served."""
+def record_retrieval(event: MemoriesRetrieved) -> list[Insert]:
+    """Record the edges from items to the retrieval that found them, and from it to its run."""
     edges = [("item", hit.id, "hit_in", "retrieval", event.id) for hit in event.hits]
     if event.run is not None:
         edges.append(("retrieval", event.id, "served", "run", event.run))
@@ -72,19 +68,19 @@ LINEAGE = Projection(
     version=1,
     title="From runs over judgments and extractions to items, and back to the runs that used them",
     handlers={
-        RunJudged: judged,
-        JudgmentOverruled: judged,
-        MemoriesExtracted: extracted,
-        MemoriesRetrieved: retrieved,
+        RunJudged: record_judgment,
+        JudgmentOverruled: record_judgment,
+        MemoriesExtracted: record_extraction,
+        MemoriesRetrieved: record_retrieval,
     },
     tables=(EDGES,),
     views={"lineage_edges": _LINEAGE_EDGES},
 )
 
 VOCABULARY = "https://rbank-es.invalid/vocabulary#"
-"""Namespace of what PROV-O has no word for. `.invalid` never resolves: nothing is published there."""
+"""Namespace of relations that PROV-O has no word for. `.invalid` never resolves: nothing is published there."""
 
-# PROV-O points from an effect to its cause, so each edge is turned round.
+# Turned round, because PROV-O points from an effect to its cause.
 _PROPERTIES = {
     "judged_by": "wasInformedBy",
     "led_to": "wasInformedBy",
@@ -98,12 +94,13 @@ _PROPERTIES = {
 
 
 def provenance(view: View) -> str:
-    """The lineage of the bank at the view's position as Turtle, in W3C PROV-O.
+    """Return the lineage of the bank at the view's position as Turtle, in W3C PROV-O.
 
     Runs, judgments, extractions and retrievals are activities, items are entities. Activities that follow one another
     are tied by `prov:wasInformedBy`; items come from extractions by `prov:wasGeneratedBy`, and are `prov:used` by
-    retrievals and runs. Each edge stands beside it as it is in `lineage_edges`, in the project's own vocabulary.
+    retrievals and runs. Each edge is there a second time as in `lineage_edges`, in the project's own vocabulary.
     """
+    # Imported here, because rdflib is slow to load and only exports of provenance need it.
     from rdflib import PROV, RDF, XSD, Graph, Literal, Namespace, URIRef
 
     own, graph = Namespace(VOCABULARY), Graph()

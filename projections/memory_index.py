@@ -1,10 +1,10 @@
-"""Memory index: every item, what became of it and when, and the full-text index over those that are active.
+"""Memory index: every item with its states over time, and the full-text index over the active ones.
 
-Candidates and decisions are kept as the events tell them. What they amount to (births, support, states) depends on
-what came before, so it is settled in SQL: an item is born once; only decisions about a candidate that was extracted
-before, under the item's own id, count; only what was born can end.
+Candidates and decisions are kept as the events have them. Births, support and states depend on earlier rows, so they
+are settled in SQL: an item is born once; only decisions about a candidate that was extracted before, under the item's
+own id, count; only an item that was born can end.
 
-The full-text index holds exactly the active items. Documents of ended or later items would change the document
+The full-text index holds exactly the active items, because documents of ended or later items would change the document
 frequencies and average lengths that BM25 is made of, and so the scores of all others.
 """
 
@@ -21,7 +21,7 @@ from rbank_es.events import (
     MemoriesRetracted,
 )
 from rbank_es.events.items import ItemText
-from rbank_es.projections.engine import Insert, Projection, Table, json_of
+from rbank_es.projections.projection import Insert, Projection, Table, json_of
 
 FTS_COLUMNS = ("title", "desc", "content", "tags")
 """The columns of the full-text index, in the order of a retrieval policy's weights."""
@@ -31,64 +31,48 @@ TOKENIZER = "porter unicode61"
 CANDIDATES = Table(
     name="candidates",
     number="text",
-    columns={
-        "extraction": "TEXT NOT NULL",
-        "place": "INTEGER NOT NULL",
-        "item": "TEXT NOT NULL",
-        "title": "TEXT NOT NULL",
-        "desc": "TEXT NOT NULL",
-        "content": "TEXT NOT NULL",
-        "tags": "TEXT NOT NULL",
-        "tags_json": "TEXT NOT NULL",
-        "src": "TEXT NOT NULL",
-        "polarity": "TEXT NOT NULL",
-        "role": "TEXT",
-        "scope": "TEXT NOT NULL",
-        "domain": "TEXT",
-        "erased": "INTEGER NOT NULL",
-    },
+    columns="""
+        extraction TEXT NOT NULL, place INTEGER NOT NULL, item TEXT NOT NULL, title TEXT NOT NULL, desc TEXT NOT NULL,
+        content TEXT NOT NULL, tags TEXT NOT NULL, tags_json TEXT NOT NULL, src TEXT NOT NULL, polarity TEXT NOT NULL,
+        role TEXT, scope TEXT NOT NULL, domain TEXT, erased INTEGER NOT NULL
+    """,
     key=("extraction", "place"),
     bulky=True,
 )
-DECISIONS = Table(  # one row per target; `nth` 0 stands for the decision itself
+DECISIONS = Table(  # one row per target; `nth` 0 is the decision itself
     name="decisions",
-    columns={
-        "number": "INTEGER NOT NULL",
-        "nth": "INTEGER NOT NULL",
-        "extraction": "TEXT NOT NULL",
-        "place": "INTEGER NOT NULL",
-        "action": "TEXT NOT NULL",
-        "item": "TEXT NOT NULL",
-        "target": "TEXT",
-    },
+    columns="""
+        number INTEGER NOT NULL, nth INTEGER NOT NULL, extraction TEXT NOT NULL, place INTEGER NOT NULL,
+        action TEXT NOT NULL, item TEXT NOT NULL, target TEXT
+    """,
     key=("from_seq", "number", "nth"),
 )
-TURNS = Table(  # what events other than consolidations say about items, whether or not they are known
+TURNS = Table(  # states that other events than consolidations give to items, known or not
     name="item_turns",
-    columns={"number": "INTEGER NOT NULL", "item": "TEXT NOT NULL", "state": "TEXT NOT NULL"},
+    columns="number INTEGER NOT NULL, item TEXT NOT NULL, state TEXT NOT NULL",
     key=("from_seq", "number"),
 )
 BIRTHS = Table(
     name="item_births",
-    columns={"item": "TEXT NOT NULL", "text": "INTEGER NOT NULL"},
+    columns="item TEXT NOT NULL, text INTEGER NOT NULL",
     key=("item",),
 )
 SUPPORT = Table(
     name="item_support",
-    columns={"item": "TEXT NOT NULL", "text": "INTEGER NOT NULL"},
+    columns="item TEXT NOT NULL, text INTEGER NOT NULL",
     key=("item", "text"),
 )
 STATES = Table(
     name="item_states",
-    columns={"item": "TEXT NOT NULL", "state": "TEXT NOT NULL"},
+    columns="item TEXT NOT NULL, state TEXT NOT NULL",
     key=("item", "from_seq"),
 )
 
 _NO_TEXT = ItemText(title="")
 
 
-def extracted(event: MemoriesExtracted) -> Iterator[Insert]:
-    """The candidates of an extraction, in order; a surplus of heads or of texts is left out."""
+def record_extraction(event: MemoriesExtracted) -> Iterator[Insert]:
+    """Record the candidates of an extraction, in order; a surplus of heads or of texts is dropped."""
     for place, (head, given) in enumerate(zip(event.heads, event.candidates, strict=False)):
         words = given if isinstance(given, ItemText) else _NO_TEXT
         yield Insert(
@@ -113,8 +97,8 @@ def extracted(event: MemoriesExtracted) -> Iterator[Insert]:
         )
 
 
-def consolidated(event: MemoriesConsolidated) -> Iterator[Insert]:
-    """The decisions of a consolidation, each with its targets."""
+def record_decisions(event: MemoriesConsolidated) -> Iterator[Insert]:
+    """Record the decisions of a consolidation, each with its targets."""
     for number, decision in enumerate(event.decisions):
         facts = (event.extraction, decision.candidate, decision.action, decision.item)
         for nth, target in enumerate(decision.targets or (None,)):
@@ -125,23 +109,23 @@ def _turns(seq: int, turns: list[tuple[str, str]]) -> list[Insert]:
     return [Insert("item_turns", (number, item, state, seq)) for number, (item, state) in enumerate(turns)]
 
 
-def forgotten(event: MemoriesForgotten) -> list[Insert]:
-    """Items that a policy ended."""
+def record_forgotten(event: MemoriesForgotten) -> list[Insert]:
+    """Record items that a policy ended."""
     return _turns(event.seq, [(item, "forgotten") for item in event.ids])
 
 
-def retracted(event: MemoriesRetracted) -> list[Insert]:
-    """Items that were withdrawn."""
+def record_retracted(event: MemoriesRetracted) -> list[Insert]:
+    """Record items that were withdrawn."""
     return _turns(event.seq, [(item, "retracted") for item in event.ids])
 
 
-def restored(event: MemoriesRestored) -> list[Insert]:
-    """Items that are active again."""
+def record_restored(event: MemoriesRestored) -> list[Insert]:
+    """Record items that are active again."""
     return _turns(event.seq, [(item, "active") for item in event.ids])
 
 
-def undone(event: DecisionUndone) -> list[Insert]:
-    """Items that end, then items that come back."""
+def record_undone(event: DecisionUndone) -> list[Insert]:
+    """Record items that end, then items that come back."""
     ends = [(item, "retracted") for item in event.ends]
     return _turns(event.seq, ends + [(item, "active") for item in event.revives])
 
@@ -169,8 +153,8 @@ ORDER BY d.from_seq, d.number, d.nth
 ON CONFLICT DO NOTHING
 """
 
-# All that was said about an item is put in order after the state that stood before the batch (number -2) or after its
-# birth (-1); what repeats the state before it is no change; of several changes in one event the last one stands.
+# An item's new states are put in order after its state before the batch (number -2) or after its birth (-1). A state
+# that repeats the one before it is no change; of several changes in one event the last one holds.
 _TURN = f"""
 INSERT INTO item_states (item, state, from_seq, to_seq)
 WITH said (item, state, seq, number, nth) AS (
@@ -219,8 +203,8 @@ _IS_ACTIVE = """EXISTS (
     SELECT 1 FROM item_states o WHERE o.item = t.item AND o.state = 'active' AND o.to_seq IS NULL
 )"""
 
-# Texts never change, so 'delete' is always given the words that were indexed; other words would corrupt the index.
-# In order of rowid: each step back makes FTS5 flush what it has gathered.
+# FTS5's 'delete' must be given the indexed words, or it corrupts the index: texts never change, so it always is. In
+# order of rowid, because each step back makes FTS5 flush its pending terms.
 _UNINDEX = f"""
 INSERT INTO items_fts (items_fts, rowid, title, "desc", content, tags)
 SELECT 'delete', text, title, "desc", content, tags FROM candidates WHERE text IN (
@@ -249,7 +233,7 @@ FROM item_births b JOIN candidates c ON c.text = b.text JOIN item_states s ON s.
 
 
 def fts_ddl(name: str, content: str) -> str:
-    """The statement that creates a full-text index like the live one; `content` names its text table, '' for none."""
+    """Return the statement that creates a full-text index like the live one; `content` names its text table, if any."""
     columns = ", ".join(f'"{column}"' for column in FTS_COLUMNS)
     rowid = ", content_rowid='text'" if content else ""
     return f"CREATE VIRTUAL TABLE {name} USING fts5({columns}, content='{content}'{rowid}, tokenize='{TOKENIZER}')"
@@ -260,12 +244,12 @@ MEMORY_INDEX = Projection(
     version=1,
     title="Items, what became of them, and the full-text index over the active ones",
     handlers={
-        MemoriesExtracted: extracted,
-        MemoriesConsolidated: consolidated,
-        MemoriesForgotten: forgotten,
-        MemoriesRetracted: retracted,
-        MemoriesRestored: restored,
-        DecisionUndone: undone,
+        MemoriesExtracted: record_extraction,
+        MemoriesConsolidated: record_decisions,
+        MemoriesForgotten: record_forgotten,
+        MemoriesRetracted: record_retracted,
+        MemoriesRestored: record_restored,
+        DecisionUndone: record_undone,
     },
     resolves=frozenset({"memories_extracted"}),
     tables=(CANDIDATES, DECISIONS, TURNS, BIRTHS, SUPPORT, STATES),

@@ -1,4 +1,4 @@
-"""Policies: which one of each kind is in force, and since when; a search goes by it."""
+"""Policies in force: the one of each kind, and the position since when; a search ranks by it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from collections.abc import Iterator
 from typing import get_args
 
 from rbank_es.events import PolicySet
-from rbank_es.events.bank import PolicyKind
-from rbank_es.projections.engine import Close, Projection, Put, Table, json_of
+from rbank_es.events.bank_events import PolicyKind
+from rbank_es.projections.projection import Close, Projection, Put, Table, json_of
 
 CHOICES = Table(
     name="policy_choices",
-    columns={
-        "kind": "TEXT NOT NULL",
-        "name": "TEXT NOT NULL",
-        "version": "INTEGER NOT NULL",
-        "settings": "TEXT NOT NULL",
-    },
+    columns="kind TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, settings TEXT NOT NULL",
     key=("kind", "from_seq"),
     current=1,
 )
@@ -26,8 +21,8 @@ SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices 
 """
 
 
-def policies_set(event: PolicySet) -> Iterator[Close | Put]:
-    """The policies that hold from here on; a kind that is left out has none."""
+def record_policies(event: PolicySet) -> Iterator[Close | Put]:
+    """Record the policies in force from here on; a kind that is left out has none."""
     chosen = {choice.kind: choice for choice in event.policies}
     for kind in get_args(PolicyKind):
         choice = chosen.get(kind)
@@ -38,11 +33,11 @@ def policies_set(event: PolicySet) -> Iterator[Close | Put]:
             yield Put("policy_choices", row)
 
 
-POLICIES = Projection(
+POLICIES_IN_FORCE = Projection(
     name="policies",
     version=1,
     title="Policies in force: how the bank retrieves, consolidates, forgets",
-    handlers={PolicySet: policies_set},
+    handlers={PolicySet: record_policies},
     tables=(CHOICES,),
     views={"policies": _POLICIES},
 )

@@ -8,24 +8,28 @@ fit the log is reported and means a rebuild, into a new file that takes the old 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rbank_es.errors import BadInput, BadPoint, ProjectionError
-from rbank_es.projections import ALL, builder, checkpoints, database_file, named
-from rbank_es.projections.checkpoints import Checkpoint
-from rbank_es.projections.engine import LogReader, OnBatch, Projection
+from rbank_es.errors import BadPoint, ProjectionError
+from rbank_es.projections import Projection, all_projections, builder, chosen_projections, database_file
+from rbank_es.projections.builder import Checkpoint
+from rbank_es.projections.projection import OnBatch
 from rbank_es.projections.view import View
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
 
 
 class Applied(Struct, frozen=True, kw_only=True):
-    """What catching up did.
+    """The outcome of a catch-up or rebuild.
 
     `position`: where all projections asked for are now. `events`: how many events were read. `rebuilt`: the
-    projections that were built anew, each with the reason.
+    projections that were rebuilt, each with the reason.
     """
 
     position: int
@@ -35,14 +39,14 @@ class Applied(Struct, frozen=True, kw_only=True):
 
 
 class ReadModels:
-    """The read models in one file. It holds nothing open, so a file replaced by another process is simply seen."""
+    """The read models in one file. It holds nothing open, so it reads a file that another process replaced."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path, read_only
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False) -> ReadModels:
-        """The read models in the file at `path`, which need not exist yet. `read_only`: never write there."""
+        """Return the read models in the file at `path`, which need not exist yet. `read_only`: never write there."""
         return cls(Path(path), read_only=read_only)
 
     def __enter__(self) -> ReadModels:
@@ -52,59 +56,61 @@ class ReadModels:
         self.close()
 
     def close(self) -> None:
-        """There is nothing to let go of; views are closed one by one."""
+        """Do nothing, because nothing is open; views are closed one by one."""
 
     def checkpoints(self) -> dict[str, Checkpoint]:
-        """The checkpoint of each projection in the file; none where there is no sound file."""
+        """Return the checkpoint of each projection in the file; none where there is no sound file."""
         with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
-            return checkpoints.read_all(connection)
+            return builder.checkpoints_in(connection)
         return {}
 
     def catch_up(
         self,
-        log: LogReader,
+        log: EventLog,
         upto: int | None = None,
         only: Collection[str] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Applied:
-        """Apply what the log has beyond the checkpoints, up to position `upto` (default: all of it).
+        """Apply the events beyond the checkpoints, up to position `upto` (default: all of it).
 
-        `only` names the projections to care for; the others stay as they are. What is missing, damaged, of another
-        version, not on this log, or from before an erasure is rebuilt, and the result says why. Several processes
-        may do this at once; one of them does the work. Raises `ProjectionError` if that is impossible, `BadInput`
-        for an unknown name; the file is then as it was, up to a whole batch.
+        `only` names the projections to bring up to date; the others stay as they are. A projection that is missing,
+        damaged, of another version, not on this log, or from before an erasure is rebuilt, and the result says why.
+        Several processes may do this at once; one of them does the work. Raises `ProjectionError` if that is
+        impossible, `BadInput` for an unknown name; the file is then as it was, up to a whole batch.
         """
-        chosen, target = _chosen(only), _target(log, upto)
+        chosen, target = chosen_projections(only), _target(log, upto)
         if (applied := self._as_it_is(log, chosen, target)) is not None:
             return applied
         return self._write(log, upto, chosen, {}, on_batch)
 
     def rebuild(
         self,
-        log: LogReader,
+        log: EventLog,
         upto: int | None = None,
         only: Collection[str] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Applied:
-        """Build the projections anew (all, or those in `only`), up to `upto`, in a file that then replaces this one.
+        """Rebuild the projections (all, or those in `only`), up to `upto`, in a file that then replaces this one.
 
         Raises as `catch_up` does; the old file is then untouched.
         """
-        chosen = _chosen(only)
+        chosen = chosen_projections(only)
         return self._write(log, upto, chosen, {p.name: "asked for" for p in chosen}, on_batch)
 
-    def live(self, log: LogReader | None = None) -> View:
-        """A view of the newest position: of `log`, where given (see `as_of`), else of the file."""
+    def live(self, log: EventLog | None = None) -> View:
+        """Return a view of the newest position: of `log`, where given (see `as_of`), else of the file."""
         if log is not None:
             return self.as_of(log.position(), log)
         points = self.checkpoints()
-        return self.as_of(min((point.position for point in points.values()), default=0))
+        # Not of all that are there: a plugin that is gone leaves a checkpoint behind, which never moves again.
+        known = (points[projection.name].position for projection in all_projections() if projection.name in points)
+        return self.as_of(min(known, default=0))
 
-    def as_of(self, seq: int, log: LogReader | None = None) -> View:
-        """A view of the bank as it was at position `seq`; close it after use. It never writes to the bank.
+    def as_of(self, seq: int, log: EventLog | None = None) -> View:
+        """Return a view of the bank as it was at position `seq`; close it after use. It never writes to the bank.
 
-        With a `log`, a file that is missing, not to be trusted, or behind `seq` is made good in a copy in memory,
-        which goes with the view. Without one, that raises `ProjectionError`. Raises `BadPoint` beyond the log's end.
+        With a `log`, a file that is missing, doubtful or behind `seq` is completed in a copy in memory, which is
+        dropped with the view. Without one, that raises `ProjectionError`. Raises `BadPoint` beyond the log's end.
         """
         if seq < 0 or (log is not None and seq > log.position()):
             raise BadPoint(str(seq), f"the log ends at position {log.position() if log else 0:,}")
@@ -117,28 +123,29 @@ class ReadModels:
             f"the read models in {self.path} are missing, broken or behind position {seq:,}; run: rbank-es project BANK"
         )
 
-    def _view_of_file(self, seq: int, log: LogReader | None) -> View | None:
+    def _view_of_file(self, seq: int, log: EventLog | None) -> View | None:
         try:
             connection = database_file.connect(self.path, "ro")
         except sqlite3.Error:
             return None
         try:
-            points = checkpoints.read_all(connection)
-            if not checkpoints.doubts_of(connection, points, log):
-                if min(point.position for point in points.values()) >= seq:
+            points = builder.checkpoints_in(connection)
+            if not builder.doubts_of(connection, points, log):
+                if min(points[projection.name].position for projection in all_projections()) >= seq:
                     return View(connection, seq)
                 if log is not None:
                     return _view_of_copy(connection, points, log, seq)
         except sqlite3.Error:
-            pass  # a broken file, or a journal that only a writer may play back: the caller builds its own
+            pass  # a broken file, or a journal that only a writer may play back: the caller builds a copy
         connection.close()
         return None
 
-    def _as_it_is(self, log: LogReader, chosen: list[Projection], target: int) -> Applied | None:
-        """The result if there is nothing to do; that is found out without the lock, and without writing."""
+    def _as_it_is(self, log: EventLog, chosen: Sequence[Projection], target: int) -> Applied | None:
+        """Return the result if there is nothing to do; neither locks nor writes."""
         with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
-            points = checkpoints.read_all(connection)
-            doubts = checkpoints.doubts_of(connection, points, log)
+            points = builder.checkpoints_in(connection)
+            doubts = builder.doubts_of(connection, points, log)
+            # A doubt about any projection sends the caller to the writer, which names the reason.
             here = min(points[p.name].position for p in chosen) if not doubts else -1
             if here >= target and builder.views_in(connection) == builder.declared_views():
                 return Applied(position=here)
@@ -146,9 +153,9 @@ class ReadModels:
 
     def _write(
         self,
-        log: LogReader,
+        log: EventLog,
         upto: int | None,
-        chosen: list[Projection],
+        chosen: Sequence[Projection],
         stale: Mapping[str, str],
         on_batch: OnBatch | None,
     ) -> Applied:
@@ -160,16 +167,16 @@ class ReadModels:
 
 def rebuild(
     path: str | Path,
-    log: LogReader,
+    log: EventLog,
     upto: int | None = None,
     only: Collection[str] | None = None,
     on_batch: OnBatch | None = None,
 ) -> Applied:
-    """Build the read models, as of position `upto`, in a file of one's own, that is in no bank.
+    """Build the read models, as of position `upto`, in a file outside of any bank.
 
-    As `ReadModels.rebuild`, but without the lock that a bank's folder has: it would stay there as a file.
+    As `ReadModels.rebuild`, but without the lock file of a bank's folder, which would stay there.
     """
-    chosen, place = _chosen(only), Path(path)
+    chosen, place = chosen_projections(only), Path(path)
     with _refusing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         return _Writer(place, log, chosen, _target(log, upto), on_batch).run({p.name: "asked for" for p in chosen})
@@ -184,13 +191,13 @@ def _refusing(path: Path) -> Iterator[None]:
 
 
 class _Writer:
-    """One catch-up or rebuild, by the holder of the lock."""
+    """A catch-up or rebuild by the holder of the lock."""
 
     def __init__(
-        self, path: Path, log: LogReader, chosen: list[Projection], target: int, on_batch: OnBatch | None
+        self, path: Path, log: EventLog, chosen: Sequence[Projection], target: int, on_batch: OnBatch | None
     ) -> None:
         self.path, self.log, self.chosen, self.target, self.on_batch = path, log, chosen, target, on_batch
-        # Read before any event is: an erasure that comes later leaves a higher epoch behind, and means a rebuild.
+        # Read before any event: a later erasure then leaves a higher epoch behind, which means a rebuild.
         self.epoch = log.erasures()
 
     def run(self, stale: Mapping[str, str]) -> Applied:
@@ -204,7 +211,7 @@ class _Writer:
             if not database_file.is_damage(error):
                 raise
             rebuilt = {projection.name: f"the file is damaged: {error}" for projection in self.chosen}
-            more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in ALL}), []
+            more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in all_projections()}), []
         return Applied(
             position=self._position(),
             events=events + more,
@@ -214,29 +221,31 @@ class _Writer:
 
     def _doubts_of_file(self) -> dict[str, str]:
         if not self.path.exists():
-            return {projection.name: "not built before" for projection in ALL}
+            return {projection.name: "not built before" for projection in all_projections()}
         try:
             # Opened for writing, so that SQLite plays back the journal of a writer that died.
             with closing(database_file.connect(self.path, "rw")) as connection:
-                return checkpoints.doubts_of(connection, checkpoints.read_all(connection), self.log)
+                return builder.doubts_of(connection, builder.checkpoints_in(connection), self.log)
         except sqlite3.DatabaseError as error:
+            # "no such table" is another program's SQLite file, or one without checkpoints: as good as damaged.
             if not database_file.is_damage(error) and "no such" not in str(error):
                 raise
-            return {projection.name: f"the file is damaged: {error}" for projection in ALL}
+            return {projection.name: f"the file is damaged: {error}" for projection in all_projections()}
 
     def _position(self) -> int:
         with closing(database_file.connect(self.path, "ro")) as connection:
-            points = checkpoints.read_all(connection)
+            points = builder.checkpoints_in(connection)
         return min(points[projection.name].position for projection in self.chosen)
 
     def _rebuild(self, rebuilt: Collection[str], doubts: Collection[str]) -> int:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
-        kept = [p for p in ALL if p.name not in rebuilt and p.name not in doubts]
-        fresh = [p for p in ALL if p not in kept]
+        kept = [p for p in all_projections() if p.name not in rebuilt and p.name not in doubts]
+        fresh = [p for p in all_projections() if p not in kept]
         new = database_file.unfinished(self.path)
         try:
             with closing(database_file.connect(new, "rwc")) as connection:
                 database_file.tune_for_building(connection)
+                # Copied page by page, which is far quicker than reading the log again for them.
                 if kept:
                     with closing(database_file.connect(self.path, "ro")) as old:
                         old.backup(connection)
@@ -254,41 +263,36 @@ class _Writer:
             if builder.views_in(connection) != builder.declared_views():
                 with builder.transaction(connection):
                     builder.remake_views(connection)
-            before = checkpoints.read_all(connection)
+            before = builder.checkpoints_in(connection)
             events = builder.advance(connection, self.log, self.chosen, self.target, self.epoch, self.on_batch)
-            after = checkpoints.read_all(connection)
+            after = builder.checkpoints_in(connection)
         return events, [name for name, point in after.items() if point != before[name]]
 
 
-def _chosen(only: Collection[str] | None) -> list[Projection]:
-    if only is not None and not only:
-        raise BadInput("no projection was named; leave the list out for all of them")
-    return list(ALL) if only is None else [named(name) for name in dict.fromkeys(only)]
-
-
-def _target(log: LogReader, upto: int | None) -> int:
+def _target(log: EventLog, upto: int | None) -> int:
     position = log.position()
     if upto is not None and not 0 <= upto <= position:
         raise BadPoint(str(upto), f"the log ends at position {position:,}")
     return position if upto is None else upto
 
 
-def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: LogReader, seq: int) -> View:
+def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog, seq: int) -> View:
     copy = database_file.in_memory()
     try:
         with closing(connection):
             connection.backup(copy)
-        builder.advance(copy, log, ALL, seq, log.erasures(), lasting=False)
+        # All of them: views join tables of several projections.
+        builder.advance(copy, log, all_projections(), seq, log.erasures(), lasting=False)
         return View(copy, seq)
     except BaseException:
         copy.close()
         raise
 
 
-def _view_in_memory(log: LogReader, seq: int) -> View:
+def _view_in_memory(log: EventLog, seq: int) -> View:
     connection = database_file.in_memory()
     try:
-        builder.build(connection, log, ALL, ALL, seq, log.erasures(), lasting=False)
+        builder.build(connection, log, all_projections(), all_projections(), seq, log.erasures(), lasting=False)
         return View(connection, seq)
     except BaseException:
         connection.close()

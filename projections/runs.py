@@ -1,124 +1,76 @@
-"""Runs: per run what it was asked, how it ended, what it took and what was made of it.
+"""Runs: the task, outcome, cost and verdicts of each.
 
-A run exists from its first `run_started`. What ended it and what it cost may be recorded in any order, also before:
-the latest `run_finished` holds, and calls of models add up. Totals that no call tells are those of `run_finished`.
+A run exists from its first `run_started`. Its end and its costs may be recorded in any order, also before: the latest
+`run_finished` holds, and calls of models add up. Totals that no call has are those of `run_finished`.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
-from rbank_es.projections.engine import Insert, Projection, Put, Table, words_of
+from rbank_es.projections.projection import Insert, Projection, Put, Table, words_of
 
 STARTS = Table(
     name="run_starts",
-    columns={
-        "run": "TEXT NOT NULL",
-        "task": "TEXT",
-        "ontology": "TEXT",
-        "endpoint": "TEXT",
-        "executor": "TEXT",
-        "model": "TEXT",
-        "mode": "TEXT",
-        "scripted": "INTEGER NOT NULL",
-        "rollout_group": "TEXT",
-        "rollout_index": "INTEGER",
-        "iterations_max": "INTEGER",
-        "started_at": "TEXT NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, task TEXT, ontology TEXT, endpoint TEXT, executor TEXT, model TEXT, mode TEXT,
+        scripted INTEGER NOT NULL, rollout_group TEXT, rollout_index INTEGER, iterations_max INTEGER,
+        started_at TEXT NOT NULL
+    """,
     key=("run",),
     bulky=True,
 )
 ENDS = Table(
     name="run_ends",
-    columns={
-        "run": "TEXT NOT NULL",
-        "outcome": "TEXT NOT NULL",
-        "iterations": "INTEGER",
-        "lm_calls": "INTEGER",
-        "tokens_in": "INTEGER",
-        "tokens_out": "INTEGER",
-        "cost_usd": "REAL",
-        "duration_s": "REAL",
-        "answer_chars": "INTEGER",
-        "error_code": "TEXT",
-        "answer": "TEXT",
-        "sparql": "TEXT",
-        "error": "TEXT",
-        "finished_at": "TEXT NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, outcome TEXT NOT NULL, iterations INTEGER, lm_calls INTEGER, tokens_in INTEGER,
+        tokens_out INTEGER, cost_usd REAL, duration_s REAL, answer_chars INTEGER, error_code TEXT, answer TEXT,
+        sparql TEXT, error TEXT, finished_at TEXT NOT NULL
+    """,
     key=("run", "from_seq"),
     current=1,
     bulky=True,
 )
 CALLS = Table(
     name="lm_calls",
-    columns={
-        "run": "TEXT NOT NULL",
-        "role": "TEXT NOT NULL",
-        "tokens_in": "INTEGER",
-        "tokens_out": "INTEGER",
-        "cost_usd": "REAL",
-    },
+    columns="run TEXT NOT NULL, role TEXT NOT NULL, tokens_in INTEGER, tokens_out INTEGER, cost_usd REAL",
     key=("run", "from_seq"),
 )
 STEPS = Table(
     name="run_steps",
-    columns={"run": "TEXT NOT NULL", "step": "INTEGER NOT NULL"},
+    columns="run TEXT NOT NULL, step INTEGER NOT NULL",
     key=("run", "step"),
 )
 
 
-def started(event: RunStarted) -> tuple[Insert]:
-    """The run, unless it began before."""
-    row = (
-        event.run,
-        words_of(event.task),
-        event.ontology,
-        event.endpoint,
-        event.executor,
-        event.model,
-        event.mode,
-        int(event.scripted),
-        event.rollout_group,
-        event.rollout_index,
-        event.iterations_max,
-        event.occurred_at or event.at,
-        event.seq,
-    )
+# The facts of an event that are columns of the same names and in the same order.
+_STARTED = attrgetter(*(name for name in STARTS.types if name not in ("run", "task", "started_at")))
+_FINISHED = attrgetter(*(name for name in ENDS.types if name not in ("answer", "sparql", "error", "finished_at")))
+
+
+def record_start(event: RunStarted) -> tuple[Insert]:
+    """Record the start of a run, unless it began before."""
+    row = (event.run, words_of(event.task), *_STARTED(event), event.occurred_at or event.at, event.seq)
     return (Insert("run_starts", row),)
 
 
-def finished(event: RunFinished) -> tuple[Put]:
-    """How the run ended, as the latest to say so has it."""
-    row = (
-        event.run,
-        event.outcome,
-        event.iterations,
-        event.lm_calls,
-        event.tokens_in,
-        event.tokens_out,
-        event.cost_usd,
-        event.duration_s,
-        event.answer_chars,
-        event.error_code,
-        words_of(event.answer),
-        words_of(event.sparql),
-        words_of(event.error),
-        event.occurred_at or event.at,
-        event.seq,
-    )
+def record_end(event: RunFinished) -> tuple[Put]:
+    """Record the end of a run; the latest holds."""
+    texts = (words_of(event.answer), words_of(event.sparql), words_of(event.error))
+    row = (*_FINISHED(event), *texts, event.occurred_at or event.at, event.seq)
     return (Put("run_ends", row),)
 
 
-def called(event: LmCalled) -> tuple[Insert, ...]:
-    """A call of a model, if it was made in a run."""
+def record_call(event: LmCalled) -> tuple[Insert, ...]:
+    """Record a call of a model, if it was made in a run."""
     if event.run is None:
         return ()
     return (Insert("lm_calls", (event.run, event.role, event.tokens_in, event.tokens_out, event.cost_usd, event.seq)),)
 
 
-def stepped(event: StepTaken) -> tuple[Insert]:
-    """A step of a run, once per index."""
+def record_step(event: StepTaken) -> tuple[Insert]:
+    """Record a step of a run, once per index."""
     return (Insert("run_steps", (event.run, event.index, event.seq)),)
 
 
@@ -158,7 +110,7 @@ RUNS = Projection(
     name="runs",
     version=1,
     title="Runs: task, outcome, iterations, cost, verdicts",
-    handlers={RunStarted: started, RunFinished: finished, LmCalled: called, StepTaken: stepped},
+    handlers={RunStarted: record_start, RunFinished: record_end, LmCalled: record_call, StepTaken: record_step},
     resolves=frozenset({"run_started", "run_finished"}),
     tables=(STARTS, ENDS, CALLS, STEPS),
     views={"runs": _RUNS},

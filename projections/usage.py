@@ -1,58 +1,42 @@
 """Usage: in which runs an item was used, and which of those were judged a success.
 
 A use is a pair of item and run: the item was in the run's context, or was read there in full; a quotation is none.
-A win is a use whose run's standing learning verdict is success. So a verdict that is overruled, or that comes before
-the use, counts as it should without anything being recomputed: wins are a join, not a counter.
+A win is a use whose run's standing learning verdict is success. Wins are a join, not a counter, because then a verdict
+that is overruled, or that comes before the use, counts as it should without any recomputation.
 """
 
 from __future__ import annotations
 
 from rbank_es.events import ContextBuilt, JudgmentOverruled, MemoriesRead, RunJudged
-from rbank_es.projections.engine import Insert, Projection, Put, Table
+from rbank_es.projections.projection import Insert, Projection, Put, Table
 
-USES = Table(name="uses", columns={"item": "TEXT NOT NULL", "run": "TEXT NOT NULL"}, key=("item", "run"))
+USES = Table(name="uses", columns="item TEXT NOT NULL, run TEXT NOT NULL", key=("item", "run"))
 VERDICTS = Table(
     name="verdicts",
-    columns={
-        "run": "TEXT NOT NULL",
-        "purpose": "TEXT NOT NULL",
-        "success": "INTEGER NOT NULL",
-        "judge": "TEXT NOT NULL",
-        "judge_version": "TEXT NOT NULL",
-        "kind": "TEXT NOT NULL",
-        "confidence": "REAL",
-        "overruled": "INTEGER NOT NULL",
-        "judgment": "TEXT NOT NULL",
-    },
+    columns="""
+        run TEXT NOT NULL, purpose TEXT NOT NULL, success INTEGER NOT NULL, judge TEXT NOT NULL,
+        judge_version TEXT NOT NULL, kind TEXT NOT NULL, confidence REAL, overruled INTEGER NOT NULL,
+        judgment TEXT NOT NULL
+    """,
     key=("run", "purpose", "from_seq"),
     current=2,
 )
 
 
-def injected(event: ContextBuilt) -> list[Insert]:
-    """A use of each item in the context."""
+def record_injected(event: ContextBuilt) -> list[Insert]:
+    """Record a use of each item in the context."""
     return [Insert("uses", (item, event.run, event.seq)) for item in event.items]
 
 
-def read(event: MemoriesRead) -> list[Insert]:
-    """A use of each item that was read in full."""
+def record_read(event: MemoriesRead) -> list[Insert]:
+    """Record a use of each item that was read in full."""
     return [Insert("uses", (item, event.run, event.seq)) for item in event.ids] if event.how == "get" else []
 
 
-def judged(event: RunJudged | JudgmentOverruled) -> tuple[Put]:
-    """The verdict that holds from here on."""
-    row = (
-        event.run,
-        event.purpose,
-        int(event.success),
-        event.judge,
-        event.judge_version,
-        event.kind,
-        event.confidence,
-        int(isinstance(event, JudgmentOverruled)),
-        event.id,
-        event.seq,
-    )
+def record_verdict(event: RunJudged | JudgmentOverruled) -> tuple[Put]:
+    """Record the verdict that stands from here on."""
+    facts = (event.run, event.purpose, event.success, event.judge, event.judge_version, event.kind, event.confidence)
+    row = (*facts, isinstance(event, JudgmentOverruled), event.id, event.seq)
     return (Put("verdicts", row),)
 
 
@@ -72,7 +56,12 @@ USAGE = Projection(
     name="usage",
     version=1,
     title="Uses and wins of items, and the standing verdicts on runs",
-    handlers={ContextBuilt: injected, MemoriesRead: read, RunJudged: judged, JudgmentOverruled: judged},
+    handlers={
+        ContextBuilt: record_injected,
+        MemoriesRead: record_read,
+        RunJudged: record_verdict,
+        JudgmentOverruled: record_verdict,
+    },
     tables=(USES, VERDICTS),
     views={"item_usage": _ITEM_USAGE},
 )

@@ -1,36 +1,67 @@
-"""Reading the read models as of a position: the same SQL for the present and for the past.
+"""A view of the read models as of a position: the same SQL for the present and for the past.
 
-A view hides what came after its position. For every table the connection gets a temporary SQL view of the same name,
-which shadows the table: it leaves out rows that began later, and shows rows that ended later as open. For every named
-view it gets a temporary one with the same SQL, which then reads the shadows. Nothing is written to the file, and what
-is appended to it later doesn't show: reading the past never disturbs the present, nor the other way round.
+A view hides all later rows. For every table the connection gets a temporary SQL view of the same name, which shadows
+the table: it leaves out rows that began later, and shows rows that ended later as open. For every named view it gets a
+temporary one with the same SQL, which then reads the shadows. Nothing is written to the file, and rows appended to it
+later don't show: reading the past never disturbs the present, nor the other way round.
+
+Search weighs exactly the items that were active at the position. BM25 weighs a word by how many documents have it, and
+a document by its length against the average, so an index that also holds later or ended items gives other scores and
+another order. The live index holds the active items; where another set was active at the position, an index of that
+set is made in memory, once per view.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
-from rbank_es.errors import BadInput, ProjectionError
+from rbank_es import limits
+from rbank_es.errors import BadInput, BadSearch, ProjectionError
 from rbank_es.events import PolicyChoice
-from rbank_es.projections import ALL, VIEWS
-from rbank_es.projections.engine import Table, Value
-from rbank_es.projections.search import Filters, Found, Searcher
+from rbank_es.projections import all_projections, view_names
+from rbank_es.projections.memory_index import fts_ddl
+from rbank_es.projections.projection import Table, Value
 
 if TYPE_CHECKING:
-    from rbank_es.policies.retrieval import RetrievalPolicy
+    from rbank_es.policies import Filters, RetrievalPolicy
 
 # Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
 _RETRIEVAL_POLICY = """
 SELECT name, version, settings FROM main.policy_choices
 WHERE kind = 'retrieval' AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 """
+_FOUND = """
+SELECT c.title, c."desc", c.src, c.polarity
+FROM main.item_births b CROSS JOIN main.candidates c ON c.text = b.text WHERE b.item = ?
+"""
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND success AND to_seq IS NULL"
+_CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
+_FILL = """
+INSERT INTO temp.items_fts (rowid, title, "desc", content, tags)
+SELECT text, title, "desc", content, tags FROM main.candidates WHERE text IN (
+    SELECT b.text FROM main.item_states s CROSS JOIN main.item_births b ON b.item = s.item
+    WHERE s.state = 'active' AND s.from_seq <= :seq AND (s.to_seq IS NULL OR s.to_seq > :seq)
+) ORDER BY text
+"""
+
+
+class FoundItem(Struct, frozen=True, kw_only=True):
+    """One hit of a search. `score` is the policy's (BM25's is below 0, lower is better). `rank` counts from 1."""
+
+    id: str
+    title: str
+    desc: str
+    src: str
+    polarity: str
+    score: float
+    rank: int
 
 
 class View:
@@ -40,8 +71,8 @@ class View:
         self.position = position
         self._connection = connection
         self._lock = RLock()
-        self._searcher = Searcher(connection, position)
         self._shadowed = False
+        self._own_index = False
 
     def __enter__(self) -> View:
         return self
@@ -55,12 +86,12 @@ class View:
             self._connection.close()
 
     def rows(self, view: str, /, **equal: Value) -> list[dict[str, Any]]:
-        """The rows of a named view, as dicts by column; with `column=value`, those where all of these are equal.
+        """Return the rows of a named view, as dicts by column; with `column=value`, those where all are equal.
 
         Raises `BadInput` for a view or column that doesn't exist, `ProjectionError` if the file can't be read.
         """
-        if view not in VIEWS:
-            raise BadInput(f"no view {view!r}; there are: {', '.join(VIEWS)}")
+        if view not in view_names():
+            raise BadInput(f"there is no view {view!r}; there are: {', '.join(view_names())}")
         columns = self.columns(view)
         unknown = [name for name in equal if name not in columns]
         if unknown:
@@ -71,25 +102,25 @@ class View:
             return [dict(zip(columns, row, strict=True)) for row in found]
 
     def columns(self, view: str) -> tuple[str, ...]:
-        """The columns of a named view, in order."""
+        """Return the columns of a named view, in order."""
         with self._shadowing() as connection:
             return tuple(row[0] for row in connection.execute(f"SELECT * FROM {view} LIMIT 0").description)
 
     def item(self, id: str) -> dict[str, Any] | None:
-        """The row of `items` with this id; None if the bank has no such item yet."""
+        """Return the row of `items` with this id; None if the bank has no such item yet."""
         return next(iter(self.rows("items", id=id)), None)
 
     def items(self, state: str | None = None) -> list[dict[str, Any]]:
-        """The rows of `items`, in order of birth; those in one state, where given."""
+        """Return the rows of `items`, in order of birth; those in one state, where given."""
         rows = self.rows("items") if state is None else self.rows("items", state=state)
         return sorted(rows, key=lambda row: (row["born_seq"], row["id"]))
 
     def run(self, id: str) -> dict[str, Any] | None:
-        """The row of `runs` with this id; None if no such run has begun yet."""
+        """Return the row of `runs` with this id; None if no such run has begun yet."""
         return next(iter(self.rows("runs", run=id)), None)
 
     def usage(self) -> dict[str, tuple[int, int]]:
-        """Uses and wins of every item that was ever used, known to the bank or not."""
+        """Return uses and wins of every item that was ever used, known to the bank or not."""
         # Two scans and a set: quicker than letting SQLite look up the verdict of each use.
         uses: dict[str, int] = {}
         wins: dict[str, int] = {}
@@ -110,44 +141,73 @@ class View:
         domain: str | None = None,
         role: str | None = None,
         policy: RetrievalPolicy | None = None,
-    ) -> list[Found]:
-        """The active items that fit the words of `query`, best first, at most `k` (default: the policy's).
+    ) -> list[FoundItem]:
+        """Return the active items that fit the words of `query`, best first, at most `k` (default: the policy's).
 
         `policy` is the one in force at this position, unless given.
 
-        Any text is a query; FTS syntax in it is searched as plain words. Filters narrow what is returned and leave
-        scores as they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
+        Any text is a query; FTS syntax in it is searched as plain words. Filters narrow the hits and leave scores as
+        they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
         Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if the policy in force is not known to
         this release.
         """
+        from rbank_es.policies import Filters
+
         filters = Filters(polarity=polarity, domain=domain, role=role)
-        chosen = policy or self.retrieval_policy()
-        with self._reading():
-            return self._searcher.search(query, k, filters, chosen)
+        return self._ranked(query, k, filters, policy or self.retrieval_policy())
 
-    def search_for_judge(self, query: str, k: int, source: str) -> list[Found]:
-        """The active items of a source that only judges are given (`principle`, `episode`), found as `search` does.
-
-        Agents get none of them, by no tool and in no context. Raises `BadSearch`, also for any other source.
+    def search_for_judge(self, query: str, k: int, source: str) -> list[FoundItem]:
+        """Return the active items of a source that only judges are given (`principle`, `episode`), found as `search`
+        does. Agents get none of them, by no tool and in no context. Raises `BadSearch`, also for any other source.
         """
-        if not k:
-            return []
-        chosen, filters = self.retrieval_policy(), Filters(judges_source=source)
-        with self._reading():
-            return self._searcher.search(query, k, filters, chosen)
+        from rbank_es.policies import Filters
+
+        return self._ranked(query, k, Filters(judges_source=source), self.retrieval_policy()) if k else []
 
     def retrieval_policy(self) -> RetrievalPolicy:
-        """The retrieval policy in force; the default one where none was set. Raises `BadPolicy` for an unknown one."""
-        from rbank_es.policies import RetrievalPolicy, policy_of
+        """Return the retrieval policy in force; bm25-1 where none was set. Raises `BadPolicy` for an unknown one."""
+        from rbank_es.policies import retrieval_policy
 
         with self._reading() as connection:
             row = connection.execute(_RETRIEVAL_POLICY, {"seq": self.position}).fetchone()
         if row is None:
-            return RetrievalPolicy()
+            return retrieval_policy(None)
         name, version, settings = row
         chosen = {"kind": "retrieval", "name": name, "version": version, "settings": msgspec.json.decode(settings)}
-        policy = policy_of(msgspec.convert(chosen, PolicyChoice))
-        return policy if isinstance(policy, RetrievalPolicy) else RetrievalPolicy()
+        return retrieval_policy(msgspec.convert(chosen, PolicyChoice))
+
+    def _ranked(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy) -> list[FoundItem]:
+        """Rank by a policy. Every search of people, agents, contexts, judges and `verify` ends here."""
+        wanted = policy.k if k is None else k
+        if not 1 <= wanted <= limits.SEARCH_HITS:
+            raise BadSearch(f"can't return {wanted:,} hits: give a number from 1 to {limits.SEARCH_HITS}")
+        # A query without words needs no index, which may have to be made first.
+        if not policy.words(query):
+            return []
+        with self._reading(), self._indexing() as index:
+            ranked = policy.rank(query, wanted, filters, index)
+            return [_found(index, hit.id, hit.score, rank) for rank, hit in enumerate(ranked, 1)]
+
+    @contextmanager
+    def _indexing(self) -> Iterator[_Index]:
+        """Keep the index of the items active at the position under the name `items_fts` until this ends."""
+        if self._own_index:
+            yield _Index(self._connection)
+            return
+        # One transaction, because another process could change the live index after it was checked.
+        self._connection.execute("BEGIN")
+        try:
+            if self._connection.execute(_CHANGED_SINCE, (self.position,)).fetchone()[0]:
+                self._connection.execute(fts_ddl("temp.items_fts", ""))
+                self._connection.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
+                self._connection.execute(_FILL, {"seq": self.position})
+                self._own_index = True
+            yield _Index(self._connection)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._own_index = False
+            self._connection.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _shadowing(self) -> Iterator[sqlite3.Connection]:
@@ -158,12 +218,13 @@ class View:
             yield connection
 
     def _shadow(self, connection: sqlite3.Connection) -> None:
+        # In the temporary schema, which is in memory and private to this connection.
         connection.execute("CREATE TEMP TABLE looking (seq INTEGER NOT NULL)")
         connection.execute("INSERT INTO looking VALUES (?)", (self.position,))
-        for projection in ALL:
+        for projection in all_projections():
             for table in projection.tables:
                 connection.execute(_shadow_of(table))
-        for projection in ALL:
+        for projection in all_projections():
             for name, text in projection.views.items():
                 connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
 
@@ -177,6 +238,22 @@ class View:
                 f"can't read the read models at position {self.position:,}: {error}; "
                 "if they are damaged, run: rbank-es project BANK --rebuild"
             ) from error
+
+
+class _Index:
+    """The items active at a view's position, as policies see them: see `rbank_es.policies.ItemIndex`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a SELECT."""
+        return self._connection.execute(sql, parameters).fetchall()
+
+
+def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:
+    ((title, desc, src, polarity),) = index.rows(_FOUND, (id,))
+    return FoundItem(id=id, title=title, desc=desc, src=src, polarity=polarity, score=score, rank=rank)
 
 
 def _shadow_of(table: Table) -> str:

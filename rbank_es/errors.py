@@ -1,7 +1,7 @@
-"""What can go wrong, as one hierarchy. Each error carries its fields; its message says what happened and what to do.
+"""Every error, as one hierarchy and by room. An error carries its fields; its message says what failed and what to do.
 
 RBankError                       exit code of the command line
-├── BadInput                     2   what was given can't be used; nothing was changed
+├── BadInput                     2   the input can't be used; nothing was changed
 │   ├── BadEvent                     an event is not one of the vocabulary (line, path)
 │   ├── BadItem                      an item breaks its limits
 │   ├── BadPolicy                    a policy is unknown or has wrong settings
@@ -11,7 +11,7 @@ RBankError                       exit code of the command line
 │   ├── BankExists                   there is one already
 │   ├── BadPoint                     a point in time can't be read, doesn't exist, or is ambiguous
 │   ├── NotInBank                    no such item, run or event at that point
-│   ├── CannotRerun                  a recorded run can't be run again (run, reason)
+│   ├── CannotRerun                  a recorded run can't be executed again (run, reason)
 │   ├── BadImport                    a file is of no known form, or broken
 │   ├── BadSearch                    a search's filters are wrong
 │   ├── LimitExceeded                larger than a limit allows
@@ -20,20 +20,20 @@ RBankError                       exit code of the command line
 │   ├── BadContextFile               a guide, or a file of constraints, can't be used
 │   ├── UnknownHandle                a key or alias names no payload
 │   ├── QueryRefused                 a query that will not be run (code, hint, place)
-│   └── CannotWrite                  the file that was asked for can't be written
+│   └── CannotWrite                  a requested file can't be written
 ├── LogError
 │   ├── PositionConflict         4   the log is not where the writer expected it
 │   ├── DuplicateEvent           4   an id is known, with other content
 │   ├── LogCorruption            3   bytes of the log are damaged
 │   ├── UnknownEvent             3   the log holds a type or version that this release doesn't know
-│   ├── LogFailed                3   a sync failed earlier; nobody may write until `verify`
+│   ├── LogFailed                3   a sync failed earlier; writers stop until `verify`
 │   ├── LogUnavailable           2   the system refused: read-only, disk full, I/O error
 │   ├── ErasureUnfinished        2   (a LogUnavailable) the same amid an erasure; the next writer completes it
 │   └── LogBusy                  4   another writer holds the log for too long
-├── QueryFailed                  2   a query that was run and gave no answer: time, memory, the endpoint (code, hint)
-├── LmFailed                     2   a language model gave no answer that can be used (code, hint)
-├── JudgeFailed                  2   a judge came to no verdict, so that nothing is learnt (judge)
-├── LoopStopped                  2   a run failed of what the next ones would fail of too (run, code)
+├── QueryFailed                  2   a query ran without an answer: time, memory, the endpoint (code, hint)
+├── LmFailed                     2   a language model gave no usable answer (code, hint)
+├── JudgeFailed                  2   a judge reached no verdict, so nothing is learned (judge)
+├── LoopStopped                  2   a run failed for a reason that would fail all others too (run, code)
 ├── SandboxUnavailable           2   the sandbox for an agent's code can't run here (code, fix)
 ├── ProjectionError              3   a read model can't be built or read
 │   └── ProjectionUnavailable    2   the system refused: read-only, disk full, I/O error
@@ -46,11 +46,12 @@ from collections.abc import Iterator
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says, and its kind where it is none of this project; of a group, what each in it says, once."""
+    """Return the message of an error, with its kind where it is not of this project; of a group, each message once."""
     return "; ".join(dict.fromkeys(_messages(error)))
 
 
 def _messages(error: BaseException) -> Iterator[str]:
+    # An error of Python's own says little without its kind: "3" is a KeyError.
     words, kind = str(error), type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
@@ -62,13 +63,54 @@ def _messages(error: BaseException) -> Iterator[str]:
 
 
 class RBankError(Exception):
-    """The root: catch this to catch everything that the bank raises on purpose."""
+    """The root: catch it to catch every error that this project raises on purpose."""
 
     exit_code = 2
 
 
 class BadInput(RBankError):
-    """What was given can't be used; nothing was changed."""
+    """The input can't be used; nothing was changed."""
+
+
+class LimitExceeded(BadInput):
+    """Something is larger than a limit allows."""
+
+    def __init__(self, what: str, actual: int, allowed: int, advice: str = "") -> None:
+        self.what, self.actual, self.allowed = what, actual, allowed
+        super().__init__(f"{what}: {actual:,} is over the limit of {allowed:,}{'; ' + advice if advice else ''}")
+
+
+class CannotWrite(BadInput):
+    """A requested file can't be written; an older file there is unchanged."""
+
+    def __init__(self, path: str, cause: OSError) -> None:
+        self.path, self.cause = path, cause
+        super().__init__(f"can't write {path}: {cause.strerror or cause}; give another file, or make its folder first")
+
+
+class MissingExtra(BadInput):
+    """A feature needs an optional part of this package that is not installed."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        self.extra, self.purpose = extra, purpose
+        super().__init__(f"{purpose} needs an optional part; install it with: pip install 'rbank-es[{extra}]'")
+
+
+class BadPlugin(BadInput):
+    """A plugin of another package can't be loaded."""
+
+    def __init__(self, plugin: str, reason: str) -> None:
+        self.plugin, self.reason = plugin, reason
+        super().__init__(f"the plugin {plugin!r} can't be loaded: {reason}. Repair or uninstall the package it is in.")
+
+
+class CheckFailed(RBankError):
+    """A verification found a difference."""
+
+    exit_code = 1
+
+
+# -------------------- events
 
 
 class BadEvent(BadInput):
@@ -84,16 +126,14 @@ class BadItem(BadInput):
     """An item breaks its limits."""
 
 
+# -------------------- policies
+
+
 class BadPolicy(BadInput):
     """A policy is unknown, or its settings are wrong."""
 
 
-class BadPlugin(BadInput):
-    """A plugin of another package can't be loaded."""
-
-    def __init__(self, plugin: str, reason: str) -> None:
-        self.plugin, self.reason = plugin, reason
-        super().__init__(f"the plugin {plugin!r} can't be loaded: {reason}. Repair or uninstall the package it is in.")
+# -------------------- bank
 
 
 class BadBankName(BadInput):
@@ -134,94 +174,14 @@ class BadPoint(BadInput):
 
 
 class NotInBank(BadInput):
-    """No such item, run or event at that point."""
+    """There is no such item, run or event at that point."""
 
     def __init__(self, thing: str, position: int) -> None:
         self.thing, self.position = thing, position
         super().__init__(f"no item, run or event {thing!r} at position {position}")
 
 
-class CannotRerun(BadInput):
-    """A recorded run can't be run again: something that it needs was never recorded, is erased, or isn't at hand."""
-
-    def __init__(self, run: str, reason: str) -> None:
-        self.run, self.reason = run, reason
-        super().__init__(f"the run {run} can't be run again: {reason}")
-
-
-class BadImport(BadInput):
-    """A file is of no known form, or is broken."""
-
-    def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
-        self.path, self.reason, self.line = path, reason, line
-        super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}; nothing of it was imported")
-
-
-class BadSearch(BadInput):
-    """A search's filters are wrong."""
-
-
-class LimitExceeded(BadInput):
-    """Something is larger than a limit allows."""
-
-    def __init__(self, what: str, actual: int, allowed: int, advice: str = "") -> None:
-        self.what, self.actual, self.allowed = what, actual, allowed
-        super().__init__(f"{what}: {actual:,} is over the limit of {allowed:,}{'; ' + advice if advice else ''}")
-
-
-class MissingExtra(BadInput):
-    """What was asked for needs an optional part of this package that is not installed."""
-
-    def __init__(self, extra: str, purpose: str) -> None:
-        self.extra, self.purpose = extra, purpose
-        super().__init__(f"{purpose} needs an optional part; install it with: pip install 'rbank-es[{extra}]'")
-
-
-class BadOntology(BadInput):
-    """An ontology's file is missing, empty, broken, too large, or of no known form."""
-
-    def __init__(self, path: str, reason: str, hint: str, *, line: int | None = None) -> None:
-        self.path, self.reason, self.hint, self.line = path, reason, hint, line
-        super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}; {hint}")
-
-
-class BadContextFile(BadInput):
-    """A guide, or a file of constraints, can't be used."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(f"{path}: {reason}")
-
-
-class UnknownHandle(BadInput):
-    """A key or alias names no payload."""
-
-    def __init__(self, key: str, reason: str = "no payload has this key or alias") -> None:
-        self.key, self.reason = key, reason
-        super().__init__(f"{key!r}: {reason}; give the handle that a tool returned, or its key")
-
-
-class QueryRefused(BadInput):
-    """A SPARQL query that will not be run; nothing was sent to any engine.
-
-    `code` is stable, for programs: syntax, not_read_only, service_refused, from_refused, unknown_term,
-    unknown_prefix, too_long, slow_here. `line` and `column` count from 1.
-    """
-
-    def __init__(
-        self, code: str, message: str, hint: str, *, line: int | None = None, column: int | None = None
-    ) -> None:
-        self.code, self.message, self.hint, self.line, self.column = code, message, hint, line, column
-        where = f" (line {line}, column {column})" if line is not None else ""
-        super().__init__(f"{message}{where}. {hint}")
-
-
-class CannotWrite(BadInput):
-    """The file that was asked for can't be written; what was there before is unchanged."""
-
-    def __init__(self, path: str, cause: OSError) -> None:
-        self.path, self.cause = path, cause
-        super().__init__(f"can't write {path}: {cause.strerror or cause}; give another file, or make its folder first")
+# -------------------- log
 
 
 class LogError(RBankError):
@@ -229,7 +189,7 @@ class LogError(RBankError):
 
 
 class PositionConflict(LogError):
-    """The log is not where the writer expected it: re-read, decide again, retry."""
+    """The log is at another position than the writer expected: re-read, decide again, retry."""
 
     exit_code = 4
 
@@ -237,7 +197,7 @@ class PositionConflict(LogError):
         self.bank, self.expected, self.actual = bank, expected, actual
         super().__init__(
             f"expected the log of {bank} at position {expected:,}, it is at {actual:,}; "
-            "read what came since, decide again, and retry"
+            "read the events since then, decide again, and retry"
         )
 
 
@@ -276,11 +236,11 @@ class UnknownEvent(LogError):
             what = f"event type {type!r} (version {version}) is not known to this release"
         else:
             what = f"{type} has version {version}, this release knows up to {known}"
-        super().__init__(f"{where}{what}; a newer release of rbank-es wrote it, so install that one")
+        super().__init__(f"{where}{what}; a newer release of rbank-es or a plugin wrote it, so install that one")
 
 
 class LogFailed(LogError):
-    """A sync failed earlier, so nobody knows what is on the disk: writers stop until the log was verified."""
+    """A sync failed earlier, so the disk's content is unknown: writers stop until the log was verified."""
 
     exit_code = 3
 
@@ -298,10 +258,11 @@ class LogUnavailable(LogError):
 
 
 class ErasureUnfinished(LogUnavailable):
-    """The system refused in the middle of an erasure: it is recorded and begun, and must be completed first."""
+    """The system refused in the middle of an erasure, which is recorded and must be completed first."""
 
     def __init__(self, bank: str, cause: OSError) -> None:
         super().__init__(bank, "complete the erasure in", cause)
+        # The parent's message says that the log is unchanged, which is not true here.
         self.args = (
             f"the erasure in {bank} has begun and can't be completed: {cause.strerror or cause}. Nothing else is "
             "written until it is; mend that, and the next append or erase completes it",
@@ -318,8 +279,67 @@ class LogBusy(LogError):
         super().__init__(f"another process has held the log of {bank} for {waited_s:.0f} s; retry later")
 
 
+# -------------------- projections
+
+
+class BadSearch(BadInput):
+    """A search's filters are wrong."""
+
+
+class ProjectionError(RBankError):
+    """A read model can't be built or read."""
+
+    exit_code = 3
+
+
+class ProjectionUnavailable(ProjectionError):
+    """The system refused to write or read a read model: a read-only place, a full disk, an I/O error."""
+
+    exit_code = 2
+
+
+# -------------------- importers
+
+
+class BadImport(BadInput):
+    """A file is of no known form, or is broken."""
+
+    def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
+        self.path, self.reason, self.line = path, reason, line
+        super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}; nothing of it was imported")
+
+
+# -------------------- ontology
+
+
+class BadOntology(BadInput):
+    """An ontology's file is missing, empty, broken, too large, or of no known form."""
+
+    def __init__(self, path: str, reason: str, hint: str, *, line: int | None = None) -> None:
+        self.path, self.reason, self.hint, self.line = path, reason, hint, line
+        super().__init__(f"{path}{f', line {line}' if line else ''}: {reason}; {hint}")
+
+
+# -------------------- sparql
+
+
+class QueryRefused(BadInput):
+    """A SPARQL query that is refused; nothing was sent to any engine.
+
+    `code` is stable, for programs: syntax, not_read_only, service_refused, from_refused, unknown_term,
+    unknown_prefix, too_long, slow_here. `line` and `column` count from 1.
+    """
+
+    def __init__(
+        self, code: str, message: str, hint: str, *, line: int | None = None, column: int | None = None
+    ) -> None:
+        self.code, self.message, self.hint, self.line, self.column = code, message, hint, line, column
+        where = f" (line {line}, column {column})" if line is not None else ""
+        super().__init__(f"{message}{where}. {hint}")
+
+
 class QueryFailed(RBankError):
-    """A SPARQL query was run and gave no answer; the engine is ready for the next one.
+    """A SPARQL query ran without an answer; the engine is ready for the next one.
 
     `code` is stable, for programs: timeout, out_of_memory, engine_failed, bad_query, unreachable, endpoint_error,
     cut_answer, not_sparql, redirected, too_large, too_many_requests.
@@ -330,12 +350,37 @@ class QueryFailed(RBankError):
         super().__init__(f"{message}. {hint}")
 
 
+# -------------------- tools
+
+
+class UnknownHandle(BadInput):
+    """A key or alias names no payload."""
+
+    def __init__(self, key: str, reason: str = "no payload has this key or alias") -> None:
+        self.key, self.reason = key, reason
+        super().__init__(f"{key!r}: {reason}; give the handle that a tool returned, or its key")
+
+
+# -------------------- context
+
+
+class BadContextFile(BadInput):
+    """A guide, or a file of constraints, can't be used."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}")
+
+
+# -------------------- models
+
+
 class LmFailed(RBankError):
-    """A language model gave no answer that can be used.
+    """A language model gave no usable answer.
 
     `code` is stable, for programs: unknown_model, missing_key, wrong_key, unreachable, timeout, rate_limited,
     no_credit, refused, context_too_long, server_error, bad_response, response_too_long, request_too_long, interrupted,
-    unexpected; and, of calls that must not be gone on from, script_mismatch, replay_miss, not_recorded.
+    unexpected; and, where the run can't continue, script_mismatch, replay_miss, not_recorded.
     """
 
     def __init__(self, code: str, message: str, hint: str) -> None:
@@ -343,30 +388,7 @@ class LmFailed(RBankError):
         super().__init__(f"{message}. {hint}")
 
 
-class JudgeFailed(RBankError):
-    """A judge came to no verdict: nothing is recorded of the run's success, and nothing is learnt from it."""
-
-    def __init__(self, judge: str, reason: str) -> None:
-        self.judge, self.reason = judge, reason
-        super().__init__(f"the judge {judge} came to no verdict: {reason}")
-
-
-class LoopStopped(RBankError):
-    """A run failed of what all others would fail of as well, so none was begun. The run is closed, its steps are kept.
-
-    `code` is that of the run: a code of `LmFailed` or `SandboxUnavailable`, not_recorded, or unexpected. `cause` is the
-    error itself, with what to do about it, where it is one of this project. `advice` says how to go on, and is given by
-    whoever knows: a loop that can be resumed, for one.
-    """
-
-    def __init__(self, run: str, code: str, message: str, *, cause: RBankError | None = None) -> None:
-        self.run, self.code, self.message, self.cause = run, code, message, cause
-        self.advice = ""
-        super().__init__(f"stopped at run {run} ({code}): {message}")
-
-    def __str__(self) -> str:
-        stopped = super().__str__()
-        return f"{stopped.rstrip('.')}. {self.advice}" if self.advice else stopped
+# -------------------- sandbox
 
 
 class SandboxUnavailable(RBankError):
@@ -380,19 +402,40 @@ class SandboxUnavailable(RBankError):
         super().__init__(f"{reason}; {fix}")
 
 
-class ProjectionError(RBankError):
-    """A read model can't be built or read."""
-
-    exit_code = 3
+# -------------------- judging
 
 
-class ProjectionUnavailable(ProjectionError):
-    """The system refused to let a read model be written or read: a read-only place, a full disk, an I/O error."""
+class JudgeFailed(RBankError):
+    """A judge reached no verdict: no judgment of the run is recorded, and nothing is learned from it."""
 
-    exit_code = 2
+    def __init__(self, judge: str, reason: str) -> None:
+        self.judge, self.reason = judge, reason
+        super().__init__(f"the judge {judge} reached no verdict: {reason}")
 
 
-class CheckFailed(RBankError):
-    """A verification found a difference."""
+# -------------------- loop and rerun
 
-    exit_code = 1
+
+class LoopStopped(RBankError):
+    """A run failed for a reason that would fail all others too, so none was begun. The run is closed, with its steps.
+
+    `code` is that of the run: a code of `LmFailed` or `SandboxUnavailable`, not_recorded, or unexpected. `cause` is the
+    error itself, where it is one of this project. `advice` says how to continue; the loop sets it if it can be resumed.
+    """
+
+    def __init__(self, run: str, code: str, message: str, *, cause: RBankError | None = None) -> None:
+        self.run, self.code, self.message, self.cause = run, code, message, cause
+        self.advice = ""
+        super().__init__(f"stopped at run {run} ({code}): {message}")
+
+    def __str__(self) -> str:
+        stopped = super().__str__()
+        return f"{stopped.rstrip('.')}. {self.advice}" if self.advice else stopped
+
+
+class CannotRerun(BadInput):
+    """A recorded run can't be executed again: something it needs was never recorded, is erased, or is unavailable."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        self.run, self.reason = run, reason
+        super().__init__(f"the run {run} can't be run again: {reason}")

@@ -1,16 +1,15 @@
-"""Exporters: a bank as it was at a point, in forms that others read, and that `import` takes back.
+"""Exporters: a bank as it was at a point, in forms that others read and `import` takes back.
 
     items           the active items as a JSON list; ids, words and facts come back as they are
     trajectories    JSON Lines, one file per run; an imported run comes back under its id, with its keys and values
     reasoningbank   JSON Lines, one per run, with the active items that were drawn from it
-    events          JSON Lines: the log as it stands, with texts in place of handles
+    events          JSON Lines: the lines of the log, with texts in place of handles
     prov            the lineage in W3C PROV-O, as Turtle
 
-What was erased: `items` and `reasoningbank` leave out items without words, `trajectories` leaves out the keys, `events`
-keeps the erased marks. A form tells what it has words for: trajectories and reasoningbank leave out memory that was
-searched, contexts and scoring; reasoningbank leaves out items that no run brought (`without_run` counts them). In
-`events`, the checksum of a line is the one that it has in the log: where texts stand in place of handles, it doesn't
-fit the line any more.
+After an erasure, `items` and `reasoningbank` leave out items without words, `trajectories` leaves out the keys, and
+`events` keeps the erased marks. trajectories and reasoningbank have no place for searches, contexts and scoring;
+reasoningbank leaves out items that no run brought (`without_run` counts them). In `events`, the checksum of a line is
+that of the log's line: where texts replace handles, it doesn't fit the exported line.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
@@ -37,9 +37,10 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.events.codec import TYPES, encode_body
+from rbank_es.events.codec import encode_body, event_types
 from rbank_es.events.items import Item, polarity_of
-from rbank_es.importers.memory_markdown import write_memories
+from rbank_es.importers.importer import recorded_time
+from rbank_es.importers.reasoningbank import write_memories
 from rbank_es.importers.trajectories import error_code_of, seconds_before
 from rbank_es.importers.trajectory_fields import (
     ANSWERED,
@@ -57,7 +58,6 @@ from rbank_es.importers.trajectory_fields import (
     data_of,
     in_order,
 )
-from rbank_es.importers.units import recorded_time
 from rbank_es.state import State
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]
@@ -70,7 +70,7 @@ SUFFIXES = {
     "events": ".jsonl",
     "prov": ".ttl",
 }
-"""How the name of a file of each form ends."""
+"""Suffix of a file of each form."""
 
 Point = str | int | None
 _OF_RUNS = ("run_started", "context_built", "tool_called", "step_taken", "lm_called", "run_finished")
@@ -81,7 +81,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9._-]")
 def export(
     bank: Bank, point: Point, form: str, *, run: str | None = None, every_state: bool = False
 ) -> Iterator[bytes]:
-    """The bank at a point in one form, in pieces to be written one after the other.
+    """Return the bank at a point in one form, in pieces to be written one after the other.
 
     `run` narrows trajectories and reasoningbank to one run; trajectories of several runs are several files, so they
     need it (or `export_files`). `every_state` adds the ended items to `items`, each with its `state`; such a list
@@ -104,7 +104,7 @@ def export(
 def export_files(
     bank: Bank, point: Point, form: str, *, every_state: bool = False
 ) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """The bank at a point as files: the name of each, without a directory, and its pieces.
+    """Yield the bank at a point as files: the name of each, without a directory, and its pieces.
 
     Trajectories are one file per run, all other forms one file with the bank's name. Raises as `export` does.
     """
@@ -117,8 +117,8 @@ def export_files(
 
 
 def file_name(name: str) -> str:
-    """A run's or bank's name as a file name: itself where it can be one, else made fit, with a digest to tell apart."""
-    fit = _UNFIT.sub("-", name)[:200].lstrip(".")
+    """Return a run's or bank's name as a file name: unchanged where possible, else made fit, with a digest."""
+    fit = _UNFIT.sub("-", name)[: limits.EXPORT_NAME_CHARS].lstrip(".")
     return fit if fit == name else f"{fit}-{sha256(name.encode()).hexdigest()[:8]}"
 
 
@@ -136,7 +136,7 @@ def _items(state: State, every_state: bool) -> Iterator[bytes]:
 
 
 def item_fields(item: Item) -> dict[str, Any]:
-    """An item as item JSON has it; what follows from the rest is left out."""
+    """Return an item as item JSON has it; a value that follows from the rest is left out."""
     fields: dict[str, Any] = {name: getattr(item, name) for name in ("id", "title", "desc", "content", "src", "tags")}
     if item.polarity != polarity_of(item.src):
         fields["polarity"] = item.polarity
@@ -147,14 +147,15 @@ def item_fields(item: Item) -> dict[str, Any]:
 
 
 def _events(bank: Bank, upto: int) -> Iterator[bytes]:
-    stored, resolved = bank.log.lines(upto=upto), bank.log.read(upto=upto, resolve=TYPES.keys())
+    stored, resolved = bank.log.lines(upto=upto), bank.log.read(upto=upto, resolve=event_types().keys())
     for line, event in zip(stored, resolved, strict=True):
         yield (line if _REF not in line else _with_texts(line, event)) + b"\n"
 
 
 def _with_texts(line: bytes, event: Event) -> bytes:
-    """The line with its texts in place of their handles; all else byte for byte."""
+    """Return the line with its texts in place of their handles; all else byte for byte."""
     salt: Any = getattr(event, "salt", "")
+    # Not encoded as a whole, because the envelope must stay byte for byte, with the log's own checksum.
     head, tail = line.index(b',"v":'), line.rindex(b',"more":')
     envelope = line[:head] + f',"v":{event.v}'.encode()
     if event.occurred_at:
@@ -175,7 +176,8 @@ def _provenance(bank: Bank, upto: int) -> Iterator[bytes]:
 def _by_run(
     bank: Bank, upto: int, only: str | None, types: Collection[str] = _OF_RUNS
 ) -> Iterator[tuple[str, list[Any]]]:
-    """The events of each run that began, as soon as its last one was read; texts in place of handles."""
+    """Yield the events of each run that began, as soon as its last one was read; texts in place of handles."""
+    # Two passes: with the last position of each run known, only unfinished runs are held in memory.
     last: dict[str, int] = {}
     began: set[str] = set()
     for event in bank.log.read(upto=upto, types=types):
@@ -210,7 +212,7 @@ def _one_trajectory(bank: Bank, upto: int, run: str | None) -> Iterator[bytes]:
 
 
 def _trajectory(events: list[Any]) -> Iterator[bytes]:
-    """The lines of a run, as its recorder would have written them."""
+    """Yield the lines of a run, as its recorder would have written them."""
     size = next((event.chars for event in events if isinstance(event, ContextBuilt)), None)
     calls = [event for event in events if isinstance(event, LmCalled)]
     start = next(event for event in events if isinstance(event, RunStarted))
@@ -225,7 +227,7 @@ def _trajectory(events: list[Any]) -> Iterator[bytes]:
 
 
 def _line(event: Any, kind: str, data: dict[str, Any], *, timestamp: str | None = None) -> bytes:
-    """A line: what the fields tell, over it what `extra` kept, in the recorders' order and spacing."""
+    """Return a line of the fields' data, overlaid by that in `extra`, in the recorders' order and spacing."""
     extra = _extra(event)
     kept = {key: value for key, value in extra.items() if key not in RESERVED}
     time = timestamp or extra.get(TIMESTAMP) or recorded_time(event.occurred_at or event.at)
@@ -243,6 +245,7 @@ def _called(event: ToolCalled) -> Iterator[bytes]:
     if extra.get(ONLY) != "tool_call":
         data = data_of(ANSWERED, event)
         preview = event.result if isinstance(event.result, str) else None
+        # Left out, because the import derives this code from the preview: the recorder's line didn't have it.
         if "error" in data and data.get("error_code") == error_code_of(preview):
             del data["error_code"]
         yield _line(event, "tool_result", data)
@@ -272,7 +275,7 @@ def _finished(event: RunFinished) -> bytes:
 
 
 def _with_totals(event: RunFinished, calls: list[LmCalled]) -> RunFinished:
-    """The end of a run with the totals of its recorded calls, where there are any."""
+    """Return the end of a run with the totals of its recorded calls, if any."""
     if not calls:
         return event
 
@@ -301,7 +304,7 @@ def _reasoningbank(bank: Bank, upto: int, only: str | None) -> Iterator[bytes]:
 
 
 def without_run(bank: Bank, point: Point) -> int:
-    """How many active items `reasoningbank` leaves out: no run that began in this bank brought or supports them.
+    """Return how many active items `reasoningbank` leaves out: no run that began in this bank brought or supports them.
 
     Those whose words are erased are not among them. Raises `BadPoint`, and as reading the log does.
     """
@@ -332,7 +335,7 @@ def _word(text: Any) -> str | None:
 
 
 def _items_by_run(bank: Bank, upto: int, state: State) -> dict[str, list[Item]]:
-    """The active items that each run brought or supported under their own id, in the order of their extraction."""
+    """Return the active items that each run brought or supported under their own id, in order of extraction."""
     runs: dict[str, str] = {}
     for event in bank.log.read(upto=upto, types=("memories_extracted",)):
         if isinstance(event, MemoriesExtracted) and event.runs:

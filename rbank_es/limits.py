@@ -1,7 +1,7 @@
-"""Every limit of the project, with its unit and its reason, in one place.
+"""Every limit of the project, by room, each with its unit in its name and its reason below it.
 
-A limit is a promise to whoever shares the machine: no input, however large or hostile, makes the bank
-hold, write or print more than is named here. Sizes are in bytes unless the name says characters.
+A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold,
+write or print more than is named here. A docstring covers all limits above it, up to the docstring before.
 """
 
 KIB = 1024
@@ -28,19 +28,19 @@ INLINE_TEXT_BYTES = 2 * KIB
 """A text whose UTF-8 is longer is stored as a text line, and the event holds a `Ref` to it."""
 
 REF_PREVIEW_CHARS = 80
-"""What a `Ref` shows of its text (source: the handle pattern's 80 characters)."""
+"""Characters of its text that a `Ref` shows (source: the handle pattern)."""
 
 LOCK_WAIT_S = 60.0
 """How long a writer waits for another before it gives up with `LogBusy`."""
 
 READ_BLOCK_BYTES = 256 * KIB
-"""How much of a segment is read at a time: what comes of it should fit into a processor's second cache."""
+"""Bytes of a segment that are read at a time: their events should fit into a processor's second cache."""
 
 POLL_S = 0.25
 """How often a follower looks by itself, where no file notification arrives."""
 
 NEEDLE_CHARS = 8
-"""Shorter texts are erased where they stand, and not looked for elsewhere: "yes" is everybody's."""
+"""Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's."""
 
 SEARCHED_IDS = 32
 """Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
@@ -48,67 +48,81 @@ SEARCHED_IDS = 32
 # -------------------- events
 
 NAME_CHARS = 256
-"""Identifiers, model names, tool names, error codes: facts that are never erased."""
+"""Identifiers, model names, tool names, error codes: facts are never erased, so they have no room for free text."""
 
 NAMES = 10_000
-"""Elements of one list of names or ids in an event."""
-
-# -------------------- errors
+"""Elements of one list of names or ids in an event: more would not fit into a line."""
 
 ERROR_CHARS = 2_000
-"""What an event keeps of an error's message."""
+"""Characters of an error's message that an event keeps: a traceback or a server's page has no end."""
 
-# -------------------- projections and policies
+SECRET_CHARS = 6
+"""Shorter values of the environment are not redacted, because they occur in any text."""
 
-PROJECTION_BATCH_EVENTS = 20_000
-"""Events whose row changes are applied in one transaction while catching up."""
-
-PROJECTION_BATCH_CHARS = 32 * MIB
-"""Characters of text after which such a transaction is closed early: a few events may hold a lot of text."""
-
-PROJECTION_CACHE_KIB = 128 * KIB
-"""Memory for pages of a read model while it is being built, in KiB."""
-
-PROJECTION_BUSY_S = 60.0
-"""How long a statement waits while another process commits to the same read models."""
-
-QUERY_WORDS = 64
-"""Distinct words of a search that are used; the rest of the query is ignored."""
-
-QUERY_CHARS = 10_000
-"""Characters of a search that are looked at."""
-
-SEARCH_HITS = 100
-"""The largest `k` of a search."""
-
-QUOTE_CHARS = 500
-"""Default size of `quote`."""
-
-# -------------------- items
+REDACTION_DEPTH = 32
+"""Levels of nesting of a call's arguments that are redacted; the log redacts them again as text."""
 
 ITEM_TITLE_CHARS = 120
 ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
 ITEM_TAGS = 12
 ITEM_TAG_CHARS = 60
-"""Sizes of an item as an extractor may make it; imports are kept whole."""
+"""Sizes of an item from an extractor (source: the item's form in the ReasoningBank paper); imports are kept whole."""
+
+# -------------------- projections and policies
+
+PROJECTION_BATCH_EVENTS = 20_000
+"""Events whose row changes are applied in one transaction: they are held in memory until then."""
+
+PROJECTION_BATCH_CHARS = 32 * MIB
+"""Characters of text after which such a transaction is closed early, because a few events may hold much text."""
+
+PROJECTION_CACHE_KIB = 128 * KIB
+"""Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times."""
+
+PROJECTION_BUSY_S = 60.0
+"""How long a statement waits while another process commits to the same read models: a large batch takes seconds."""
+
+QUERY_WORDS = 64
+"""Distinct words of a query that are searched for: the time of a search grows with each."""
+
+QUERY_CHARS = 10_000
+"""Characters of a query that are read; an agent may send a whole page."""
+
+SEARCH_HITS = 100
+"""The largest `k` of a search, because each hit is looked up, and more are not read."""
+
+QUOTE_CHARS = 500
+"""Default size of `quote`: half of a tool's return."""
+
+POLICY_WEIGHT = 1_000
+POLICY_ITEMS = 100_000_000
+POLICY_FRACTION = 1_000_000
+POLICY_TRAJECTORY_LEAST_CHARS = 1_000
+POLICY_TRAJECTORY_CHARS = 100_000
+POLICY_TRIES = 10
+"""Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps
+and answers of a model. Beyond them a setting is a slip of the pen."""
 
 # -------------------- importers
 
 IMPORT_FILE_BYTES = 256 * MIB
-"""One file given to `import`."""
+"""One file given to `import`: it is held in memory, with its events."""
 
 IMPORT_CANDIDATES = 100
 """Imported items of one extraction: with their words inline, they stay well below the limit of a line."""
 
 IMPORT_BATCH_BYTES = 16 * MIB
-"""What an import appends at once: half of a group, which leaves room for its decisions."""
+"""Bytes that an import appends at once: half of a group, which leaves room for its decisions."""
 
 IMPORT_LOOKUPS = 8
-"""Ids of an import that are looked up one by one; for more, the log is read once."""
+"""Ids of an import that are looked up one by one; for more, reading the log once is quicker."""
 
 IMPORT_TRIES = 20
-"""How often an import plans anew when other writers were faster."""
+"""How often an import plans again because other writers were faster."""
+
+EXPORT_NAME_CHARS = 200
+"""Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes."""
 
 # -------------------- bank
 
@@ -123,10 +137,10 @@ ONTOLOGY_FILES = 1_000
 """Files of one ontology."""
 
 ONTOLOGY_BYTES = 256 * MIB
-"""Bytes of all files of one ontology: what is larger belongs behind an endpoint."""
+"""Bytes of all files of one ontology: larger ones belong behind an endpoint."""
 
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
-"""Characters of one literal that a description of the ontology reads."""
+"""Characters of one literal in an ontology that a description reads."""
 
 ONTOLOGY_TERM_CHARS = 2 * MIB
 """Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser
@@ -143,7 +157,7 @@ ONTOLOGY_IRI_CHARS = 2_000
 
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-"""Characters of a label, and of a definition or a note, that a description keeps."""
+"""Characters of a label, and of a definition or a note, that a description of an ontology keeps."""
 
 ONTOLOGY_NOTES = 8
 """Notes of one class or property that a description keeps: a term of PROV or SKOS has two at most."""
@@ -217,19 +231,19 @@ ENDPOINT_MESSAGE_CHARS = 300
 # -------------------- tools
 
 TOOL_RETURN_CHARS = 1_000
-"""Characters of JSON that a tool returns at most. More in one return is a red flag of leakage."""
+"""A tool's return as JSON. More in one return is a red flag of leakage."""
 
 SLICE_RETURN_CHARS = 4_000
-"""Characters that `sparql_slice` and `ctx_slice` return at most: rows and excerpts that the agent asked for."""
+"""The return of `sparql_slice` and `ctx_slice`: rows and excerpts that the agent asked for."""
 
 ITEMS_RETURN_CHARS = 4_500
-"""Characters that `mem_get` returns at most: three items in full, as an extractor may make them, and little more."""
+"""The return of `mem_get`: three items of an extractor in full, and little more."""
 
 TOOL_ARGUMENT_CHARS = 20_000
 """Characters of one call's arguments as JSON; a longer query or note is refused."""
 
 PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
-"""Bytes of one payload as JSON: with its envelope it fits into a text line."""
+"""Bytes of one payload as JSON: with its envelope, it fits into a text line."""
 
 PAYLOADS_KEPT_CHARS = 32 * MIB
 """Characters of payloads that a run keeps in memory; later ones are read from the bank."""
@@ -244,7 +258,7 @@ READ_ITEMS = 3
 """Items that `mem_get` gives in full at once."""
 
 FOUND_ITEMS = 20
-"""The largest `k` of `mem_search`: so many titles fit into its return."""
+"""The largest `k` of `mem_search`: so many titles still fit into its return."""
 
 PEEK_CHARS = 200
 """Default size of `ctx_peek` (source: the handle pattern)."""
@@ -256,13 +270,13 @@ FIND_TIME_S = 1.0
 """Time limit of `ctx_find`: a pattern can backtrack for ever."""
 
 FIND_SNIPPET_CHARS = 40
-"""Characters that `ctx_find` shows on either side of a hit."""
+"""Characters that `ctx_find` shows around a hit, on either side."""
 
 CELL_CHARS = 300
-"""Characters that a slice shows of one value; the whole stays behind the handle."""
+"""Characters of one value that a slice shows; the whole stays behind the handle."""
 
 CELL_IRI_CHARS = 2_000
-"""Characters that a slice shows of an IRI: half a page. A part of an IRI is of no use; longer ones aren't described."""
+"""Characters of an IRI that a slice shows: a part of one is of no use (longer ones aren't described)."""
 
 SLICE_ROWS = 100
 """Rows of one slice."""
@@ -342,7 +356,7 @@ LM_REQUEST_BYTES = 4 * MIB
 
 LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
-"""What is read of one answer, the provider's envelope included, and what is kept of it."""
+"""Bytes of one answer that are read, with all that a provider puts around it, and characters of it that are kept."""
 
 LM_REPAIRED_CHARS = 2_000
 """The longest field of malformed JSON that is repaired, in up to 1 s; 32,000 characters took 66 s."""
@@ -362,7 +376,7 @@ model was asked last), and on each side of a difference from a recorded request.
 # -------------------- sandbox
 
 STEP_TIME_S = 60.0
-"""How long the code of one step may run, its tools not counted."""
+"""How long the code of one step may run, without the time of the tools that it calls."""
 
 SANDBOX_START_S = 60.0
 """How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine."""
@@ -372,16 +386,16 @@ SANDBOX_WARM_S = 300.0
 
 SANDBOX_MEMORY_BYTES = 512 * MIB
 SANDBOX_HEAP_BYTES = 256 * MIB
-"""Memory of a sandbox on top of what is mapped when it is ready, and JavaScript's heap within that."""
+"""Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript."""
 
 SANDBOX_OUTPUT_CHARS = 20_000
-"""What is kept of one step's output, head and tail; a model is shown less."""
+"""Characters of one step's output that are kept, head and tail; a model is shown less."""
 
 SANDBOX_PRINTED_CHARS = 10_000_000
-"""What one step may print before printing is refused."""
+"""Characters that one step may print before printing is refused: a loop prints a gigabyte in seconds."""
 
 SANDBOX_SUBMIT_CHARS = 1_000_000
-"""What may be submitted, as JSON."""
+"""Characters of a submission as JSON: room for a long answer, not for a result set."""
 
 SANDBOX_ARGUMENT_CHARS = 1_000_000
 """Arguments of one call out of the sandbox, as JSON: room for a batch of prompts."""
@@ -429,21 +443,18 @@ SANDBOX_DIFFERENCE_SHOWN_CHARS = 200
 
 RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
-"""Steps of a run, after which an answer is forced, and prompts that its agent may send to a model."""
-
-SUBCALLS_AT_ONCE = 8
-"""Prompts of one batch that are sent side by side (source: dspy.RLM)."""
+"""Steps of an agent, and calls of models by its code, before it is forced to submit."""
 
 RUN_ITERATIONS_MOST = 1_000
 RUN_SUBCALLS_MOST = 10_000
 """The maximum that settings accept: a run of so many steps is a mistake."""
 
 STEP_OUTPUT_CHARS = 10_000
-"""What an agent is shown again of each earlier step's output, head and tail (source: dspy.RLM)."""
+"""Characters of each earlier step's output that an agent is shown again, head and tail (source: dspy.RLM)."""
 
 HISTORY_ENTRIES = 4
 HISTORY_LINE_CHARS = 200
-"""Latest steps that the scratchpad shows whole, and what it shows of each step before: one line."""
+"""Latest steps that the scratchpad shows whole, and characters of the one line for each step before."""
 
 REPLY_SHOWN_CHARS = 1_000
 REPLY_REASON_CHARS = 300
@@ -473,11 +484,11 @@ JUDGE_EXPONENT = 400
 """Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out."""
 
 JUDGE_REASON_CHARS = 2_000
-"""What a judgment says of its reasons."""
+"""Characters of a judgment's reason."""
 
 JUDGE_ANSWER_CHARS = 8_000
 JUDGE_QUERY_CHARS = 8_000
-"""What a judging model is shown of an answer, and of the query that it rests on."""
+"""Characters of an answer, and of its query, that a judging model is shown."""
 
 JUDGE_PRINCIPLES = 5
 JUDGE_CASES = 3
@@ -485,7 +496,7 @@ JUDGE_MEMORY_CHARS = 3_000
 """Principles and past cases that a judging model is given, and the characters of each kind at most."""
 
 JUDGE_TRIES = 3
-"""Replies of a judging model that are read, each told why the one before couldn't be, before it is given up."""
+"""Replies of a judging model that are parsed before it is given up; each time it is told the fault of the last."""
 
 JUDGE_PROBLEM_CHARS = 500
 """Characters of the reason why a reply can't be read, as the judging model is told: parsers quote all of a reply."""
@@ -500,11 +511,11 @@ JUDGE_CASES_BYTES = 16 * MIB
 
 EXTRACTION_ITEMS = 3
 EXTRACTION_PROPOSALS = 10
-"""Items that are learnt from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
+"""Items that are learned from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
 arXiv:2509.25140), and of those that its agent proposed."""
 
 EXTRACTION_TRIES = 3
-"""Answers of an extracting model that are read, each told why the one before couldn't be, before it is given up."""
+"""Answers of an extracting model that are parsed before it is given up; each time it is told the fault of the last."""
 
 EXTRACTION_SHOWN_AGAIN_CHARS = 2_000
 """Characters that an extracting model is shown of its own unusable answer, and of the reason why it is unusable."""
@@ -555,7 +566,7 @@ DASHBOARD_BARS = 20
 """Bars of one chart of the dashboard, each with a name to read."""
 
 DASHBOARD_TEXT_CHARS = 120
-"""What the dashboard shows of a task, a title, a name."""
+"""Characters of a task, a title or a name that the dashboard shows."""
 
 # -------------------- cli
 

@@ -13,7 +13,7 @@ import msgspec
 from rbank_es.events import Event, Ref, type_of
 from rbank_es.events.event import Candidate, Text
 from rbank_es.events.items import ItemText
-from rbank_es.projections import ALL, VIEWS
+from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.view import View
 
 
@@ -80,10 +80,12 @@ class FakeLog:
 def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """Every row of every table of a file of read models, in order. What the index holds, only a search tells."""
     with closing(sqlite3.connect(path)) as connection:
-        tables = [table.name for projection in ALL for table in projection.tables]
+        tables = [table.name for projection in all_projections() for table in projection.tables]
         return {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for name in tables}
 
 
 def shown(view: View) -> dict[str, list[str]]:
     """All rows of all named views, in order."""
-    return {name: sorted(repr(row) for row in view.rows(name)) for name in VIEWS} | {"usage": [repr(view.usage())]}
+    return {name: sorted(repr(row) for row in view.rows(name)) for name in view_names()} | {
+        "usage": [repr(view.usage())]
+    }

@@ -43,17 +43,16 @@ from rbank_es.errors import (
 )
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item
-from rbank_es.events.new_events import new_event
+from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, EMPTY, Appended, Erasing, Erasure, Expected, FileLog, Head, Verification
 
 if TYPE_CHECKING:
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.projections.read_models import Applied, ReadModels
-    from rbank_es.projections.search import Found
-    from rbank_es.projections.view import View
+    from rbank_es.projections.view import FoundItem, View
     from rbank_es.state import State
-    from rbank_es.state.diff import Diff
     from rbank_es.state.digests import StateDigests
+    from rbank_es.state.state_diff import Diff
 
 Progress = Callable[[int, int], None]
 """Called with the number of events done and the number of all."""
@@ -285,7 +284,7 @@ class Bank:
         domain: str | None = None,
         role: str | None = None,
         point: str | int | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundItem]:
         """The active items that fit a query best, by the retrieval policy in force; best first, ties by item id.
 
         The query is plain words: nothing in it is syntax. `k` is the policy's unless given. Raises `BadSearch`.
@@ -316,7 +315,7 @@ class Bank:
 
     def diff(self, before: str | int | None, after: str | int | None) -> Diff:
         """What differs between two points: items, their states, support, uses, wins; runs; policies."""
-        from rbank_es.state.diff import diff_states
+        from rbank_es.state.state_diff import diff_states
 
         return diff_states(self.state(before), self.state(after))
 
@@ -435,9 +434,9 @@ def _event(given: Event | Mapping[Any, Any]) -> Event:
 
 
 def _all_types() -> Collection[str]:
-    from rbank_es.events.codec import TYPES
+    from rbank_es.events.codec import event_types
 
-    return TYPES.keys()
+    return event_types().keys()
 
 
 def _counted(events: Iterable[Event], upto: int, progress: Progress | None) -> Iterator[Event]:

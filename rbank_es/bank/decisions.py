@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.events.codec import TYPES
+from rbank_es.events.codec import event_types
 from rbank_es.events.items import Item, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.file.groups import same_content
 from rbank_es.log.identifiers import derived_id
-from rbank_es.policies import Append, Dedup, consolidate, policy_of
+from rbank_es.policies import Append, ConsolidationPolicy, policy_of
 from rbank_es.state import RELEVANT, RESOLVED, State, fold
 
 ERASED = "erased"
@@ -41,11 +41,11 @@ class HasLog(Protocol):
         ...
 
 
-def consolidation_policy(state: State) -> Append | Dedup:
+def consolidation_policy(state: State) -> ConsolidationPolicy:
     """The policy in force; `append` in a bank that has none. Raises `BadPolicy` if this release doesn't know it."""
     choice = state.policies.get("consolidation")
     policy = policy_of(choice) if choice is not None else Append()
-    if not isinstance(policy, Append | Dedup):
+    if not isinstance(policy, ConsolidationPolicy):
         raise BadPolicy(f"{policy.label} is no consolidation policy")
     return policy
 
@@ -91,11 +91,11 @@ class Decider:
             self._since.clear()
 
 
-def _decisions(policy: Append | Dedup, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
+def _decisions(policy: ConsolidationPolicy, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
     """One per candidate, in their order; a candidate whose words were erased is discarded."""
     pairs = list(zip(event.heads, event.candidates, strict=True))
     words = {index: text for index, (_, text) in enumerate(pairs) if isinstance(text, ItemText)}
-    weighed = consolidate(policy, state, [Item.join(pairs[index][0], text) for index, text in words.items()])
+    weighed = policy.decide(state, [Item.join(pairs[index][0], text) for index, text in words.items()])
     made = {index: replace(decision, candidate=index) for index, decision in zip(words, weighed, strict=True)}
     return tuple(
         made.get(index) or Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
@@ -184,7 +184,7 @@ def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
     if first is None:
         return None
     last = first + len(given) + sum(isinstance(event, MemoriesExtracted) and bool(event.heads) for event in given) - 1
-    group = tuple(log.read(after=first - 1, upto=last, resolve=TYPES.keys()))
+    group = tuple(log.read(after=first - 1, upto=last, resolve=event_types().keys()))
     for stored, event in zip_longest(_without_decisions(group, given), given):
         if stored is None or event is None or stored.id != event.id or not same_content(stored, event):
             raise DuplicateEvent(given[0].id, first, "with other content")

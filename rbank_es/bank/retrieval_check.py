@@ -1,7 +1,8 @@
 """Checking recorded retrievals: each is made again at its own position, and must find the same.
 
-A retrieval whose query, or the words of an item it could find, were erased since can't be made again; it counts as
-unverifiable, and so does one under a policy that this release doesn't know.
+Each is made again by the version of the policy that ranked it; a version that this release doesn't know raises. A
+retrieval whose query, or the words of an item it could find, were erased since can't be made again and counts as
+unverifiable; so does one by a policy that was not in force, whose settings are not recorded.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import msgspec
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Erased, Event, Hit, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet
 from rbank_es.log import EventLog
-from rbank_es.policies import RetrievalPolicy, policy_of
+from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.projections.search import Found
+from rbank_es.projections.view import FoundItem
 
 _TYPES = ("memories_extracted", "memories_retrieved", "policy_set")
 _TOLERANCE = 1e-9
@@ -43,19 +44,23 @@ class RetrievalCheck(msgspec.Struct, frozen=True):
 
 
 def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:
-    """Make every recorded retrieval again, each on the bank as it was just before it."""
+    """Make every recorded retrieval again, each on the bank as it was just before it.
+
+    Raises `BadPolicy` for one by a policy that this release doesn't know.
+    """
     checked, unverifiable, different = 0, 0, []
-    policy: RetrievalPolicy | None = RetrievalPolicy()
+    choice: PolicyChoice | None = None
     erased, head = False, log.position()
     with _scratch() as models:
         for event in log.read(upto=head, types=_TYPES, resolve=_TYPES):
-            policy = _policy_after(event, policy)
+            if isinstance(event, PolicySet):
+                choice = next((each for each in event.policies if each.kind == "retrieval"), None)
             erased = erased or _holds_erased(event)
             if not isinstance(event, MemoriesRetrieved):
                 continue
             if progress is not None:
                 progress(event.seq, head)
-            found = _found_again(log, models, event, policy)
+            found = _found_again(log, models, event, _policy_of(event, choice))
             if found is not None and _same(event.hits, found):
                 checked += 1
             elif found is None or erased:
@@ -71,20 +76,16 @@ def _scratch() -> Iterator[ReadModels]:
         yield it
 
 
-def _policy_after(event: Event, policy: RetrievalPolicy | None) -> RetrievalPolicy | None:
-    """The retrieval policy in force after an event; None if this release doesn't know it."""
-    if not isinstance(event, PolicySet):
-        return policy
-    chosen = [choice for choice in event.policies if choice.kind == "retrieval"]
-    return _known(chosen[0]) if chosen else RetrievalPolicy()
-
-
-def _known(choice: PolicyChoice) -> RetrievalPolicy | None:
-    try:
-        policy = policy_of(choice)
-    except BadPolicy:
-        return None
-    return policy if isinstance(policy, RetrievalPolicy) else None
+def _policy_of(event: MemoriesRetrieved, choice: PolicyChoice | None) -> RetrievalPolicy | None:
+    """Return the policy that ranked a retrieval; None if it was not the one in force."""
+    if f"retrieval:{event.policy}" not in POLICIES:
+        known = ", ".join(name.partition(":")[2] for name in POLICIES.names() if name.startswith("retrieval:"))
+        raise BadPolicy(
+            f"the retrieval at position {event.seq:,} was ranked by {event.policy}, which this release doesn't know; "
+            f"it knows {known}. Install the release or the plugin that has it."
+        )
+    policy = retrieval_policy(choice)
+    return policy if policy.label == event.policy else None
 
 
 def _holds_erased(event: Event) -> bool:
@@ -93,9 +94,9 @@ def _holds_erased(event: Event) -> bool:
 
 def _found_again(
     log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: RetrievalPolicy | None
-) -> list[Found] | None:
+) -> list[FoundItem] | None:
     """What the retrieval finds now, or None if it can't be made again."""
-    if policy is None or policy.label != event.policy or not isinstance(event.query, str):
+    if policy is None or not isinstance(event.query, str):
         return None
     if event.k < 1:
         return []
@@ -106,11 +107,11 @@ def _found_again(
         )
 
 
-def _shown(hits: Iterable[Hit | Found]) -> tuple[str, ...]:
+def _shown(hits: Iterable[Hit | FoundItem]) -> tuple[str, ...]:
     return tuple(f"{hit.id} ({hit.score!r})" for hit in hits)
 
 
-def _same(recorded: tuple[Hit, ...], found: list[Found]) -> bool:
+def _same(recorded: tuple[Hit, ...], found: list[FoundItem]) -> bool:
     if [hit.id for hit in recorded] != [hit.id for hit in found]:
         return False
     pairs = zip(recorded, found, strict=True)

@@ -119,7 +119,7 @@ def _put(made: Path, directory: Path) -> bool:
 
 
 def _parsed(file: str) -> list[Event]:
-    from rbank_es.events.new_events import parse_events
+    from rbank_es.events.json_input import parse_events
 
     if file == "-" and sys.stdin is not None and sys.stdin.isatty():
         print("reading events from the terminal; end with Ctrl-D", file=sys.stderr)

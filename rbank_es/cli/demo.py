@@ -24,11 +24,11 @@ from rbank_es.cli.shared.terminal_text import count, line, moment, size_text
 from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.state import usage
-from rbank_es.state.diff import diff_states
+from rbank_es.state.state_diff import diff_states
 
 if TYPE_CHECKING:
     from rbank_es.bank import Replayed
-    from rbank_es.projections.search import Found
+    from rbank_es.projections.view import FoundItem
 
 HITS = 3
 QUERIES = 12
@@ -133,7 +133,7 @@ class _Stop(msgspec.Struct, frozen=True):
     """One point in time of the tour: the bank there, and what a search found."""
 
     replayed: Replayed
-    found: list[Found]
+    found: list[FoundItem]
 
 
 class _Tour(msgspec.Struct, frozen=True):
@@ -158,7 +158,7 @@ def _positions(bank: Bank) -> list[int]:
     return [ends[len(ends) // 3], ends[len(ends) * 2 // 3], bank.position]
 
 
-def _telling_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Found]]]:
+def _telling_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[FoundItem]]]:
     """A query that was really asked, preferably one that finds something else at each of the positions."""
     with ExitStack() as stack:
         views = [stack.enter_context(bank.as_of(position)) for position in positions]

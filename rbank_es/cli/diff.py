@@ -13,7 +13,7 @@ from rbank_es.cli.shared.output import heading, say, say_json, table
 
 if TYPE_CHECKING:
     from rbank_es.state import State
-    from rbank_es.state.diff import Change, Diff, ItemDiff
+    from rbank_es.state.state_diff import Change, Diff, ItemDiff
 
 COUNTS = ("state", "support", "uses", "wins")
 TEXTS = ("title", "desc", "content")
@@ -24,7 +24,7 @@ TEXTS = ("title", "desc", "content")
 @click.argument("after", metavar="BANK@B")
 def diff(before: str, after: str, as_json: bool) -> None:
     """Compare two points in time, of one bank or of two: items, their support, uses and wins; runs; policies."""
-    from rbank_es.state.diff import diff_states
+    from rbank_es.state.state_diff import diff_states
 
     found = diff_states(_state(before), _state(after))
     if as_json:

@@ -18,7 +18,7 @@ from rbank_es.cli.shared.output import columns, flush, on_terminal, say, styled,
 from rbank_es.cli.shared.terminal_text import cut, line, moment, padded, width
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
-from rbank_es.events.codec import TYPES
+from rbank_es.events.codec import TYPES, event_types, unknown_types
 
 Entry = TypeVar("Entry")
 NARROW_COLUMNS = 110
@@ -47,11 +47,11 @@ def _types(context: click.Context, parameter: click.Parameter, value: str | None
 
 def check_type(name: str) -> None:
     """Raises `BadEvent`, with the nearest name, unless there is an event type of that name."""
-    if name not in TYPES:
+    if unknown_types([name]):
         import difflib
 
-        near = difflib.get_close_matches(name, TYPES, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(TYPES)}"
+        near = difflib.get_close_matches(name, event_types(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(event_types())}"
         raise BadEvent(f"unknown event type {name!r}; {hint}")
 
 

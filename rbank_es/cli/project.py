@@ -118,12 +118,12 @@ def _types(bank: Bank, after: int, upto: int) -> str:
 
 
 def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
-    from rbank_es.projections import ALL, named
+    from rbank_es.projections import chosen_projections
     from rbank_es.projections.read_models import ReadModels
 
     checkpoints, last = ReadModels.open(bank.log.folder / PROJECTIONS).checkpoints(), bank.position
     rows: list[dict[str, Cell]] = []
-    for projection in [named(name) for name in only] if only else ALL:
+    for projection in chosen_projections(only):
         built = checkpoints.get(projection.name)
         position = built.position if built else 0
         rows.append(

@@ -15,13 +15,13 @@ from rbank_es.cli.shared.output import fields, heading, say, say_json, table
 from rbank_es.cli.shared.progress import Progress
 from rbank_es.cli.shared.terminal_text import moment, size_text
 from rbank_es.events.items import Source
-from rbank_es.state import Standing, usage
+from rbank_es.state import ItemStatus, usage
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank, Replayed
     from rbank_es.state import State
 
-STATES = get_args(Standing)
+STATES = get_args(ItemStatus)
 
 
 @command("replay", "rbank-es replay notes@2026-01-31T12:00", "rbank-es replay notes@120 --into then.sqlite")

@@ -19,13 +19,13 @@ def schema(type_: str | None, as_json: bool) -> None:
     On a terminal and without TYPE, the types are listed instead, with a sentence about each. New events leave out
     what the log's writer sets: seq, at, more, dur, crc and salt; id and v may be left out too.
     """
-    from rbank_es.events.codec import TYPES, schema_of
+    from rbank_es.events.codec import event_types, schema_of
 
     if type_ is not None:
         check_type(type_)
     if type_ is not None or as_json or not on_terminal():
         say_json(schema_of(type_))
         return
-    rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in TYPES.items()]
+    rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in event_types().items()]
     table(["type", "what happened"], rows, flexible=["what happened"])
     say("\nrbank-es schema TYPE prints one as JSON Schema, --json all of them")

@@ -7,8 +7,7 @@ import click
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.banks import open_at
 from rbank_es.cli.shared.output import Cell, say, say_json, table
-from rbank_es.policies import query_words
-from rbank_es.projections.search import Found
+from rbank_es.projections.view import FoundItem
 
 HITS = 6
 """As many as the agent's own search tool returns."""
@@ -32,16 +31,18 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
     opened, point = open_at(bank)
     with opened:
         position = opened.resolve(point)
+        with opened.as_of(position) as view:
+            wordless = not view.retrieval_policy().words(query)
         found = opened.search(query, k, polarity=polarity, domain=domain, point=point)
     if as_json:
         say_json({"bank": opened.name, "position": position, "query": query, "hits": found})
     else:
         print_hits(found)
-        if not found and not query_words(query):
+        if wordless:
             say("the query has no words to search for")
 
 
-def print_hits(found: list[Found]) -> None:
+def print_hits(found: list[FoundItem]) -> None:
     """Print hits, best first."""
     rows: list[list[Cell]] = [[hit.rank, f"{hit.score:.4g}", hit.id, hit.src, hit.title, hit.desc] for hit in found]
     table(

@@ -11,7 +11,7 @@ experiment  experiment_started  experiment_finished
 erasure     content_erased
 """
 
-from rbank_es.events.bank import (
+from rbank_es.events.bank_events import (
     BankCreated,
     BankForked,
     ContentErased,
@@ -21,8 +21,7 @@ from rbank_es.events.bank import (
     PolicySet,
 )
 from rbank_es.events.event import Candidate, Erased, Event, Ref, Text, type_of
-from rbank_es.events.judgment import JudgmentOverruled, RunJudged
-from rbank_es.events.memory import (
+from rbank_es.events.memory_events import (
     ArtifactMaterialised,
     Decision,
     DecisionUndone,
@@ -36,15 +35,17 @@ from rbank_es.events.memory import (
     MemoriesRetracted,
     MemoryProposed,
 )
-from rbank_es.events.run import (
+from rbank_es.events.run_events import (
     ContextBuilt,
     Hit,
+    JudgmentOverruled,
     LayerUse,
     LmCalled,
     MemoriesRead,
     MemoriesRetrieved,
     NoteLogged,
     RunFinished,
+    RunJudged,
     RunStarted,
     StepTaken,
     ToolCalled,

@@ -1,96 +1,204 @@
-"""From events to bytes and back, for the whole vocabulary.
+"""Events to bytes and back, for the whole vocabulary; the registry of event types; upcasts of older versions.
 
-One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds out why:
+One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds the reason:
 an older version is upcast, a newer one or an unknown type raises `UnknownEvent`, anything else is not an event.
+
+The log is never rewritten for a new schema. A type whose schema changes gets the next version (`v`), and an upcaster
+from the version before. Every chain is checked at start-up, because a fault there would otherwise surface years later,
+on an old bank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Union
+from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 import msgspec
 
-from rbank_es.errors import UnknownEvent
-from rbank_es.events import bank, judgment, memory, run
+from rbank_es.errors import BadInput, UnknownEvent
+from rbank_es.events import bank_events, memory_events, run_events
 from rbank_es.events.event import Event, type_of
-from rbank_es.events.upcasts import UPCASTERS, Chains
+from rbank_es.registry import load_plugins
 
 CLASSES: tuple[type[Event], ...] = (
-    bank.BankCreated,
-    bank.PolicySet,
-    bank.BankForked,
-    bank.OntologyRegistered,
-    run.RunStarted,
-    run.ContextBuilt,
-    run.MemoriesRetrieved,
-    run.MemoriesRead,
-    run.ToolCalled,
-    run.StepTaken,
-    run.LmCalled,
-    run.RunFinished,
-    run.NoteLogged,
-    judgment.RunJudged,
-    judgment.JudgmentOverruled,
-    memory.MemoriesExtracted,
-    memory.MemoriesConsolidated,
-    memory.MemoryProposed,
-    memory.ItemsLinked,
-    memory.MemoriesForgotten,
-    memory.MemoriesRetracted,
-    memory.MemoriesRestored,
-    memory.DecisionUndone,
-    memory.ArtifactMaterialised,
-    memory.ExperimentStarted,
-    memory.ExperimentFinished,
-    bank.ContentErased,
+    bank_events.BankCreated,
+    bank_events.PolicySet,
+    bank_events.BankForked,
+    bank_events.OntologyRegistered,
+    run_events.RunStarted,
+    run_events.ContextBuilt,
+    run_events.MemoriesRetrieved,
+    run_events.MemoriesRead,
+    run_events.ToolCalled,
+    run_events.StepTaken,
+    run_events.LmCalled,
+    run_events.RunFinished,
+    run_events.NoteLogged,
+    run_events.RunJudged,
+    run_events.JudgmentOverruled,
+    memory_events.MemoriesExtracted,
+    memory_events.MemoriesConsolidated,
+    memory_events.MemoryProposed,
+    memory_events.ItemsLinked,
+    memory_events.MemoriesForgotten,
+    memory_events.MemoriesRetracted,
+    memory_events.MemoriesRestored,
+    memory_events.DecisionUndone,
+    memory_events.ArtifactMaterialised,
+    memory_events.ExperimentStarted,
+    memory_events.ExperimentFinished,
+    bank_events.ContentErased,
 )
+"""The event types of this release."""
 
 TYPES: dict[str, type[Event]] = {type_of(cls): cls for cls in CLASSES}
-"""Every event type of this release, by its name in the log."""
+"""Every known event type by its name in the log; `event_types` includes those of plugins that were not loaded yet."""
 
 ENVELOPE: frozenset[str] = frozenset(Event.__struct_fields__)
 """Names of the fields that every event has."""
 
+Fields = dict[str, Any]
+Made = TypeVar("Made")
+
 _ENCODER = msgspec.json.Encoder()
+_EMPTY = dict(zip(Event.__struct_fields__, Event.__struct_defaults__, strict=True))
+# Lines that begin so belong to the log itself, which knows them from events by their first bytes.
+_NAME = re.compile(r"(?!segment_|text)[a-z][a-z0-9_]*", re.ASCII)
 _force = msgspec.structs.force_setattr
 
 
+class Upcaster(NamedTuple):
+    """One step from a version of a type to the next: `apply` maps the fields, and must be pure and total."""
+
+    type: str
+    version: int
+    apply: Callable[[Fields], Fields]
+
+
+UPCASTERS: list[Upcaster] = []
+"""Every upcaster. All types of this release are at version 1, so it has none yet."""
+
+
+class Chains:
+    """All upcasters, checked. Raises ValueError on a duplicate, a gap, or a step that leads nowhere."""
+
+    def __init__(self, upcasters: Iterable[Upcaster], current: Mapping[str, int]) -> None:
+        self._steps: dict[tuple[str, int], Upcaster] = {}
+        for upcaster in upcasters:
+            self._add(upcaster, current)
+        for type_, version in current.items():
+            self._check_gap_free(type_, version)
+
+    def _add(self, upcaster: Upcaster, current: Mapping[str, int]) -> None:
+        step = (upcaster.type, upcaster.version)
+        if upcaster.type not in current:
+            raise ValueError(f"upcaster of {upcaster.type}: no such event type")
+        if not 1 <= upcaster.version < current[upcaster.type]:
+            raise ValueError(f"upcaster of {step} leads past version {current[upcaster.type]}: a cycle or a leftover")
+        if step in self._steps:
+            raise ValueError(f"two upcasters of {step}")
+        self._steps[step] = upcaster
+
+    def _check_gap_free(self, type_: str, version: int) -> None:
+        missing = [old for old in range(1, version) if (type_, old) not in self._steps]
+        if missing:
+            raise ValueError(f"{type_}: no upcaster from version {missing[0]}")
+
+    def upcast(self, type_: str, version: int, current: int, fields: Fields) -> Fields:
+        """Return the fields as of version `current`, step by step from `version`; `v` follows."""
+        for step in range(version, current):
+            fields = self._steps[type_, step].apply(fields) | {"v": step + 1}
+        return fields
+
+
+class ByClass(dict[type[Event], Made], Generic[Made]):
+    """What a function makes of each event class, made on first use: plugins add classes at any time."""
+
+    def __init__(self, make: Callable[[type[Event]], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, cls: type[Event]) -> Made:
+        return self.setdefault(cls, self._make(cls))
+
+
+def register(cls: type[Event], upcasters: Iterable[Upcaster] = ()) -> None:
+    """Add an event type, with the upcasters from its older versions.
+
+    From then on its events are validated, stored, decoded and shown as all others are. A release without the plugin
+    refuses to read such a log (`UnknownEvent`). Raises `BadInput` for a name that is taken or can't be one.
+    """
+    name = type_of(cls)
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} can't name an event type: give snake_case, and neither text… nor segment_…")
+    if TYPES.setdefault(name, cls) is not cls:
+        raise BadInput(f"there is event type {name!r} already; choose another name")
+    # The cached decoder is a union of the types known before.
+    UPCASTERS.extend(upcasters)
+    for cached in (_decoder, chains):
+        cached.cache_clear()
+
+
+def event_types() -> Mapping[str, type[Event]]:
+    """Return every event type by its name in the log, those of plugins too. Raises `BadPlugin`."""
+    load_plugins()
+    return TYPES
+
+
+def unknown_types(names: Iterable[str]) -> set[str]:
+    """Return the names that no event type has; plugins are loaded only to look for a name that this release lacks."""
+    # Without plugins first: appending known types must not pay for the search for plugins.
+    unknown = set(names) - TYPES.keys()
+    return unknown - event_types().keys() if unknown else unknown
+
+
 def version_of(cls: type[Event]) -> int:
-    """The current version of a type's schema: the one that a new event has."""
+    """Return the current version of a type's schema, which a new event gets."""
     defaults = zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False)
     return int(dict(defaults)["v"])
 
 
 @cache
 def chains() -> Chains:
-    """The upcasters, checked against the vocabulary. Raises ValueError if they don't fit."""
+    """Return the upcasters, checked against the vocabulary. Raises ValueError if they don't fit."""
     return Chains(UPCASTERS, {name: version_of(cls) for name, cls in TYPES.items()})
 
 
 @cache
 def texts_of(cls: type[Event]) -> tuple[str, ...]:
-    """Names of the text fields of a type: what stands below the salt."""
+    """Return the names of a type's text fields: those below the salt."""
     own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
     return tuple(own[own.index("salt") + 1 :]) if "salt" in own else ()
 
 
 @cache
 def facts_of(cls: type[Event]) -> tuple[str, ...]:
-    """Names of the fact fields of a type: what stands above the salt and always stays."""
+    """Return the names of a type's fact fields: those above the salt, which are never erased."""
     own = [name for name in cls.__struct_fields__ if name not in ENVELOPE]
     return tuple(own[: own.index("salt")] if "salt" in own else own)
 
 
-_EMPTY = dict(zip(Event.__struct_fields__, Event.__struct_defaults__, strict=True))
-_PLANS = {cls: (len(f'{{"type":"{name}"'), bool(texts_of(cls))) for name, cls in TYPES.items()}
+def _plan(cls: type[Event]) -> tuple[int, bool]:
+    name = type_of(cls)
+    if unknown_types([name]) or TYPES[name] is not cls:
+        raise ValueError("it is no registered event type; add it with rbank_es.events.codec.register")
+    return len(f'{{"type":"{name}"'), bool(texts_of(cls))
+
+
+_PLANS = ByClass(_plan)
 
 
 def encode_body(event: Event, salt: str) -> bytes:
-    """The event's own fields as they stand in a line: `,"run":…` up to the last text, no envelope, no brace."""
+    """Return the event's own fields as a line has them: `,"run":…` up to the last text, no envelope, no brace.
+
+    Raises ValueError for an event of a class that was not registered.
+    """
     prefix, salted = _PLANS[type(event)]
+    # On a copy, because the caller keeps the event; forced, because events are frozen.
     bare: Event = event.__copy__()  # type: ignore[attr-defined]
+    # Most events to append have an empty envelope already.
     if event.id or event.occurred_at or event.seq:
         for name in ENVELOPE:
             _force(bare, name, _EMPTY[name])
@@ -101,23 +209,23 @@ def encode_body(event: Event, salt: str) -> bytes:
 
 @cache
 def _decoder() -> msgspec.json.Decoder[Event]:
-    # Made on first use: it takes a third of the time in which an append of one event, which reads none, is done.
-    return msgspec.json.Decoder(Union[CLASSES])  # noqa: UP007
+    # On first use: making it takes a third of the time of an append of one event, which reads none.
+    return msgspec.json.Decoder(Union[tuple(TYPES.values())])  # noqa: UP007
 
 
 def encode_json(value: Any) -> bytes:
-    """Any value as compact JSON, the way the log writes it."""
+    """Return any value as compact JSON, the way the log writes it."""
     return _ENCODER.encode(value)
 
 
 @cache
 def decoder_of(cls: type[Event]) -> msgspec.json.Decoder[Event]:
-    """A decoder of today's lines of one type, for those who know it: quickly made, where one of all types is not."""
+    """Return a decoder of today's lines of one type; it is made quickly, where one of all types is not."""
     return msgspec.json.Decoder(cls)
 
 
 def decode_event(line: bytes | bytearray | memoryview) -> Event:
-    """The event of a numbered line, upcast to today's schema.
+    """Decode a numbered line into its event, upcast to today's schema.
 
     Raises `UnknownEvent` for a type or version from the future, and `msgspec.DecodeError` (of which
     `msgspec.ValidationError` is one) for anything that is not an event.
@@ -129,21 +237,23 @@ def decode_event(line: bytes | bytearray | memoryview) -> Event:
 
 
 def decode_events(numbered: Sequence[bytes]) -> list[Event]:
-    """The events of many lines; the same as `decode_event` on each, and quicker. Raises as that does."""
+    """Decode many lines, as `decode_event` does each, and quicker. Raises as that does."""
     if not numbered:
-        return []  # and no decoder is made: a writer that finds nothing new asks for this at its start
+        return []  # without making a decoder: a writer that finds nothing new asks for this at its start
     decode = _decoder().decode
     try:
         return [decode(line) for line in numbered]
     except msgspec.ValidationError:
+        # One by one, because the exception doesn't say which line it is about.
         return [decode_event(line) for line in numbered]
 
 
 def _decode_slowly(line: bytes | bytearray | memoryview) -> Event:
-    fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+    fields: Fields = msgspec.json.decode(line, type=dict[str, Any])
     type_, version, seq = str(fields.get("type")), fields.get("v", 1), fields.get("seq")
     position = seq if isinstance(seq, int) else None
-    if type_ not in TYPES:
+    # A plugin may bring the type: it is loaded here at the latest.
+    if unknown_types([type_]):
         raise UnknownEvent(type_, version if isinstance(version, int) else None, None, position)
     current = version_of(TYPES[type_])
     if not isinstance(version, int) or version < 1:
@@ -156,11 +266,12 @@ def _decode_slowly(line: bytes | bytearray | memoryview) -> Event:
 
 
 def schema_of(type_: str | None = None) -> dict[str, Any]:
-    """The JSON Schema of one event type, or of all (a `oneOf` under `$defs`).
+    """Return the JSON Schema of one event type, or of all (an `anyOf` beside `$defs`).
 
     Raises `UnknownEvent` for a type that doesn't exist.
     """
-    if type_ is not None and type_ not in TYPES:
+    types = event_types()
+    if type_ is not None and type_ not in types:
         raise UnknownEvent(type_, None, None)
-    wanted: Any = TYPES[type_] if type_ else Union[CLASSES]  # noqa: UP007
+    wanted: Any = types[type_] if type_ else Union[tuple(types.values())]  # noqa: UP007
     return msgspec.json.schema(wanted)

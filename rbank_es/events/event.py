@@ -1,8 +1,8 @@
-"""What every event has: the envelope, and the kinds of values that facts and texts may take.
+"""The envelope of every event, and the kinds of values that facts and texts may take.
 
 An event class lists its facts first, then `salt`, then its texts. Everything below the salt is text: it may be
-erased, and a long one is stored apart, as a `Ref`. Everything above is fact: it stays for ever, so it never holds
-free text. A field that is not known is absent, which reads as None or as an empty tuple, mapping or string.
+erased, and a long one is stored apart, as a `Ref`. Everything above is fact: it is never erased, so it never holds
+free text. An unknown field is absent, which reads as None or as an empty tuple, mapping or string.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from rbank_es import limits
 from rbank_es.events.items import ItemText, Name
 
 MOST_COUNT = 2**53 - 1
-"""What every JSON reader and SQLite can hold exactly."""
+"""The largest integer that every JSON reader and SQLite hold exactly."""
 
+# Bounded, because larger integers lose digits in other readers of JSON.
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNT)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]
@@ -35,22 +36,22 @@ class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is
     prev: Annotated[str, msgspec.Meta(description="Its first 80 characters.")]
 
     def __repr__(self) -> str:
-        # The key of a text line is long, and nobody types it; that of a tool's payload is what names it.
+        # The long key of a text line is only for programs; a payload's short key is its name.
         key = self.key if len(self.key) < 64 else f"{self.key[:12]}…"
         return f"Ref({key!r}, {self.dtype}, {self.sz} chars)"
 
 
 class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="is", tag="erased"):
-    """What stays of an erased text: its salted commitment, which confirms no guess."""
+    """The mark of an erased text: its salted commitment, which confirms no guess."""
 
     digest: Annotated[str, msgspec.Meta(min_length=64, max_length=64, description="The unit's commitment, hex.")]
 
 
 Text = str | Ref | Erased
-"""A text: itself, a handle to it, or what stays of it after erasure."""
+"""A text: itself, a handle to it, or its mark after erasure."""
 
 Candidate = ItemText | Ref | Erased
-"""An item's words: themselves, a handle to their JSON, or what stays of them after erasure."""
+"""An item's words: themselves, a handle to their JSON, or their mark after erasure."""
 
 Salt = Annotated[
     str | dict[str, str],
@@ -64,22 +65,24 @@ class Event(
     kw_only=True,
     forbid_unknown_fields=True,
     omit_defaults=True,
+    # No cycles, and a bank has up to millions of them: the garbage collector need not look.
     gc=False,
     tag_field="type",
 ):
-    """One thing that happened. The log's writer fills the envelope; whoever makes an event leaves it alone,
-    save `id` (for idempotent retries) and `occurred_at` (for imports)."""
+    """One thing that happened. Only the log's writer fills the envelope, except `id` (for idempotent retries) and
+    `occurred_at` (for imports)."""
 
     seq: Annotated[int, msgspec.Meta(ge=0, description="Position in the bank, from 1; 0 before it is appended.")] = 0
     at: Annotated[str, msgspec.Meta(max_length=27, description="UTC time of recording, microseconds.")] = ""
     id: Annotated[str, msgspec.Meta(max_length=36, description="UUID; key of idempotent append.")] = ""
     v: Annotated[Literal[1], msgspec.Meta(description="Version of this type's schema.")] = 1
     occurred_at: Annotated[Time | None, msgspec.Meta(description="UTC time it happened, where earlier.")] = None
+    # The last three are for crash recovery: they let a reader recognise an interrupted append.
     more: Annotated[int, msgspec.Meta(ge=0, description="Events still to come in this append.")] = 0
     dur: Annotated[int, msgspec.Meta(ge=0, description="Highest position known to be on disk when written.")] = 0
     crc: Annotated[str, msgspec.Meta(max_length=8, description="CRC-32 of the line before it, hex.")] = ""
 
 
 def type_of(event: Event | type[Event]) -> str:
-    """The event's type as it stands in the log, such as `run_started`."""
+    """Return the event's type as the log has it, such as `run_started`."""
     return str(event.__struct_config__.tag)

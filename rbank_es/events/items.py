@@ -1,7 +1,7 @@
 """The item: one reusable strategy, as extracted, imported or written by hand.
 
-An item never changes. What happens to it (active, superseded, merged, forgotten, retracted), how often it was
-used and what came of it live in projections.
+An item never changes. Its state (active, superseded, merged, forgotten, retracted), uses and wins live in
+projections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Source = Literal["success", "failure", "seed", "contrastive", "pattern", "princi
 """Where an item comes from. `principle` and `episode` serve the judge and are never returned to an agent."""
 
 Polarity = Literal["success", "failure"]
-"""Whether an item says what to do or what to avoid; retrieval, dedup and floors go by it."""
+"""Success: a strategy to follow; failure: a guardrail against a mistake. Retrieval, dedup and floors go by it."""
 
 JUDGE_SOURCES: frozenset[str] = frozenset({"principle", "episode"})
 
@@ -26,12 +26,13 @@ Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
 
 
 def make_id(title: str, content: str) -> str:
-    """The first 12 hex digits of SHA-256 over title, newline, content."""
+    """Return the first 12 hex digits of SHA-256 over title, newline, content."""
+    # From the words alone, because the same lesson drawn twice must be one item.
     return hashlib.sha256(f"{title}\n{content}".encode()).hexdigest()[:12]
 
 
 def polarity_of(src: str) -> Polarity:
-    """The polarity that a source implies: failure for `failure`, else success."""
+    """Return the polarity that a source implies: failure for `failure`, else success."""
     return "failure" if src == "failure" else "success"
 
 
@@ -40,7 +41,7 @@ class ItemHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     id: Annotated[Name, msgspec.Meta(min_length=1, description="Item id; an imported id is kept.")]
     src: Annotated[Source, msgspec.Meta(description="Where the item comes from.")]
-    polarity: Annotated[Polarity, msgspec.Meta(description="What to do (success) or to avoid (failure).")]
+    polarity: Annotated[Polarity, msgspec.Meta(description="A strategy (success) or a guardrail (failure).")]
     role: Annotated[Name | None, msgspec.Meta(description="The role that the item serves, if any.")] = None
     scope: Annotated[Literal["", "general", "exception"], msgspec.Meta(description="How far it holds.")] = ""
     domain: Annotated[Name | None, msgspec.Meta(description="Id of the ontology it is about, if any.")] = None
@@ -92,7 +93,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
         domain: str | None = None,
         id: str | None = None,
     ) -> Item:
-        """An item whose id (unless given) is `make_id`, and whose polarity (unless given) follows from `src`."""
+        """Return an item whose id (unless given) is `make_id`, and whose polarity (unless given) follows from `src`."""
         return cls(
             id=id or make_id(title, content),
             title=title,
@@ -108,27 +109,14 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     @classmethod
     def join(cls, head: ItemHead, text: ItemText | None) -> Item:
-        """The item of a head and its text; an erased text (None) leaves title, desc, content and tags empty."""
+        """Return the item of a head and its text; an erased text (None) leaves title, desc, content and tags empty."""
         words = text or ItemText(title="")
-        return cls(
-            id=head.id,
-            title=words.title,
-            desc=words.desc,
-            content=words.content,
-            src=head.src,
-            polarity=head.polarity,
-            tags=words.tags,
-            role=head.role,
-            scope=head.scope,
-            domain=head.domain,
-        )
+        return cls(**msgspec.structs.asdict(head), **msgspec.structs.asdict(words))
 
     @property
     def head(self) -> ItemHead:
         """The item's facts."""
-        return ItemHead(
-            id=self.id, src=self.src, polarity=self.polarity, role=self.role, scope=self.scope, domain=self.domain
-        )
+        return ItemHead(**{name: getattr(self, name) for name in ItemHead.__struct_fields__})
 
     @property
     def text(self) -> ItemText:

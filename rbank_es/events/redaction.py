@@ -1,4 +1,4 @@
-"""Keys: where they come from, and that they stay out of everything recorded."""
+"""Redaction: secrets of the environment are kept out of everything recorded."""
 
 from __future__ import annotations
 
@@ -11,86 +11,83 @@ from urllib.parse import quote
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.events import Event
 from rbank_es.events.codec import encode_json, texts_of
 
 Recorded = TypeVar("Recorded", bound=Event)
 
-SCRUBBED = "[key]"
-"""What is recorded in the place of a key."""
-
-KEY_CHARS = 6
-"""Shorter values are nobody's key, and would be found in any text."""
-
-DEPTH = 32
-"""How deep the arguments of a call are looked through; what the log is given of them is looked through as text."""
+REDACTED = "[key]"
+"""The mark in the place of a secret. Recorded runs have it, so it never changes."""
 
 _WORDS = frozenset(
     ("key", "keys", "apikey", "token", "secret", "secrets", "password", "passwd", "pwd", "passphrase", "authorization")
     + ("auth", "bearer", "credential", "credentials", "creds", "header", "headers", "cookie", "cookies")
 )
 _ENDINGS = ("apikey", "password", "passwd", "secret")
-"""Words that others are written together with: PGPASSWORD, myapikey."""
+"""Words that end longer ones: PGPASSWORD, myapikey."""
 _KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AKIA|AIza)[-_A-Za-z0-9]{16,}|\bbearer\s+\S{8,}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]{1,11}|[0-9.]{1,11}")
 _PLACES = frozenset({"PWD", "OLDPWD"})
-"""Variables in which a shell keeps directories, not passwords."""
+"""Variables of a shell that hold directories, not passwords."""
 
 
 @lru_cache(maxsize=1_024)
-def names_a_key(name: str) -> bool:
-    """Whether the name of a variable or argument says that its value is a key: OPENAI_API_KEY, authToken, KEY2."""
+def names_secret(name: str) -> bool:
+    """Return whether a variable's or argument's name says that its value is secret: OPENAI_API_KEY, authToken, KEY2."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
     words = [word.rstrip("0123456789") for word in re.split(r"[^a-z0-9]+", parted)]
     return any(word in _WORDS or word.endswith(_ENDINGS) for word in words)
 
 
 def is_key(text: str) -> bool:
-    """Whether a text is, or holds, what looks like a key: `sk-…`, `Bearer …`, or the value of a variable for one."""
+    """Return whether a text holds a likely key: `sk-…`, `Bearer …`, or a value of `secrets`."""
     return bool(_KEY.search(text)) or any(secret in text for secret in secrets())
 
 
 def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The values of the environment's variables that are named as keys are, longest first.
+    """Return the values of the environment's variables whose names say that they are secrets, longest first.
 
-    Values of fewer than `KEY_CHARS` characters, bare words and bare numbers are left out: they are placeholders. So are
-    those that are no UTF-8, which no text can hold.
+    Values of fewer than `limits.SECRET_CHARS` characters, bare words and bare numbers are left out, because they are
+    placeholders; so are values that are not UTF-8, because no text can hold them.
     """
     given = (os.environ if environment is None else environment).items()
     values = {
         value.strip()
         for name, value in given
-        if names_a_key(name) and name not in _PLACES
-        if len(value.strip()) >= KEY_CHARS and not _WORD.fullmatch(value.strip())
+        if names_secret(name) and name not in _PLACES
+        if len(value.strip()) >= limits.SECRET_CHARS and not _WORD.fullmatch(value.strip())
         if not any("\ud800" <= char <= "\udfff" for char in value)
     }
+    # Longest first: a short secret inside a longer one would leave the rest of the longer one readable.
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
-def scrub(text: str, hidden: Iterable[str]) -> str:
-    """The text with `SCRUBBED` in the place of each hidden value: as it is, and as JSON and addresses write it."""
+def redact(text: str, hidden: Iterable[str]) -> str:
+    """Return the text with `REDACTED` in place of each hidden value, as it is and as JSON and addresses write it."""
     for value in hidden:
+        # A prompt quotes code, and an address quotes a parameter: the same secret in other letters.
         for form in {value, encode_json(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
-            text = text.replace(form, SCRUBBED)
+            text = text.replace(form, REDACTED)
     return text
 
 
-def scrub_all(value: Any, hidden: tuple[str, ...], depth: int = DEPTH) -> Any:
-    """A value as calls have them, with every text in it scrubbed: those in lists, tuples and dicts too, to a depth."""
+def redact_all(value: Any, hidden: tuple[str, ...], depth: int = limits.REDACTION_DEPTH) -> Any:
+    """Return a value with every text in it redacted, in lists, tuples and dicts too, to a depth."""
     if not hidden or not depth:
         return value
     if type(value) is str:
-        return scrub(value, hidden)
+        return redact(value, hidden)
     if type(value) is dict:
-        return {scrub_all(name, hidden, 1): scrub_all(part, hidden, depth - 1) for name, part in value.items()}
+        return {redact_all(name, hidden, 1): redact_all(part, hidden, depth - 1) for name, part in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(scrub_all(part, hidden, depth - 1) for part in value)
+        return type(value)(redact_all(part, hidden, depth - 1) for part in value)
     return value
 
 
-def without_keys(event: Recorded) -> Recorded:
-    """An event in whose texts no key of the environment stands: code that runs without a sandbox can read them."""
+def redact_event(event: Recorded) -> Recorded:
+    """Return an event without the environment's secrets in its texts, because unsandboxed code can read them."""
     hidden = secrets()
     texts = {name: getattr(event, name) for name in texts_of(type(event))}
-    clean = {name: scrub(text, hidden) for name, text in texts.items() if isinstance(text, str)}
+    clean = {name: redact(text, hidden) for name, text in texts.items() if isinstance(text, str)}
     return msgspec.structs.replace(event, **clean)

@@ -1,17 +1,28 @@
-"""Importers: what other tools recorded, as events of a bank.
+"""Importers: recordings of other tools, as events of a bank.
 
     items           a JSON list of items
     trajectory      JSON Lines of one recorded run
     reasoningbank   JSON Lines of ReasoningBank memories, in its three forms
     events          JSON Lines of another bank's events, as `export --format events` writes them
 
-`parse` is pure: from a file's bytes to units of events whose ids follow from the source. `plan` is pure: it decides
-about candidates in a given state. `import_paths` reads, checks, plans and appends.
+`IMPORTERS` is their registry: an importer is one file. `parse` is pure: from a file's bytes to units of events whose
+ids follow from the source. `plan` is pure: it decides about candidates in a given state. `import_paths` reads, checks,
+plans and appends.
 """
 
-from rbank_es.importers.detection import parse
-from rbank_es.importers.file_import import FileImport, ImportReport, files_in, import_paths
-from rbank_es.importers.planning import plan
-from rbank_es.importers.units import Form, Parsed, Unit
+from rbank_es.importers.file_import import FileImport, ImportReport, files_in, import_paths, plan
+from rbank_es.importers.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, parse
 
-__all__ = ["FileImport", "Form", "ImportReport", "Parsed", "Unit", "files_in", "import_paths", "parse", "plan"]
+__all__ = [
+    "IMPORTERS",
+    "FileImport",
+    "ImportReport",
+    "ImportUnit",
+    "Importer",
+    "Opening",
+    "Parsed",
+    "files_in",
+    "import_paths",
+    "parse",
+    "plan",
+]

@@ -1,9 +1,9 @@
 """Events as `export --format events` writes them: lines of a log, envelope included, with texts in place of handles.
 
-What an event says, its id and the groups it was appended in stay; position, salt and checksum belong to the log that
-it stands in and are made anew. `occurred_at` stays; where there is none, the time of recording takes its place, so
-that it isn't lost to the time of the import. An erased text can't be appended, so it comes in empty. `content_erased`
-is left out: it names positions of the bank that it came from.
+Facts, texts, ids and groups stay; position, salt and checksum belong to the log that holds the event and are made
+again. `occurred_at` stays; where there is none, the time of recording takes its place, because the time of the import
+would hide it. An erased text can't be appended, so it comes in empty. `content_erased` is left out, because it names
+positions of the bank that it came from.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rbank_es.errors import BadEvent, BadImport, UnknownEvent
 from rbank_es.events import ContentErased, Erased, Event, Ref
 from rbank_es.events.codec import decode_event, texts_of
 from rbank_es.events.items import ItemText
-from rbank_es.events.new_events import check_identity
-from rbank_es.importers.units import Line, Parsed, Unit, json_lines
+from rbank_es.events.json_input import check_identity
+from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines
 
 _NO_WORDS = ItemText(title="")
 
 
 def parse_exported(path: str, data: bytes) -> Parsed:
-    """The events of an export, in the groups in which they were appended. Raises `BadImport` naming the line."""
+    """Parse an export into its events, in the groups of their appends. Raises `BadImport` naming the line."""
     known: dict[str, int] = {}
     groups: list[list[Event]] = [[]]
     left_out = seq = 0
@@ -35,6 +35,7 @@ def parse_exported(path: str, data: bytes) -> Parsed:
         if known.setdefault(event.id, line.number) != line.number:
             raise BadImport(path, f"id {event.id} is that of line {known[event.id]} already", line=line.number)
         last, seq = seq, line.fields["seq"]
+        # Decisions follow their extractions only in the order of the log.
         if not isinstance(seq, int) or seq <= last:
             reason = f"position {seq} follows {last:,}: the lines are not in the order of the log"
             raise BadImport(path, reason, line=line.number)
@@ -44,15 +45,16 @@ def parse_exported(path: str, data: bytes) -> Parsed:
             groups[-1].append(fresh(event))
         if not event.more:
             groups.append([])
-    units = tuple(Unit(tuple(group)) for group in groups if group)
-    return Parsed(path=path, form="events", units=units, left_out=left_out)
+    units = tuple(ImportUnit(tuple(group)) for group in groups if group)
+    return Parsed(path=path, form="events", units=units, exported=True, left_out=left_out)
 
 
-def _event(path: str, line: Line) -> Event:
+def _event(path: str, line: JsonLine) -> Event:
     _check_kind(path, line)
     try:
         event = decode_event(line.raw)
         check_identity(event)
+        # `at` becomes `occurred_at`, so it must be a time as well.
         check_identity(replace(event, occurred_at=event.at))
     except UnknownEvent as error:
         raise BadImport(path, str(error), line=line.number) from None
@@ -65,7 +67,7 @@ def _event(path: str, line: Line) -> Event:
     return event
 
 
-def _check_kind(path: str, line: Line) -> None:
+def _check_kind(path: str, line: JsonLine) -> None:
     type_ = line.fields.get("type")
     if isinstance(type_, str) and type_.startswith(("segment_", "text")):
         reason = "a segment of a bank's log, not an export; use: rbank-es export BANK --format events"
@@ -81,7 +83,7 @@ def _texts(event: Event) -> Iterator[Any]:
 
 
 def fresh(event: Event) -> Event:
-    """A stored event (texts in place of handles) as a new one: the log's own fields cleared, erased texts emptied."""
+    """Return a stored event (handles resolved) as a new one: the log's fields cleared, erased texts emptied."""
     changes: dict[str, Any] = {"seq": 0, "at": "", "more": 0, "dur": 0, "crc": ""}
     changes["occurred_at"] = event.occurred_at or event.at or None
     if texts_of(type(event)):
@@ -103,5 +105,13 @@ def _emptied(event: Event) -> dict[str, Any]:
 
 @cache
 def _defaults(cls: type[Event]) -> dict[str, Any]:
-    """What a text is where it isn't given; a required one is an item's words."""
+    """Return the defaults of a type's fields; a required text is an item's words."""
     return {field.name: _NO_WORDS if field.required else field.default for field in msgspec.structs.fields(cls)}
+
+
+IMPORTER = Importer(
+    form="events",
+    about="exported events (type, seq)",
+    recognise=lambda opening: "type" in opening.fields,
+    parse=parse_exported,
+)

@@ -1,4 +1,7 @@
-"""Importing: files checked, planned against the bank as it is, and appended; a second time nothing is added."""
+"""The import of files: checked, planned against the bank's state, appended; a second time nothing is added.
+
+Planning is pure: it decides about candidates by the consolidation policy in force.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,24 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.decisions import HasLog, Latest, optimistically
+from rbank_es.bank.decisions import Decider, HasLog, Latest, optimistically
 from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
-from rbank_es.events.codec import TYPES
-from rbank_es.importers.detection import parse
-from rbank_es.importers.planning import plan
-from rbank_es.importers.units import Form, Parsed, Unit, events_of
+from rbank_es.events.codec import event_types
+from rbank_es.importers.importer import ImportUnit, Parsed, events_of, parse
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.file.groups import same_content
-from rbank_es.state import BIRTHS
+from rbank_es.state import BIRTHS, State
 
 SUFFIXES = frozenset({".json", ".jsonl"})
-"""What is taken from a directory; a file that is named itself may have any suffix."""
+"""Suffixes of the files of a directory; a file that is named itself may have any suffix."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes of all files."""
 
 
 class FileImport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one file. A group is what is appended together or not at all.
+    """The outcome of one file. A group is appended together or not at all.
 
     `groups_known` groups were in the bank already; `appended` counts events; `first` and `last` are positions, 0 if
     nothing was appended. `items_added` and `items_skipped` count decisions. `left_out` counts events of an export
@@ -36,7 +37,7 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: str
-    form: Form
+    form: str
     groups: int = 0
     groups_known: int = 0
     appended: int = 0
@@ -49,7 +50,7 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """What an import did, file by file, in order."""
+    """The outcome of an import, file by file, in order."""
 
     files: tuple[FileImport, ...]
 
@@ -60,7 +61,7 @@ class ImportReport(msgspec.Struct, frozen=True):
 
 
 def files_in(paths: Iterable[str | Path]) -> list[Path]:
-    """The files named, and those below the directories named that end in .json or .jsonl, sorted by path.
+    """Return the files named, and those below the directories named that end in .json or .jsonl, sorted by path.
 
     Raises `BadImport` for a path that doesn't exist, and for a directory without such a file.
     """
@@ -77,7 +78,7 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def read_file(path: Path) -> Parsed:
-    """The events of a file. Raises `BadImport`, `LimitExceeded`."""
+    """Read and parse a file. Raises `BadImport`, `LimitExceeded`."""
     try:
         with path.open("rb") as file:
             data = file.read(limits.IMPORT_FILE_BYTES + 1)
@@ -101,11 +102,13 @@ def import_paths(bank: HasLog, paths: Iterable[str | Path], progress: Progress |
     """
     files = files_in(paths)
     if len(files) > 1:
+        # Each is parsed twice, because all of them together may not fit into memory.
         for path in files:
             read_file(path)
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     importer = _Importer(bank.log)
     reports: list[FileImport] = []
+    # File by file, because decisions about one depend on the items of those before.
     for number, path in enumerate(files):
         reports.append(importer.add(read_file(path)))
         if progress is not None:
@@ -114,7 +117,7 @@ def import_paths(bank: HasLog, paths: Iterable[str | Path], progress: Progress |
 
 
 class _Importer:
-    """Appends parsed files to one log; keeps the state that decisions need between them."""
+    """A writer of parsed files to one log, which keeps the state for decisions between them."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -135,24 +138,26 @@ class _Importer:
             for batch in _batches(self._planned(parsed, new, position)):
                 appended = self._log.append(events_of(batch), expected=position)
                 position = appended.last
+                # Another process imported the same file meanwhile; its import counts, not this one.
                 report = report if appended.duplicate else _counted(report, len(batch), appended)
             return report
 
         return optimistically(self._log, attempt, limits.IMPORT_TRIES)
 
-    def _planned(self, parsed: Parsed, new: list[Unit], position: int) -> list[Unit]:
+    def _planned(self, parsed: Parsed, new: list[ImportUnit], position: int) -> list[ImportUnit]:
         if parsed.decided or not new:
             return new
         return list(plan(self._latest.at(position), new))
 
 
 def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
-    """The ids of the file's events (of the first of each unit, where ids follow from the source) that the log has."""
-    if parsed.form == "events":
+    """Return the ids of the file's events that the log has; of a source without ids, only of each unit's first."""
+    if parsed.exported:
         given = {event.id: event for event in events_of(parsed.units)}
-        stored = log.read(upto=position, resolve=TYPES.keys())
+        stored = log.read(upto=position, resolve=event_types().keys())
         return {_same(event, given[event.id]) for event in stored if event.id in given}
     wanted = {unit.events[0].id for unit in parsed.units}
+    # Only the first event of each unit, because units are appended whole.
     if len(wanted) <= limits.IMPORT_LOOKUPS:
         return {event_id for event_id in wanted if log.seq_of_id(event_id) is not None}
     return wanted.intersection(event.id for event in log.read(upto=position))
@@ -164,9 +169,9 @@ def _same(stored: Event, given: Event) -> str:
     return stored.id
 
 
-def _unknown(parsed: Parsed, known: Collection[str]) -> list[Unit]:
-    """The units that are not in the log. Of an export, which may have been cut anywhere, their unknown events."""
-    if parsed.form != "events":
+def _unknown(parsed: Parsed, known: Collection[str]) -> list[ImportUnit]:
+    """Return the units that are not in the log; of an export, which may end anywhere, their unknown events."""
+    if not parsed.exported:
         return [unit for unit in parsed.units if unit.events[0].id not in known]
     rest = (
         replace(unit, events=tuple(event for event in unit.events if event.id not in known)) for unit in parsed.units
@@ -174,9 +179,9 @@ def _unknown(parsed: Parsed, known: Collection[str]) -> list[Unit]:
     return [unit for unit in rest if unit.events]
 
 
-def _batches(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+def _batches(units: Sequence[ImportUnit]) -> Iterator[list[ImportUnit]]:
     """Neighbouring units together, as many as one append may hold."""
-    batch: list[Unit] = []
+    batch: list[ImportUnit] = []
     count = size = 0
     for unit in units:
         if batch and (count + len(unit.events) > limits.GROUP_EVENTS or size + unit.size > limits.IMPORT_BATCH_BYTES):
@@ -203,3 +208,14 @@ def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
         first=report.first or appended.first,
         last=appended.last,
     )
+
+
+def plan(state: State, units: Iterable[ImportUnit]) -> Iterator[ImportUnit]:
+    """Yield the units with a `memories_consolidated` behind every extraction that has candidates.
+
+    Each is decided in the state that those before it lead to. A bank without a consolidation policy gets every new
+    item, as under `append`. Raises `BadPolicy` if this release doesn't know the policy in force.
+    """
+    decider = Decider(state)
+    for unit in units:
+        yield ImportUnit(decider.decided(unit.events), unit.size)

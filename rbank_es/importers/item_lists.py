@@ -17,14 +17,14 @@ from rbank_es import limits
 from rbank_es.errors import BadImport
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item, Name, Polarity, Source
-from rbank_es.importers.units import Parsed, Unit, decode
+from rbank_es.importers.importer import Importer, ImportUnit, Parsed, decode
 from rbank_es.log.identifiers import derived_id
 
 EXTRACTOR = "item-import-1"
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An item as it stands in a file. `state` is what an export of all items writes; only active ones come back."""
+    """An item as a file has it. An export of all items writes `state`; only active ones can be imported."""
 
     title: str
     desc: str = ""
@@ -41,22 +41,11 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def item(self) -> Item:
         """The item that it describes."""
-        return Item.make(
-            self.title,
-            self.content,
-            self.src,
-            desc=self.desc,
-            polarity=self.polarity,
-            tags=self.tags,
-            role=self.role,
-            scope=self.scope,
-            domain=self.domain,
-            id=self.id,
-        )
+        return Item.make(**{name: value for name, value in msgspec.structs.asdict(self).items() if name != "state"})
 
 
 def parse_items(path: str, data: bytes) -> Parsed:
-    """The extractions of an item list. Raises `BadImport`, naming the entry (from 1)."""
+    """Parse an item list into extractions. Raises `BadImport`, naming the entry (from 1)."""
     entries = decode(path, data)
     if not isinstance(entries, list):
         raise BadImport(path, f"expected a list of items, got {type(entries).__name__}")
@@ -77,13 +66,14 @@ def _item(path: str, number: int, fields: Any) -> Item:
     return entry.item
 
 
-def _units(source: bytes, items: list[Item]) -> Iterator[Unit]:
+def _units(source: bytes, items: list[Item]) -> Iterator[ImportUnit]:
     number = 0
+    # Neighbours only, because the order of births decides which of two near duplicates stays.
     for _, neighbours in groupby(items, key=lambda item: item.src):
         alike = list(neighbours)
         for start in range(0, len(alike), limits.IMPORT_CANDIDATES):
             chunk = alike[start : start + limits.IMPORT_CANDIDATES]
-            yield Unit((_extraction(derived_id(source, number), chunk),))
+            yield ImportUnit((_extraction(derived_id(source, number), chunk),))
             number += len(chunk)
 
 
@@ -91,8 +81,17 @@ def _extraction(event_id: str, items: list[Item]) -> MemoriesExtracted:
     src = items[0].src
     return MemoriesExtracted(
         id=event_id,
+        # Judges' items have no kind of extraction: no run brought them.
         kind="manual" if src == "principle" or src == "episode" else src,
         extractor=EXTRACTOR,
         heads=tuple(item.head for item in items),
         candidates=tuple(item.text for item in items),
     )
+
+
+IMPORTER = Importer(
+    form="items",
+    about="a list of items",
+    recognise=lambda opening: opening.data.startswith(b"["),
+    parse=parse_items,
+)

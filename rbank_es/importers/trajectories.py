@@ -1,13 +1,14 @@
 """Trajectories: JSON Lines of one recorded run, `{"timestamp", "event_type", "data"}` each.
 
-    run_start                 run_started, and context_built where the size of the context is told
+    run_start                 run_started, and context_built where it has the size of the context
     tool_call + tool_result   one tool_called, at the time of the result; it lasted from the one to the other
-    iteration                 step_taken, where it stands in the file, after the end of the run too
+    iteration                 step_taken, at its place in the file, after the end of the run too
     run_complete, run_error   run_finished: submitted or forced_at_limit by `converged`; failed
 
 A result belongs to the latest call of the same tool that has none yet. A call without a result and a result without a
-call become a `tool_called` each, and `extra` says which of the two it is. What has no field is kept in `extra`; what
-is not told is left unset. A text that may be cut is listed in `previews`. Times without a zone are taken to be UTC.
+call become a `tool_called` each, and `extra` says which of the two it is. Values without a field are kept in `extra`;
+fields without a value stay unset. A text that may be truncated is listed in `previews`. Times without a zone are read
+as UTC.
 
 The run's id is the file's stem and a short digest. That digest, and the ids of the events, follow from the lines as
 canonical JSON, in any order: the same run written with other spacing, or exported from a bank, is still the same.
@@ -27,6 +28,18 @@ import msgspec
 from rbank_es.errors import BadImport
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.event import Count
+from rbank_es.importers.importer import (
+    Importer,
+    ImportUnit,
+    JsonLine,
+    Parsed,
+    canonical,
+    json_lines,
+    name_of,
+    recorded_time,
+    utc_text,
+    utc_time,
+)
 from rbank_es.importers.trajectory_fields import (
     ANSWERED,
     BROKEN,
@@ -45,17 +58,6 @@ from rbank_es.importers.trajectory_fields import (
     fields_of,
     previews_of,
 )
-from rbank_es.importers.units import (
-    Line,
-    Parsed,
-    Unit,
-    canonical,
-    json_lines,
-    name_of,
-    recorded_time,
-    utc_text,
-    utc_time,
-)
 from rbank_es.log.identifiers import derived_id
 
 KEYS = frozenset({"timestamp", "event_type", "data"})
@@ -67,7 +69,7 @@ _EXCEPTION = re.compile(r"['\"]exception_type['\"]: ['\"](\w{1,200})['\"]")
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One line, checked: what it is, its data, and its time as it stands there and in UTC."""
+    """One checked line: its kind, its data, and its time as written and in UTC."""
 
     line: int
     kind: str
@@ -77,16 +79,17 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def parse_trajectory(path: str, data: bytes) -> Parsed:
-    """The events of a recorded run, as one unit. Raises `BadImport` naming the line."""
+    """Parse a recorded run into one unit. Raises `BadImport` naming the line."""
     lines = list(json_lines(path, data))
+    # Sorted, because an export writes a call and its result as neighbours, where recorders may not.
     digest = sha256("\n".join(sorted(canonical(line.fields) for line in lines)).encode()).digest()
     records = [_record(path, line) for line in lines]
     _check_start(path, records)
     reader = _Reader(path, name_of(Path(path).stem, digest), digest)
-    return Parsed(path=path, form="trajectory", units=(Unit(tuple(reader.events(records))),))
+    return Parsed(path=path, form="trajectory", units=(ImportUnit(tuple(reader.events(records))),))
 
 
-def _record(path: str, line: Line) -> Record:
+def _record(path: str, line: JsonLine) -> Record:
     unknown = sorted(line.fields.keys() - KEYS)
     missing = sorted(KEYS - line.fields.keys())
     if unknown or missing:
@@ -114,7 +117,7 @@ def _check_start(path: str, records: Sequence[Record]) -> None:
 
 
 def _pairs(records: Sequence[Record]) -> dict[int, Record]:
-    """The call of each result that has one, by the result's line."""
+    """Return the call of each result that has one, by the result's line."""
     open_calls: dict[str, list[Record]] = {}
     pairs: dict[int, Record] = {}
     for record in records:
@@ -122,12 +125,13 @@ def _pairs(records: Sequence[Record]) -> dict[int, Record]:
         if record.kind == "tool_call":
             open_calls.setdefault(tool, []).append(record)
         elif record.kind == "tool_result" and open_calls.get(tool):
+            # The latest call, because nested calls of one tool end in reverse order.
             pairs[record.line] = open_calls[tool].pop()
     return pairs
 
 
 class _Reader:
-    """Turns the records of one run into events."""
+    """A parser of the records of one run into events."""
 
     def __init__(self, path: str, run: str, digest: bytes) -> None:
         self._path, self._run, self._digest = path, run, digest
@@ -208,7 +212,7 @@ class _Reader:
         )
 
     def _common(self, record: Record, extra: dict[str, Any], part: int = 0) -> dict[str, Any]:
-        """The fields that every event of the run has."""
+        """Return the fields that every event of the run has."""
         if record.timestamp != recorded_time(record.time) and not part:
             extra = extra | {TIMESTAMP: record.timestamp}
         return {
@@ -236,15 +240,23 @@ class _Reader:
 
 
 def error_code_of(preview: str | None) -> str:
-    """The exception that a failed tool's answer names, as recorders write it, else just `error`."""
+    """Return the exception that a failed tool's answer names, as recorders write it, else `error`."""
     found = _EXCEPTION.search(preview or "")
     return found[1] if found else FAILED
 
 
 def seconds_before(time: str, seconds: float) -> str:
-    """The time, as the log writes it, that many seconds before another."""
+    """Return the time, as the log writes it, that many seconds before another."""
     return utc_text(datetime.fromisoformat(time) - timedelta(seconds=seconds))
 
 
 def _seconds_between(start: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+IMPORTER = Importer(
+    form="trajectory",
+    about="a trajectory (event_type)",
+    recognise=lambda opening: "event_type" in opening.fields,
+    parse=parse_trajectory,
+)

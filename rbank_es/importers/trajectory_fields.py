@@ -1,8 +1,8 @@
-"""The form of a recorded trajectory: which key of a line stands for which field of an event, in both directions.
+"""The form of a recorded trajectory: the key of a line for each field of an event, in both directions.
 
 A line is `{"timestamp", "event_type", "data"}`. Keys that recorders are known to write are in the tables below; a key
 that is named as a field of the event is taken as that field; all others are kept in `extra`, as are values that their
-field would not give back unchanged (a null, a default, 5 for 5.0). So `data_of` returns what `fields_of` was given.
+field would not give back unchanged (a null, a default, 5 for 5.0). So `data_of` returns the data that `fields_of` got.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ PREVIEW = "_preview"
 """Ending of a key whose text is only the beginning."""
 
 CUTS: Mapping[str, int] = {"reasoning": 500, "code": 1000, "output": 500}
-"""Characters at which recorders cut the texts of a step: a text of just that length is taken to be cut."""
+"""Characters at which recorders truncate the texts of a step; a text of just that length counts as truncated."""
 
 TIMESTAMP, CALL, CALL_TIMESTAMP, ONLY = "@timestamp", "@call", "@call_timestamp", "@only"
 RESERVED = frozenset({TIMESTAMP, CALL, CALL_TIMESTAMP, ONLY})
-"""Keys of `extra` that a line's own data may not have: what an import notes down about the line itself."""
+"""Keys of `extra` for facts about the line itself; a line's own data may not have them."""
 
 _NOT_OWN = ENVELOPE | {"run", "salt", "extra", "previews"}
 
@@ -69,7 +69,7 @@ class BadField(ValueError):
 
 
 class Part(NamedTuple):
-    """A JSON object that tells some fields of an event, under the keys that recorders write."""
+    """A JSON object with some fields of an event, under the keys that recorders write."""
 
     cls: type[Event]
     names: Mapping[str, str]
@@ -78,7 +78,7 @@ class Part(NamedTuple):
 
 @cache
 def _typed(cls: type[Event]) -> dict[str, tuple[Any, Any]]:
-    """The fields of an event that a line may tell, with their types and defaults. A text is a string here."""
+    """Return the fields of an event that a line may have, with their types and defaults. A text is a string here."""
     hints, texts = get_type_hints(cls, include_extras=True), texts_of(cls)
     fields = (field for field in msgspec.structs.fields(cls) if field.name not in _NOT_OWN)
     return {field.name: (str if field.name in texts else hints[field.name], _default(field)) for field in fields}
@@ -119,7 +119,7 @@ BROKEN = _part(RunFinished, {"type": "error_code"}, but=frozenset({"outcome"}))
 
 
 def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields that `data` tells, and what has no field. Raises `BadField` for a key that recorders write."""
+    """Return the fields that `data` has, and its other values. Raises `BadField` for a key that recorders write."""
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     known = [key for key in part.names if key in data]
@@ -132,6 +132,7 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
         try:
             fields[field] = msgspec.convert(value, type=hint)
         except msgspec.ValidationError as error:
+            # A key of no recorder may mean anything, so its value is kept as it is.
             if key in RECORDED:
                 raise BadField(key, str(error)) from None
         if field not in fields or fields[field] == default or not _same_json(fields[field], value):
@@ -140,7 +141,7 @@ def fields_of(part: Part, data: Mapping[str, Any]) -> tuple[dict[str, Any], dict
 
 
 def _has_other_name(part: Part, key: str) -> bool:
-    """Whether a field is always written under another key than its own. A whole text is not, where a preview is."""
+    """Return whether `key` is a field that recorders always write under another key (a preview's key doesn't count)."""
     return any(field == key != name and not name.endswith(PREVIEW) for name, field in part.names.items())
 
 
@@ -149,14 +150,14 @@ def _same_json(converted: Any, value: Any) -> bool:
 
 
 def previews_of(part: Part, fields: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields that hold only the beginning of their text, as far as the line shows."""
+    """Return the fields that hold only the beginning of their text, as far as the line shows."""
     marked = [field for key, field in part.names.items() if key.endswith(PREVIEW) and data.get(key) is not None]
     cuts = CUTS if part is STEPPED else {}
     return tuple(marked + [field for field, chars in cuts.items() if len(fields.get(field, "")) == chars])
 
 
 def data_of(part: Part, event: Event) -> dict[str, Any]:
-    """What a line tells of an event, under the recorded keys; absent and erased values are left out."""
+    """Return a line's data for an event, under the recorded keys; absent and erased values are left out."""
     keys = {field: key for key, field in part.names.items()}
     previews: tuple[str, ...] = getattr(event, "previews", ())
     data: dict[str, Any] = {}
@@ -170,6 +171,6 @@ def data_of(part: Part, event: Event) -> dict[str, Any]:
 
 
 def in_order(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys in the order in which recorders write them; those that they don't know come last, as they are."""
+    """Return the keys in the order in which recorders write them; keys unknown to them come last."""
     known = [key for key in ORDERS[kind] if key in data]
     return {key: data[key] for key in (*known, *(key for key in data if key not in ORDERS[kind]))}

@@ -11,9 +11,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
-from rbank_es.events.file_input import read_at_most
-from rbank_es.events.run import Outcome
-from rbank_es.events.strict_json import RepeatedKey, decode_given
+from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
+from rbank_es.events.run_events import Outcome
 from rbank_es.judging.gold import Gold
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
@@ -195,8 +194,8 @@ def _cases(data: bytes, name: str) -> Iterator[Case]:
 def _objects(data: bytes, name: str) -> list[Any]:
     try:
         if data.lstrip().startswith(b"["):
-            return list(decode_given(data))
-        return [decode_given(line) for line in data.splitlines() if line.strip()]
+            return list(decode_strict(data))
+        return [decode_strict(line) for line in data.splitlines() if line.strip()]
     except RepeatedKey as error:
         raise BadInput(f"{name}: {error}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

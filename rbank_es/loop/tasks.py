@@ -24,8 +24,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.events.file_input import read_at_most
-from rbank_es.events.strict_json import RepeatedKey, decode_given
+from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
 
 _ALIASES = {
     "id": ("id",),
@@ -114,7 +113,7 @@ def parse_tasks(data: bytes, name: str = "tasks") -> tuple[Task, ...]:
 def _objects(data: bytes, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the fields of each task, with the name of its place in the file."""
     try:
-        whole: Any = decode_given(data)
+        whole: Any = decode_strict(data)
     except RepeatedKey as error:
         raise BadInput(f"{name}: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
@@ -136,7 +135,7 @@ def _lines(data: bytes, name: str, whole: Exception) -> Iterator[tuple[str, Any]
     lines = [(number, text) for number, text in enumerate(data.splitlines(), 1) if text.strip()]
     for position, (number, text) in enumerate(lines):
         try:
-            fields: Any = decode_given(text)
+            fields: Any = decode_strict(text)
         except RepeatedKey as error:
             raise BadInput(f"{name}, line {number}: {error}") from None
         except (msgspec.DecodeError, RecursionError) as error:

@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting
-from rbank_es.events.redaction import SCRUBBED, is_key, names_a_key
+from rbank_es.events.redaction import REDACTED, is_key, names_secret
 
 SCRIPT = "script:"
 
@@ -109,7 +109,7 @@ def _check_address(address: str) -> None:
         host, parts, names = None, urlsplit(""), []
     if parts.scheme not in ("http", "https") or not host or not address.isprintable() or " " in address:
         raise BadInput("the address of a model must be a URL such as http://localhost:8000/v1")
-    if "@" in parts.netloc or any(map(names_a_key, names)) or is_key(address):
+    if "@" in parts.netloc or any(map(names_secret, names)) or is_key(address):
         raise BadInput(
             "the address of a model must hold no name, password or key; keys come from environment variables"
         )
@@ -117,8 +117,8 @@ def _check_address(address: str) -> None:
 
 def _check_argument(name: str, value: Setting) -> None:
     texts = [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
-    if names_a_key(name) or is_key(name) or any(map(is_key, texts)):
-        shown = SCRUBBED if is_key(name) else name
+    if names_secret(name) or is_key(name) or any(map(is_key, texts)):
+        shown = REDACTED if is_key(name) else name
         raise BadInput(
             f"the argument {shown!r} looks like a key or a header; those come from environment variables only, "
             "such as OPENAI_API_KEY, and are never recorded"
@@ -141,7 +141,7 @@ def _is_time(value: Setting) -> bool:
 def _parsed(text: str) -> tuple[str, Setting]:
     name, equals, value = text.partition("=")
     if not equals:
-        shown = SCRUBBED if is_key(name) else name[:80]
+        shown = REDACTED if is_key(name) else name[:80]
         raise BadInput(f"the argument {shown!r} has no value; give it as name=value")
     return name.strip(), _value(name.strip(), value.strip())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Settings
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.models.adapter import adapter
 from rbank_es.models.call_recorder import Clock, RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice

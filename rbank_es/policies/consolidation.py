@@ -1,8 +1,8 @@
-"""Consolidation: what becomes of candidates. A pure function of state, policy and candidates.
+"""Consolidation: decisions about candidates. A pure function of state, policy and candidates.
 
-Under every policy, a candidate whose id the bank knows is skipped and supports the item of that id, active or ended:
-an ended item stays ended. `append` adds all others. `dedup` compares each of the others with the active items of the
-same source and polarity whose words are not erased, and skips it in favour of the first that is a near duplicate:
+A candidate whose id the bank knows is skipped and supports the item of that id, active or ended: an ended item stays
+ended. `append` adds all others. `dedup` compares each of the others with the active items of the same source and
+polarity whose words are not erased, and skips it in favour of the first that is a near duplicate:
 
     title    difflib.SequenceMatcher(None, new.lower(), old.lower()).ratio() >= title_min
     content  numerator * |union| <= denominator * |intersection|, of the sets of words (`words_of`), in integers;
@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta
 
+from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
+from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item
 from rbank_es.policies.policy import Policy
 from rbank_es.policies.words import words_of
@@ -32,37 +34,11 @@ SAME_ID = "same-id"
 NEAR_DUPLICATE = "near-duplicate"
 NEW = "new"
 
-Part = Annotated[int, Meta(ge=0, le=1_000_000)]
-
-
-class Append(Policy, frozen=True, kw_only=True):
-    """Every candidate with a new id is added."""
-
-    kind = "consolidation"
-    name = "append"
-
-
-class Dedup(Policy, frozen=True, kw_only=True):
-    """A candidate that nearly repeats an active item supports that item instead of being added.
-
-    `title_min` is the least difflib ratio of the titles, 0 to 1; `content_min` the least Jaccard similarity of the
-    contents, as numerator and denominator.
-    """
-
-    kind = "consolidation"
-    name = "dedup"
-
-    title_min: Annotated[float, Meta(ge=0, le=1)] = 0.8
-    content_min: tuple[Part, Part] = (3, 4)
-
-    def __post_init__(self) -> None:
-        numerator, denominator = self.content_min
-        if not 0 <= numerator <= denominator or denominator == 0:
-            raise BadPolicy(f"consolidation policy dedup: content_min {numerator}/{denominator} is not from 0 to 1")
+Part = Annotated[int, Meta(ge=0, le=limits.POLICY_FRACTION)]
 
 
 class Likeness(NamedTuple):
-    """How like two items are: ratio of titles; number of common and of distinct words of their contents."""
+    """The similarity of two items: ratio of titles; number of common and of distinct words of their contents."""
 
     title: float
     common: int
@@ -74,65 +50,126 @@ class Likeness(NamedTuple):
         return self.common / self.distinct if self.distinct else 1.0
 
 
+class ConsolidationPolicy(Policy, frozen=True, kw_only=True):
+    """A rule that decides about candidates. Override `decide`, or `twin` where only near duplicates differ."""
+
+    kind: ClassVar[PolicyKind] = "consolidation"
+
+    def decide(self, state: State, candidates: Iterable[Item]) -> tuple[Decision, ...]:
+        """Return one decision per candidate, in their order, each with the code of its reason.
+
+        add (`new`), or skip with the item that it supports as target (`same-id`, `near-duplicate`, the latter with
+        both similarities). The caller leaves out erased candidates.
+        """
+        known = _Known(state)
+        return tuple(self._decision(known, index, candidate) for index, candidate in enumerate(candidates))
+
+    def twin(self, candidate: Item, peers: Peers) -> tuple[Item, Likeness] | None:
+        """Return the first of `peers` that the candidate nearly repeats, if any."""
+        return None
+
+    def _decision(self, known: _Known, index: int, candidate: Item) -> Decision:
+        if candidate.id in known.ids:
+            return Decision(candidate=index, action="skip", item=candidate.id, targets=(candidate.id,), reason=SAME_ID)
+        twin = self.twin(candidate, known.peers(candidate))
+        if twin is None:
+            # Later candidates of the same extraction are compared with it too.
+            known.add(candidate)
+            return Decision(candidate=index, action="add", item=candidate.id, reason=NEW)
+        old, likeness = twin
+        return Decision(
+            candidate=index,
+            action="skip",
+            item=candidate.id,
+            targets=(old.id,),
+            title_similarity=likeness.title,
+            content_similarity=likeness.content,
+            reason=NEAR_DUPLICATE,
+        )
+
+
+class Append(ConsolidationPolicy, frozen=True, kw_only=True):
+    """Every candidate with a new id is added."""
+
+    name: ClassVar[str] = "append"
+
+
+class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
+    """A candidate that nearly repeats an active item supports that item instead of being added.
+
+    `title_min` is the least difflib ratio of the titles, 0 to 1; `content_min` the least Jaccard similarity of the
+    contents, as numerator and denominator.
+    """
+
+    name: ClassVar[str] = "dedup"
+
+    title_min: Annotated[float, Meta(ge=0, le=1)] = 0.8
+    content_min: tuple[Part, Part] = (3, 4)
+
+    def __post_init__(self) -> None:
+        numerator, denominator = self.content_min
+        if not 0 <= numerator <= denominator or denominator == 0:
+            raise BadPolicy(f"consolidation policy dedup: content_min {numerator}/{denominator} is not from 0 to 1")
+
+    def twin(self, candidate: Item, peers: Peers) -> tuple[Item, Likeness] | None:
+        """Return the first of `peers` with a similar title and similar content."""
+        new = _Peer(candidate)
+        for old in peers.like(new.words, self.content_min):
+            # Lengths first, because difflib takes most of the time of a decision.
+            if not self._titles_may_match(new.title_chars, old.title_chars):
+                continue
+            likeness = self._likeness(new, old)
+            if likeness is not None:
+                return old.item, likeness
+        return None
+
+    def _titles_may_match(self, new_chars: int, old_chars: int) -> bool:
+        # difflib's own formula for the most that two titles of these lengths can have in common. It is never less than
+        # the ratio, rounding included, so checking it first loses nothing.
+        total = new_chars + old_chars
+        return not total or 2.0 * min(new_chars, old_chars) / total >= self.title_min
+
+    def _likeness(self, new: _Peer, old: _Peer) -> Likeness | None:
+        common = len(new.words & old.words)
+        distinct = len(new.words) + len(old.words) - common
+        numerator, denominator = self.content_min
+        # In integers, because rounding a quotient could decide a case that is exactly at the least.
+        if numerator * distinct > denominator * common:
+            return None
+        title = title_similarity(new.item.title, old.item.title)
+        return Likeness(title, common, distinct) if title >= self.title_min else None
+
+
 def title_similarity(new: str, old: str) -> float:
-    """The difflib ratio of two titles in lower case, 0 to 1. It is not symmetric: the new one comes first."""
+    """Return the difflib ratio of two titles in lower case, 0 to 1. It is not symmetric: the new one comes first."""
     return SequenceMatcher(None, new.lower(), old.lower()).ratio()
 
 
 def content_jaccard(new: str, old: str) -> float:
-    """The Jaccard similarity of the sets of words of two contents, 0 to 1; 1 if neither has a word."""
+    """Return the Jaccard similarity of the sets of words of two contents, 0 to 1; 1 if neither has a word."""
     words, others = _distinct_words(new), _distinct_words(old)
     common = len(words & others)
     return Likeness(0.0, common, len(words) + len(others) - common).content
 
 
 def find_similar(item: Item, items: Iterable[Item], policy: Dedup | None = None) -> Item | None:
-    """The first of `items`, in their order, that `item` nearly repeats under the policy (default: `dedup`); or None."""
-    peers = _Peers()
+    """Return the first of `items`, in their order, that `item` nearly repeats (default policy: `dedup`); or None."""
+    peers = Peers()
     for old in items:
         if (old.src, old.polarity) == (item.src, item.polarity):
-            peers.add(_Peer(old))
-    twin = _first_twin(policy or Dedup(), item, peers)
+            peers.add(old)
+    twin = (policy or Dedup()).twin(item, peers)
     return None if twin is None else twin[0]
-
-
-def consolidate(policy: Append | Dedup, state: State, candidates: Iterable[Item]) -> tuple[Decision, ...]:
-    """One decision per candidate, in their order, each with the code of its reason.
-
-    add (`new`), or skip with the item that it supports as target (`same-id`, `near-duplicate`, the latter with both
-    similarities). Erased candidates are for the caller to leave out.
-    """
-    known = _Known(state)
-    return tuple(_decide(policy, known, index, candidate) for index, candidate in enumerate(candidates))
-
-
-def _decide(policy: Append | Dedup, known: _Known, index: int, candidate: Item) -> Decision:
-    if candidate.id in known.ids:
-        return Decision(candidate=index, action="skip", item=candidate.id, targets=(candidate.id,), reason=SAME_ID)
-    twin = _first_twin(policy, candidate, known.peers(candidate)) if isinstance(policy, Dedup) else None
-    if twin is None:
-        known.add(candidate)
-        return Decision(candidate=index, action="add", item=candidate.id, reason=NEW)
-    old, likeness = twin
-    return Decision(
-        candidate=index,
-        action="skip",
-        item=candidate.id,
-        targets=(old.id,),
-        title_similarity=likeness.title,
-        content_similarity=likeness.content,
-        reason=NEAR_DUPLICATE,
-    )
 
 
 @lru_cache(maxsize=20_000)
 def _distinct_words(content: str) -> frozenset[str]:
-    # The same items are weighed again with each extraction, and items never change.
+    # Cached, because the same items are compared with at each extraction, and items never change.
     return frozenset(words_of(content))
 
 
 class _Peer:
-    """An item to be weighed against; what is compared is prepared once."""
+    """An item to compare with, prepared once."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -143,20 +180,22 @@ class _Peer:
         return _distinct_words(self.item.content)
 
 
-class _Peers:
-    """Items to weigh against, in order, and which of them hold a word."""
+class Peers:
+    """Items to compare with, in order, and which of them hold a word."""
 
     def __init__(self) -> None:
         self._all: list[_Peer] = []
         self._holding: dict[str, list[int]] = {}
 
-    def add(self, peer: _Peer) -> None:
+    def add(self, item: Item) -> None:
+        """Add one more item, last in order."""
+        peer = _Peer(item)
         for word in peer.words:
             self._holding.setdefault(word, []).append(len(self._all))
         self._all.append(peer)
 
     def like(self, words: frozenset[str], content_min: tuple[int, int]) -> Iterable[_Peer]:
-        """Those whose contents may be similar enough, in order.
+        """Return those whose contents may be similar enough, in order.
 
         A content that is has at least `needed` of these words, so it has at least one of any `len(words) - needed + 1`
         of them: the rarest are looked up (prefix filtering; Chaudhuri, Ganti, Kaushik: A primitive operator for
@@ -171,46 +210,19 @@ class _Peers:
 
 
 class _Known:
-    """The ids that exist and the items to weigh against, candidates that were added included."""
+    """The ids that exist and the items to compare with, candidates that were added included."""
 
     def __init__(self, state: State) -> None:
         self.ids = set(state.items)
-        self._peers: dict[tuple[str, str], _Peers] = {}
+        self._peers: dict[tuple[str, str], Peers] = {}
         live = (entry for entry in state.items.values() if entry.state == "active" and not entry.erased)
+        # By birth: of several near duplicates the oldest is supported, whatever order a mapping has.
         for entry in sorted(live, key=lambda entry: (entry.born_seq, entry.item.id)):
             self.add(entry.item)
 
     def add(self, item: Item) -> None:
         self.ids.add(item.id)
-        self._peers.setdefault((item.src, item.polarity), _Peers()).add(_Peer(item))
+        self._peers.setdefault((item.src, item.polarity), Peers()).add(item)
 
-    def peers(self, item: Item) -> _Peers:
-        return self._peers.get((item.src, item.polarity)) or _Peers()
-
-
-def _first_twin(policy: Dedup, item: Item, peers: _Peers) -> tuple[Item, Likeness] | None:
-    new = _Peer(item)
-    for old in peers.like(new.words, policy.content_min):
-        if not _titles_may_match(policy, new.title_chars, old.title_chars):
-            continue
-        likeness = _likeness(policy, new, old)
-        if likeness is not None:
-            return old.item, likeness
-    return None
-
-
-def _titles_may_match(policy: Dedup, new_chars: int, old_chars: int) -> bool:
-    # difflib's own formula, for the most that two titles of these lengths can have in common: never less than the
-    # ratio, rounding included, so nothing is lost by asking this first.
-    total = new_chars + old_chars
-    return not total or 2.0 * min(new_chars, old_chars) / total >= policy.title_min
-
-
-def _likeness(policy: Dedup, new: _Peer, old: _Peer) -> Likeness | None:
-    common = len(new.words & old.words)
-    distinct = len(new.words) + len(old.words) - common
-    numerator, denominator = policy.content_min
-    if numerator * distinct > denominator * common:
-        return None
-    title = title_similarity(new.item.title, old.item.title)
-    return Likeness(title, common, distinct) if title >= policy.title_min else None
+    def peers(self, item: Item) -> Peers:
+        return self._peers.get((item.src, item.polarity)) or Peers()

@@ -1,15 +1,15 @@
-"""The pure fold: what a bank knows, computed from its events and nothing else.
+"""The pure fold: a bank's state, computed from its events and nothing else.
 
 `fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It asks no
 clock, no model and no random source, and it is total: any sequence of well-typed events folds, and nonsense (an
 unknown id, a decision about a candidate that nobody extracted, a verdict on a run that never began) changes nothing.
 
-    candidates  what was extracted, under the id of the extraction and the index in it
+    candidates  the extracted items, by the id of the extraction and the index in it
     births      add, merge and supersede bring their candidate's item to life; an id is born once
     ends        merge and supersede end their targets; forgotten, retracted, undone end items; restored revives them
     support     the distinct candidates that landed on an item
     uses        the distinct runs that were given an item in full; wins are those that were judged a success
-    runs        from the first `run_started`; what ended, cost and stepped counts in any order
+    runs        from the first `run_started`; ends, costs and steps count in any order
     verdicts    the latest judgment of a run holds, one for learning and one for scoring
     policies    those of the latest `policy_set`, whole
     ontologies  the latest registration of each
@@ -18,6 +18,7 @@ unknown id, a decision about a candidate that nobody extracted, a verdict on a r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
+from functools import cache
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -50,28 +51,28 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 
-Standing = Literal["active", "superseded", "merged", "forgotten", "retracted"]
-"""What became of an item. Only an active one is found, used and weighed against."""
+ItemStatus = Literal["active", "superseded", "merged", "forgotten", "retracted"]
+"""The state of an item. Only an active one is found, used and compared with."""
 
 Pair = tuple[str, int]
 """A candidate: id of the extraction, index in it from 0."""
 
 BIRTHS = frozenset({"add", "merge", "supersede"})
-ENDS: dict[str, Standing] = {"merge": "merged", "supersede": "superseded"}
+ENDS: dict[str, ItemStatus] = {"merge": "merged", "supersede": "superseded"}
 
 
-# `gc=False` below: such values hold no cycles, and a bank has hundreds of thousands of them.
+# `gc=False` below, because such values hold no cycles, and a bank has hundreds of thousands of them.
 
 
-class Extracted(Struct, frozen=True, kw_only=True, gc=False):
-    """A candidate as it was extracted; `erased` if its words are gone, which leaves them empty in the item."""
+class ExtractedCandidate(Struct, frozen=True, kw_only=True, gc=False):
+    """A candidate as it was extracted; `erased` if its words were erased, which leaves them empty in the item."""
 
     item: Item
     erased: bool = False
 
 
 class ItemState(Struct, frozen=True, kw_only=True, gc=False):
-    """An item and what became of it.
+    """An item and its state.
 
     `ended_seq` is the position of the event that set the present state, None while the item is active. `support` is
     the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event that
@@ -79,7 +80,7 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     """
 
     item: Item
-    state: Standing = "active"
+    state: ItemStatus = "active"
     born_seq: int
     ended_seq: int | None = None
     support: int = 0
@@ -87,7 +88,7 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     erased: bool = False
 
 
-class Verdict(Struct, frozen=True, kw_only=True, gc=False):
+class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
     """The standing judgment of a run for one purpose. `seq` is the position of the judgment."""
 
     success: bool
@@ -102,9 +103,9 @@ class Verdict(Struct, frozen=True, kw_only=True, gc=False):
 class RunState(Struct, frozen=True, kw_only=True, gc=False):
     """The facts of a run that began; its texts stay in the log.
 
-    What is not known is None. Totals are sums over the run's `lm_called` if there is one (of what the calls tell: a
-    total that none of them tells is None), else those of its `run_finished`. `iterations` are those of
-    `run_finished`, else the number of distinct steps. Times are UTC; `duration_s` is in seconds.
+    An unknown fact is None. Totals are sums over the run's `lm_called` if there is one (None where no call has the
+    figure), else those of its `run_finished`. `iterations` are those of `run_finished`, else the number of distinct
+    steps. Times are UTC; `duration_s` is in seconds.
     """
 
     run: str
@@ -133,7 +134,7 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
-    """What the latest `run_finished` of a run says, texts left out. `seq` is its position, `at` its time, UTC."""
+    """The facts of the latest `run_finished` of a run. `seq` is its position, `at` its time, UTC."""
 
     seq: int
     at: str
@@ -148,7 +149,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
     error_code: str | None = None
 
 
-class RunLedger(Struct, frozen=True, kw_only=True):
+class RunRecord(Struct, frozen=True, kw_only=True):
     """All that was recorded under a run's id, whether or not the run began. `RunState` is drawn from it.
 
     `started` is the run as it was when it began; `lm_calls` and the totals count `lm_called` only.
@@ -163,7 +164,7 @@ class RunLedger(Struct, frozen=True, kw_only=True):
     steps: frozenset[int] = frozenset()
 
 
-class Ontology(Struct, frozen=True, kw_only=True):
+class RegisteredOntology(Struct, frozen=True, kw_only=True):
     """The latest registration of an ontology. `seq` is its position, `sha256` of the file, in hex."""
 
     ontology: str
@@ -175,29 +176,29 @@ class Ontology(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """A bank at one position. Never change its mappings: states share them. Items stand in order of birth.
+    """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
-    extraction, index) and `ledgers` are what the fold needs to go on.
+    extraction, index) and `records` let the fold go on.
     """
 
     position: int = 0
     items: Mapping[str, ItemState] = {}
     uses: Mapping[str, Mapping[str, int]] = {}
     runs: Mapping[str, RunState] = {}
-    verdicts: Mapping[tuple[str, str], Verdict] = {}
+    verdicts: Mapping[tuple[str, str], StandingVerdict] = {}
     policies: Mapping[str, PolicyChoice] = {}
-    ontologies: Mapping[str, Ontology] = {}
-    candidates: Mapping[Pair, Extracted] = {}
+    ontologies: Mapping[str, RegisteredOntology] = {}
+    candidates: Mapping[Pair, ExtractedCandidate] = {}
     landings: Set[tuple[str, str, int]] = frozenset()
-    ledgers: Mapping[str, RunLedger] = {}
+    records: Mapping[str, RunRecord] = {}
 
 
 def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:
-    """The state after `events`, which follow `state` (default: the empty bank) in order. `state` is left as it is.
+    """Return the state after `events`, which follow `state` (default: the empty bank) in order; `state` is unchanged.
 
     Events of types not in `RELEVANT` may be left out; then give the `position` reached. The texts of types in
-    `RESOLVED` must be: raises `BadEvent` where a candidate is still a `Ref`. No other text is looked at.
+    `RESOLVED` must be resolved: raises `BadEvent` where a candidate is still a `Ref`. No other text is read.
     """
     work = _Work(state or State())
     handlers, last = _HANDLERS, work.before.position
@@ -210,47 +211,41 @@ def fold(events: Iterable[Event], state: State | None = None, *, position: int |
 
 
 def evolve(state: State, event: Event) -> State:
-    """The state after one more event: a `fold` of one. It copies the containers, so `fold` many at once."""
+    """Return the state after one more event. It copies the containers, so `fold` many events at once."""
     return fold((event,), state)
 
 
 def active(state: State) -> dict[str, Item]:
-    """The active items by id, in order of birth."""
+    """Return the active items by id, in order of birth."""
     return {id: entry.item for id, entry in state.items.items() if entry.state == "active"}
 
 
 def wins(state: State, item: str) -> int:
-    """The number of runs that used the item and whose standing learning verdict is success."""
+    """Return the number of runs that used the item and whose standing learning verdict is success."""
     verdicts = (state.verdicts.get((run, "learning")) for run in state.uses.get(item, ()))
     return sum(1 for verdict in verdicts if verdict is not None and verdict.success)
 
 
 def usage(state: State) -> dict[str, tuple[int, int]]:
-    """Uses and wins of every item that was ever used, known to the bank or not."""
+    """Return uses and wins of every item that was ever used, known to the bank or not."""
+    # One pass over verdicts: `wins` for each item would look each run up again.
     won = {run for (run, purpose), verdict in state.verdicts.items() if purpose == "learning" and verdict.success}
     return {item: (len(runs), len(won & runs.keys())) for item, runs in state.uses.items()}
 
 
 class _Run:
-    """What is being gathered about one run; the mutable twin of `RunLedger`."""
+    """The growing record of one run; the mutable twin of `RunRecord`."""
 
     __slots__ = ("started", "finished", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "steps")
 
-    def __init__(self, ledger: RunLedger) -> None:
-        self.started, self.finished, self.lm_calls = ledger.started, ledger.finished, ledger.lm_calls
-        self.tokens_in, self.tokens_out, self.cost_usd = ledger.tokens_in, ledger.tokens_out, ledger.cost_usd
-        self.steps = set(ledger.steps)
+    def __init__(self, record: RunRecord) -> None:
+        self.started, self.finished, self.lm_calls = record.started, record.finished, record.lm_calls
+        self.tokens_in, self.tokens_out, self.cost_usd = record.tokens_in, record.tokens_out, record.cost_usd
+        self.steps = set(record.steps)
 
-    def ledger(self) -> RunLedger:
-        return RunLedger(
-            started=self.started,
-            finished=self.finished,
-            lm_calls=self.lm_calls,
-            tokens_in=self.tokens_in,
-            tokens_out=self.tokens_out,
-            cost_usd=self.cost_usd,
-            steps=frozenset(self.steps),
-        )
+    def record(self) -> RunRecord:
+        facts = {name: getattr(self, name) for name in RunRecord.__struct_fields__ if name != "steps"}
+        return RunRecord(**facts, steps=frozenset(self.steps))
 
 
 class _Work:
@@ -271,11 +266,12 @@ class _Work:
     def run(self, run: str) -> _Run:
         found = self._runs.get(run)
         if found is None:
-            found = self._runs[run] = _Run(self.before.ledgers.get(run) or RunLedger())
+            found = self._runs[run] = _Run(self.before.records.get(run) or RunRecord())
         return found
 
     def use(self, items: Iterable[str], run: str, seq: int) -> None:
         for item in items:
+            # Copied on first touch, because most events use few items.
             own = self._own_uses.get(item)
             if own is None:
                 own = self.uses[item] = self._own_uses[item] = dict(self.uses.get(item, ()))
@@ -283,19 +279,21 @@ class _Work:
 
     def land(self, item: str, pair: Pair) -> None:
         entry, landing = self.items.get(item), (item, *pair)
+        # A candidate counts once for an item, however often a consolidation is recorded.
         if entry is not None and landing not in self.landings:
             self.landings.add(landing)
             self.items[item] = replace(entry, support=entry.support + 1)
 
-    def set_state(self, items: Iterable[str], standing: Standing, seq: int) -> None:
+    def set_state(self, items: Iterable[str], standing: ItemStatus, seq: int) -> None:
         for item in items:
             entry = self.items.get(item)
+            # A repeated state is no change: `ended_seq` stays that of the first.
             if entry is not None and entry.state != standing:
                 self.items[item] = replace(entry, state=standing, ended_seq=None if standing == "active" else seq)
 
     def done(self, position: int) -> State:
-        touched = {run: gathered.ledger() for run, gathered in self._runs.items()}
-        began = {run: _run_state(ledger.started, ledger) for run, ledger in touched.items() if ledger.started}
+        touched = {run: gathered.record() for run, gathered in self._runs.items()}
+        began = {run: _run_state(record.started, record) for run, record in touched.items() if record.started}
         return State(
             position=position,
             items=self.items,
@@ -306,14 +304,15 @@ class _Work:
             ontologies=self.ontologies,
             candidates=self.candidates,
             landings=self.landings,
-            ledgers={**self.before.ledgers, **touched},
+            records={**self.before.records, **touched},
         )
 
 
-def _run_state(started: RunState, ledger: RunLedger) -> RunState:
-    finished = ledger.finished
-    totals: RunLedger | RunEnd | None = ledger if ledger.lm_calls else finished
-    run = replace(started, iterations=len(ledger.steps))
+def _run_state(started: RunState, record: RunRecord) -> RunState:
+    finished = record.finished
+    # Calls of models are counted one by one; totals of `run_finished` are for imports, which have no calls.
+    totals: RunRecord | RunEnd | None = record if record.lm_calls else finished
+    run = replace(started, iterations=len(record.steps))
     if totals is not None:
         run = replace(
             run,
@@ -338,40 +337,27 @@ def _ended(run: RunState, end: RunEnd) -> RunState:
     )
 
 
+def _shared(event: Event, cls: type[Struct]) -> dict[str, Any]:
+    """Return the facts of an event that a class has under the same names (never `at`, which is a time of recording)."""
+    return {name: getattr(event, name) for name in _shared_names(type(event), cls)}
+
+
+@cache
+def _shared_names(event: type[Event], cls: type[Struct]) -> tuple[str, ...]:
+    return tuple(name for name in cls.__struct_fields__ if name in event.__struct_fields__ and name != "at")
+
+
 def _run_started(work: _Work, event: RunStarted) -> None:
     gathered = work.run(event.run)
+    # The first start counts: a second one is a slip of a writer.
     if gathered.started is not None:
         return
-    gathered.started = RunState(
-        run=event.run,
-        ontology=event.ontology,
-        endpoint=event.endpoint,
-        executor=event.executor,
-        model=event.model,
-        mode=event.mode,
-        scripted=event.scripted,
-        rollout_group=event.rollout_group,
-        rollout_index=event.rollout_index,
-        iterations_max=event.iterations_max,
-        started_seq=event.seq,
-        started_at=event.occurred_at or event.at,
-    )
+    facts = _shared(event, RunState)
+    gathered.started = RunState(**facts, started_seq=event.seq, started_at=event.occurred_at or event.at)
 
 
 def _run_finished(work: _Work, event: RunFinished) -> None:
-    work.run(event.run).finished = RunEnd(
-        seq=event.seq,
-        at=event.occurred_at or event.at,
-        outcome=event.outcome,
-        iterations=event.iterations,
-        lm_calls=event.lm_calls,
-        tokens_in=event.tokens_in,
-        tokens_out=event.tokens_out,
-        cost_usd=event.cost_usd,
-        duration_s=event.duration_s,
-        answer_chars=event.answer_chars,
-        error_code=event.error_code,
-    )
+    work.run(event.run).finished = RunEnd(**_shared(event, RunEnd), at=event.occurred_at or event.at)
 
 
 def _step_taken(work: _Work, event: StepTaken) -> None:
@@ -401,24 +387,18 @@ def _memories_read(work: _Work, event: MemoriesRead) -> None:
 
 
 def _judged(work: _Work, event: RunJudged | JudgmentOverruled) -> None:
-    work.verdicts[event.run, event.purpose] = Verdict(
-        success=event.success,
-        judge=event.judge,
-        judge_version=event.judge_version,
-        kind=event.kind,
-        confidence=event.confidence,
-        overruled=type(event) is JudgmentOverruled,
-        seq=event.seq,
-    )
+    facts = _shared(event, StandingVerdict)
+    work.verdicts[event.run, event.purpose] = StandingVerdict(**facts, overruled=type(event) is JudgmentOverruled)
 
 
 def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
+    # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
     for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
         if isinstance(words, Ref):
             raise BadEvent(f"candidate {index} at position {event.seq} is a handle; read it resolved")
         erased = isinstance(words, Erased)
         item = Item.join(head, None if isinstance(words, Erased) else words)
-        work.candidates[event.id, index] = Extracted(item=item, erased=erased)
+        work.candidates[event.id, index] = ExtractedCandidate(item=item, erased=erased)
 
 
 def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
@@ -428,6 +408,7 @@ def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
         if (candidate := work.candidates.get((event.extraction, decision.candidate)))
         and candidate.item.id == decision.item
     ]
+    # Births first, because a decision may support or end an item that the same event brings to life.
     for decision, candidate in known:
         if decision.action in BIRTHS and decision.item not in work.items:
             work.items[decision.item] = ItemState(
@@ -448,7 +429,7 @@ def _settle(work: _Work, event: MemoriesConsolidated, decision: Decision) -> Non
         work.set_state(decision.targets, ENDS[decision.action], event.seq)
 
 
-def _setting(standing: Standing) -> Callable[[_Work, MemoriesForgotten | MemoriesRetracted | MemoriesRestored], None]:
+def _setting(standing: ItemStatus) -> Callable[[_Work, MemoriesForgotten | MemoriesRetracted | MemoriesRestored], None]:
     return lambda work, event: work.set_state(event.ids, standing, event.seq)
 
 
@@ -462,14 +443,7 @@ def _policy_set(work: _Work, event: PolicySet) -> None:
 
 
 def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:
-    work.ontologies[event.ontology] = Ontology(
-        ontology=event.ontology,
-        sha256=event.sha256,
-        format=event.format,
-        triples=event.triples,
-        namespaces=event.namespaces,
-        seq=event.seq,
-    )
+    work.ontologies[event.ontology] = RegisteredOntology(**_shared(event, RegisteredOntology))
 
 
 _HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {
@@ -492,7 +466,7 @@ _HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {
 }
 
 RELEVANT: frozenset[str] = frozenset(type_of(cls) for cls in _HANDLERS)
-"""The event types that the fold reads; a reader may skip all others if it tells `fold` the position."""
+"""The event types that the fold reads; a reader may skip all others if it gives `fold` the position."""
 
 RESOLVED: frozenset[str] = frozenset({type_of(MemoriesExtracted)})
 """The event types whose texts the fold reads; a reader need not fetch any others."""

@@ -1,8 +1,8 @@
-"""Digests of a state, so that two replays can be compared by eye, or by a program in any language.
+"""Digests of a state, by which two replays are compared by eye, or by a program in any language.
 
 A part's digest is SHA-256 over its canonical form: one line per row, each a compact JSON array in UTF-8 followed by a
 newline, in ascending order of the row's first value (or first two, for verdicts) by code point. Object keys are
-sorted. Nothing of it depends on positions, times of recording or event ids, so an import of an export has the digests
+sorted. Positions, times of recording and event ids are left out, because an import of an export must have the digests
 of the original.
 
     items     [id, title, desc, content, src, polarity, tags, role, scope, domain, state, support, erased]
@@ -41,13 +41,14 @@ class StateDigests(Struct, frozen=True, kw_only=True):
 
 
 def state_digests(state: State) -> StateDigests:
-    """The digests of a state: equal for equal content, whenever and wherever it was recorded."""
+    """Return the digests of a state: equal for equal content, whenever and wherever it was recorded."""
     parts = {
         "items": _sha256(_lines(_item_row(state.items[id]) for id in sorted(state.items))),
         "usage": _sha256(_lines([item, *counts] for item, counts in sorted(usage(state).items()))),
         "runs": _sha256([*_lines(_run_rows(state)), b"\n", *_lines(_verdict_rows(state))]),
         "policies": _sha256(_lines(_policy_rows(state))),
     }
+    # Of the digests, not of the parts, because then the four are enough to check the fifth.
     together = "".join(f"{name} {digest}\n" for name, digest in parts.items())
     return StateDigests(**parts, all=_sha256([together.encode()]))
 

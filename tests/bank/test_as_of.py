@@ -15,7 +15,7 @@ import pytest
 from rbank_es.errors import BadPoint, ProjectionError
 from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.policies import RetrievalPolicy
+from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown
 from tests.projections.test_search import born
@@ -207,7 +207,7 @@ def test_read_models_see_a_file_that_was_replaced_or_deleted(models: ReadModels,
 
 def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
     """Unless it is given another; a bank whose policies name none for retrieval has the default."""
-    two, three = (PolicySet(policies=(RetrievalPolicy(k=k).choice,)) for k in (2, 3))
+    two, three = (PolicySet(policies=(Bm25V1(k=k).choice,)) for k in (2, 3))
     events = stamped([*born([OWL, FOX, HEN], "e1"), two, three, PolicySet(policies=())])
     models = ReadModels.open(tmp_path / "p.sqlite")
     models.catch_up(FakeLog(events))
@@ -215,5 +215,5 @@ def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
     for seq in range(2, 6):
         with models.as_of(seq) as view:
             found[seq] = len(view.search("taxa"))
-            assert len(view.search("taxa", policy=RetrievalPolicy(k=2))) == 2
+            assert len(view.search("taxa", policy=Bm25V1(k=2))) == 2
     assert found == {2: 1, 3: 2, 4: 3, 5: 1}

@@ -23,7 +23,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import TYPES
 from rbank_es.events.items import ItemText, make_id
-from rbank_es.events.new_events import new_event, parse_event, parse_events, with_new_ids
+from rbank_es.events.json_input import new_event, parse_event, parse_events, with_new_ids
 
 
 def lines(*objects: Any) -> bytes:

@@ -21,6 +21,9 @@ from rbank_es.events.codec import (
     CLASSES,
     ENVELOPE,
     TYPES,
+    UPCASTERS,
+    Chains,
+    Upcaster,
     chains,
     decode_event,
     encode_body,
@@ -30,7 +33,6 @@ from rbank_es.events.codec import (
     version_of,
 )
 from rbank_es.events.event import Ref, Salt
-from rbank_es.events.upcasts import UPCASTERS, Chains, Upcaster
 from rbank_es.log.file import lines as line_format
 from rbank_es.log.file.groups import as_read, prepare
 from tests.effort import examples
@@ -219,7 +221,7 @@ class TestVersions:
     def test_chain_of_this_release(self) -> None:
         """The upcasters that are shipped fit the vocabulary."""
         chains()
-        assert all(version_of(cls) == 1 for cls in CLASSES) and UPCASTERS == ()
+        assert all(version_of(cls) == 1 for cls in CLASSES) and UPCASTERS == []
 
     @pytest.mark.parametrize(
         ("steps", "versions", "said"),
@@ -252,11 +254,11 @@ class TestVersions:
     def test_older_line_is_read_as_todays(self) -> None:
         """A line of an older version reads as an event of today's, the log being left as it is."""
         code = """
-from rbank_es.events import codec, NoteLogged, upcasts
+from rbank_es.events import codec, NoteLogged
 codec.version_of = lambda cls, real=codec.version_of: 2 if cls is NoteLogged else real(cls)
 def renamed(fields):
     return {"note" if name == "words" else name: value for name, value in fields.items()}
-codec.UPCASTERS = (upcasts.Upcaster("note_logged", 1, renamed),)
+codec.UPCASTERS = (codec.Upcaster("note_logged", 1, renamed),)
 real = codec.msgspec.convert
 codec.msgspec.convert = lambda fields, type: real(fields | {"v": 1}, type=type)
 line = b'{"type":"note_logged","seq":4,"at":"","id":"x","v":1,"salt":"","words":"old","more":0,"dur":0,"crc":"0"}'

@@ -21,7 +21,7 @@ import pytest
 from rbank_es.errors import ProjectionError
 from rbank_es.events import Erased, Event, MemoriesExtracted, MemoriesForgotten, RunStarted, ToolCalled
 from rbank_es.events.items import Item
-from rbank_es.projections import ALL, builder, checkpoints
+from rbank_es.projections import all_projections, builder
 from rbank_es.projections.read_models import Applied, ReadModels, rebuild
 from tests.fakes import FakeLog, dump, shown
 from tests.projections.test_search import born
@@ -78,7 +78,7 @@ def test_a_checkpoint_beyond_the_log_means_a_rebuild(models: ReadModels) -> None
     """As after a power cut or a restored backup: it is said, and nothing of the lost events stays."""
     shorter = LOG.upto(20)
     applied = models.catch_up(shorter)
-    assert set(applied.rebuilt) == {projection.name for projection in ALL}
+    assert set(applied.rebuilt) == {projection.name for projection in all_projections()}
     assert "30 is beyond the end of the log at 20" in applied.rebuilt["usage"]
     assert_sound(models, shorter)
 
@@ -183,7 +183,7 @@ def test_a_damaged_file_is_replaced(models: ReadModels, damage: str) -> None:
     else:
         models.path.write_bytes(ruined[damage])
     applied = models.catch_up(LOG)
-    assert set(applied.rebuilt) == {projection.name for projection in ALL}
+    assert set(applied.rebuilt) == {projection.name for projection in all_projections()}
     assert_sound(models)
 
 
@@ -224,7 +224,7 @@ def test_a_value_that_sqlite_cannot_hold_is_an_error_of_the_projection(models: R
     """It names the table and the positions, and nothing of the batch is kept."""
     before = dump(models.path), models.checkpoints()
     nonsense = msgspec.structs.replace(EVENTS[1], seq=END + 1, chars=chars)
-    with pytest.raises(ProjectionError, match=f"table tool_calls can't hold .* to {END + 1} say"):
+    with pytest.raises(ProjectionError, match=f"table tool_calls can't hold .* to {END + 1}:"):
         models.catch_up(FakeLog([*EVENTS, nonsense]))
     assert (dump(models.path), models.checkpoints()) == before
 
@@ -260,10 +260,10 @@ def interruptions(log: FakeLog) -> Iterator[tuple[str, Callable[[ReadModels], Ap
 
     yield from ((f"reading event {seq}", reading(seq)) for seq in (1, 2, END // 2, END))
     for target in (
-        "rbank_es.projections.engine.Batch.write",
+        "rbank_es.projections.projection.ChangeBatch.write",
         "rbank_es.projections.builder.settle",
         "tests.fakes.FakeLog.sync",
-        "rbank_es.projections.checkpoints.check_in",
+        "rbank_es.projections.builder.check_in",
         "os.fsync",
         "pathlib.Path.replace",
     ):
@@ -292,7 +292,7 @@ def test_the_remains_of_a_build_that_was_killed_are_swept(models: ReadModels) ->
     assert not remains.exists()
 
 
-@pytest.mark.parametrize(("module", "name"), [(builder, "settle"), (checkpoints, "check_in")])
+@pytest.mark.parametrize(("module", "name"), [(builder, "settle"), (builder, "check_in")])
 def test_a_catch_up_that_is_broken_off_keeps_whole_batches(
     models: ReadModels, module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,9 +34,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import make_id
 from rbank_es.exporters import export
-from rbank_es.importers import Unit, import_paths, parse, plan
-from rbank_es.importers.memory_markdown import parse_memories
-from rbank_es.importers.units import utc_time
+from rbank_es.importers import ImportUnit, import_paths, parse, plan
+from rbank_es.importers.importer import utc_time
+from rbank_es.importers.reasoningbank import parse_memories
 from rbank_es.log.identifiers import derived_id
 from rbank_es.policies import Append, Dedup
 from rbank_es.state import State, active
@@ -950,5 +950,5 @@ def test_every_line_of_a_trajectory_is_in_one_event(lines: list[dict[str, Any]])
 def test_units_know_their_size() -> None:
     """So that a batch stays below the limit of an append."""
     [unit] = parse("r.jsonl", jsonl(*RUN)).units
-    assert isinstance(unit, Unit)
+    assert isinstance(unit, ImportUnit)
     assert unit.size > sum(len(json.dumps(one)) for one in RUN) / 2

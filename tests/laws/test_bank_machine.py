@@ -31,9 +31,8 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.log import Head
-from rbank_es.policies import Append, Dedup, consolidate
+from rbank_es.policies import Append, Bm25V1, Dedup
 from rbank_es.policies.consolidation import NEAR_DUPLICATE
-from rbank_es.policies.retrieval import RetrievalPolicy
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import RESOLVED, State, active, fold
 from rbank_es.state.digests import state_digests
@@ -114,7 +113,7 @@ class BankMachine(RuleBasedStateMachine):
             assert self.bank.position == position
             return
         decided, after = self.learnt(bank, batch, self.latest if kept else None), self.bank.state()
-        assert decided.decisions == consolidate(policy, before, batch) and decided.policy == policy.label
+        assert decided.decisions == policy.decide(before, batch) and decided.policy == policy.label
         assert [(made.candidate, made.item) for made in decided.decisions] == [(n, it.id) for n, it in enumerate(batch)]
         assert all(made.reason for made in decided.decisions)
         grown = sum(entry.support for entry in after.items.values()) - sum(e.support for e in before.items.values())
@@ -157,7 +156,7 @@ class BankMachine(RuleBasedStateMachine):
         assert isinstance(extracted, MemoriesExtracted) and isinstance(decided, MemoriesConsolidated)
         batch = [Item.join(*pair) for pair in zip(extracted.heads, extracted.candidates, strict=True)]  # type: ignore[arg-type]
         before = self.bank.state(seq - 2)
-        assert consolidate(consolidation_policy(before), before, batch) == decided.decisions
+        assert consolidation_policy(before).decide(before, batch) == decided.decisions
 
     @rule(share=shares, how=st.sampled_from(("retracted", "forgotten")))
     def end_item(self, share: float, how: str) -> None:
@@ -310,13 +309,13 @@ class BankMachine(RuleBasedStateMachine):
         with self.bank.as_of(position) as view:
             assert view.position == position
             assert_equals_state(view, state)
-            hits = view.search("bound the query first", 5, policy=RetrievalPolicy())
+            hits = view.search("bound the query first", 5, policy=Bm25V1())
         into = self.folder / "replayed.sqlite"
         replayed = self.banks[1].replay(position, into=into, force=True)
         assert replayed.digests == state_digests(state)
         with ReadModels.open(into) as models, models.live() as view:
             assert_equals_state(view, state)
-            assert view.search("bound the query first", 5, policy=RetrievalPolicy()) == hits
+            assert view.search("bound the query first", 5, policy=Bm25V1()) == hits
 
     @rule()
     def live_is_rebuilt_is_folded(self) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, ItemHead, ItemText
-from rbank_es.policies import Append, Dedup, consolidate
+from rbank_es.policies import Append, Dedup
 from rbank_es.policies.words import words_of
 from rbank_es.state import State, active, evolve, fold
 from tests.strategies import ITEMS, histories, stamped, uuid_of
@@ -48,7 +48,7 @@ def recorded(number: int, batch: Sequence[Item], decisions: Iterable[Decision]) 
 
 def learn(policy: Append | Dedup, state: State, batch: Sequence[Item]) -> State:
     """Decide, record, fold."""
-    events = recorded(state.position, batch, consolidate(policy, state, batch))
+    events = recorded(state.position, batch, policy.decide(state, batch))
     return fold(stamped(events, start=state.position + 1), state)
 
 
@@ -93,7 +93,7 @@ def is_duplicate(new: Item, old: Item) -> bool:
 @given(banks(), batches)
 def test_dedup_decides_as_its_plain_definition(state: State, batch: list[Item]) -> None:
     """However it arrives at its decisions."""
-    decisions = consolidate(Dedup(), state, batch)
+    decisions = Dedup().decide(state, batch)
     for made in decisions:
         event(made.reason)
     assert [(made.action, made.targets, made.reason) for made in decisions] == plain_dedup(state, batch)
@@ -104,7 +104,7 @@ def test_every_candidate_gets_one_decision_with_a_reason(
     policy: Append | Dedup, state: State, batch: list[Item]
 ) -> None:
     """In the order of the candidates, each about the candidate's own id."""
-    decisions = consolidate(policy, state, batch)
+    decisions = policy.decide(state, batch)
     assert [(made.candidate, made.item) for made in decisions] == [(n, item.id) for n, item in enumerate(batch)]
     assert all(made.reason for made in decisions)
     assert all(made.targets for made in decisions if made.action == "skip")
@@ -123,7 +123,7 @@ def test_the_same_extraction_twice_adds_nothing_the_second_time(
 ) -> None:
     """Every candidate finds itself, or what it nearly repeats, and supports it once more."""
     once = learn(policy, state, batch)
-    decisions = consolidate(policy, once, batch)
+    decisions = policy.decide(once, batch)
     assert {made.action for made in decisions} <= {"skip"}
     twice = learn(policy, once, batch)
     assert twice.items.keys() == once.items.keys()
@@ -152,7 +152,7 @@ def test_what_ended_stays_ended_and_what_is_active_stays_active(
 def test_near_duplicates_never_cross_source_or_polarity(state: State, batch: list[Item]) -> None:
     """And their target is active, with its similarities on record, both at or above the thresholds."""
     after = learn(Dedup(), state, batch)
-    for made, item in zip(consolidate(Dedup(), state, batch), batch, strict=True):
+    for made, item in zip(Dedup().decide(state, batch), batch, strict=True):
         if made.reason == "near-duplicate":
             target = active(after)[made.targets[0]]
             assert (target.src, target.polarity) == (item.src, item.polarity)
@@ -167,7 +167,7 @@ def test_decisions_depend_on_nothing_but_what_the_bank_holds(
     """Deciding again gives the same decisions, in whatever order the items happen to be kept."""
     kept = list(state.items.items())
     chance.shuffle(kept)
-    assert consolidate(policy, replace(state, items=dict(kept)), batch) == consolidate(policy, state, batch)
+    assert policy.decide(replace(state, items=dict(kept)), batch) == policy.decide(state, batch)
 
 
 @given(policies, banks(), batches)
@@ -175,11 +175,11 @@ def test_recorded_decisions_replay_to_the_bank_that_deciding_gives(
     policy: Append | Dedup, state: State, batch: list[Item]
 ) -> None:
     """Decided by a bank whose candidates passed through the log, too."""
-    extraction, consolidation = recorded(state.position, batch, consolidate(policy, state, batch))
+    extraction, consolidation = recorded(state.position, batch, policy.decide(state, batch))
     extracted, decided = stamped([extraction, consolidation], start=state.position + 1)
     halfway = evolve(state, extracted)
     held = [halfway.candidates[extraction.id, index].item for index in range(len(batch))]
-    assert consolidate(policy, halfway, held) == consolidation.decisions  # type: ignore[attr-defined]
+    assert policy.decide(halfway, held) == consolidation.decisions  # type: ignore[attr-defined]
     assert evolve(halfway, decided) == learn(policy, state, batch)
 
 
@@ -190,7 +190,7 @@ def test_the_laws_are_tried_on_what_they_are_about() -> None:
     @settings(max_examples=30, database=None, derandomize=True)
     @given(banks(), batches)
     def look(state: State, batch: list[Item]) -> None:
-        seen.update({made.reason for made in consolidate(Dedup(), state, batch)})
+        seen.update({made.reason for made in Dedup().decide(state, batch)})
 
     look()
     assert min(seen[reason] for reason in ("new", "same-id", "near-duplicate")) >= 5, seen
@@ -205,5 +205,5 @@ def test_long_titles_are_compared_as_difflib_does(chars: int) -> None:
         new = "".join(letter if chance.random() < 0.9 else "x" for letter in old)
         pair = [Item.make(new, "same words", id="new"), Item.make(old, "same words", id="old")]
         state = learn(Append(), State(), pair[1:])
-        (made,) = consolidate(Dedup(), state, pair[:1])
+        (made,) = Dedup().decide(state, pair[:1])
         assert (made.reason == "near-duplicate") == is_duplicate(*pair)

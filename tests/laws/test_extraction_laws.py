@@ -33,7 +33,6 @@ from rbank_es.extraction.judged_run import clip
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.policies import Append, Dedup, find_similar
-from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
 from tests.effort import examples
@@ -195,7 +194,7 @@ def assert_lawful(bank: Bank, policy: Append | Dedup) -> None:
             assert isinstance(made, MemoriesConsolidated) and made.extraction == event.id
             assert made.policy == policy.label and all(each.reason for each in made.decisions)
             items = [Item.join(head, words(text)) for head, text in zip(event.heads, event.candidates, strict=True)]
-            assert made.decisions == decide(policy, state, items)
+            assert made.decisions == policy.decide(state, items)
         state = fold([event], state)
     assert state == bank.state()
     assert all(entry.extraction for entry in state.items.values())
@@ -289,7 +288,7 @@ def test_what_is_similar_is_what_dedup_skips_for(state: State, item: Item) -> No
     """`find_similar` over the active items in order of birth names the target of the decision."""
     born = sorted(state.items.values(), key=lambda entry: (entry.born_seq, entry.item.id))
     live = [entry.item for entry in born if entry.state == "active" and not entry.erased]
-    (made,) = decide(Dedup(), state, [item])
+    (made,) = Dedup().decide(state, [item])
     if made.reason != "same-id":
         twin = find_similar(item, live)
         assert made.targets == (() if twin is None else (twin.id,))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.events import Event
-from rbank_es.policies.retrieval import RetrievalPolicy
-from rbank_es.projections import ALL
+from rbank_es.policies import Bm25V1
+from rbank_es.projections import all_projections
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from rbank_es.state import State, fold, usage, wins
@@ -88,7 +88,7 @@ def run_row(state: State, id: str) -> dict[str, Any]:
         "success": learning.success if learning else None,
         "judge": learning.judge if learning else None,
         "score": scoring.success if scoring else None,
-        "steps": len(state.ledgers[id].steps),
+        "steps": len(state.records[id].steps),
     }
 
 
@@ -135,7 +135,7 @@ def test_as_of_equals_a_replay_up_to_there(log: list[Event], chosen: list[int]) 
 
 def plain(path: Path) -> dict[str, list[str]]:
     """What somebody sees who opens the file with any SQLite tool."""
-    views = [view for projection in ALL for view in projection.views]
+    views = [view for projection in all_projections() for view in projection.views]
     with closing(sqlite3.connect(path)) as connection:
         connection.row_factory = sqlite3.Row
         return {name: sorted(repr(dict(row)) for row in connection.execute(f"SELECT * FROM {name}")) for name in views}
@@ -176,7 +176,7 @@ queries = st.lists(st.sampled_from((*WORDS, "café", "OR", '"', "sparql", "σί�
     " ".join
 )
 policies = st.builds(
-    RetrievalPolicy,
+    Bm25V1,
     weights=st.sampled_from(((1.0, 1.0, 1.0, 1.0), (4.0, 2.0, 1.0, 0.5), (0.0, 1.0, 0.0, 1.0))),
     stop_words=st.sampled_from(("english-1", "none")),
 )
@@ -196,7 +196,7 @@ def test_ranking_as_of_equals_ranking_replayed(
     log: list[Event],
     chosen: list[int],
     asked: list[str],
-    policy: RetrievalPolicy,
+    policy: Bm25V1,
     filters: dict[str, str],
     k: int,
 ) -> None:
@@ -217,7 +217,7 @@ def test_ranking_as_of_equals_ranking_replayed(
 @law
 @given(memories, queries, policies, filters)
 def test_filters_narrow_and_change_no_score(
-    log: list[Event], query: str, policy: RetrievalPolicy, filters: dict[str, str]
+    log: list[Event], query: str, policy: Bm25V1, filters: dict[str, str]
 ) -> None:
     """What a filtered search finds is what an unfiltered one finds, less what doesn't fit."""
     with place() as path:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.codec import encode_json
-from rbank_es.events.redaction import SCRUBBED, names_a_key, scrub, secrets
+from rbank_es.events.redaction import REDACTED, names_secret, redact, secrets
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import check_choices
 from tests.models.runs import called, models
@@ -101,21 +101,21 @@ def test_which_values_of_an_environment_are_secrets() -> None:
         *("correct horse battery", "not-needed-here", "of-the-database", "the-second-one", "in-camel-case"),
         *("a/b+c=d", "sk-test"),
     )
-    assert not any(map(names_a_key, ("MAX_TOKENS", "maxTokens", "PATH", "KEYBOARD", "top_k", "MONKEY", "AUTHOR")))
+    assert not any(map(names_secret, ("MAX_TOKENS", "maxTokens", "PATH", "KEYBOARD", "top_k", "MONKEY", "AUTHOR")))
 
 
 @given(st.lists(st.text(min_size=6), min_size=1, max_size=3), st.text(), st.text())
 def test_a_scrubbed_text_holds_no_secret_neither_plain_nor_as_json(values: list[str], before: str, after: str) -> None:
     hidden = secrets({f"KEY_{number}": value for number, value in enumerate(values)})
     for value in hidden:
-        if any(other in SCRUBBED or SCRUBBED in other for other in hidden):
+        if any(other in REDACTED or REDACTED in other for other in hidden):
             continue
-        assert value not in scrub(value, hidden)
-        assert encode_json(value)[1:-1].decode() not in scrub(encode_json(before + value + after).decode(), [value])
+        assert value not in redact(value, hidden)
+        assert encode_json(value)[1:-1].decode() not in redact(encode_json(before + value + after).decode(), [value])
 
 
 def test_a_secret_is_found_as_an_address_writes_it() -> None:
-    assert scrub("at /v1?q=a%2Fb%2Bc%3Dd, or a/b%2Bc%3Dd", ["a/b+c=d"]) == f"at /v1?q={SCRUBBED}, or {SCRUBBED}"
+    assert redact("at /v1?q=a%2Fb%2Bc%3Dd, or a/b%2Bc%3Dd", ["a/b+c=d"]) == f"at /v1?q={REDACTED}, or {REDACTED}"
 
 
 def test_a_placeholder_in_the_environment_leaves_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,14 +17,13 @@ from rbank_es.events import PolicyChoice
 from rbank_es.events.items import Item, Source
 from rbank_es.policies import (
     Append,
+    Bm25V1,
     Bounded,
     CheckJudging,
     Dedup,
     LmJudging,
     Never,
-    RetrievalPolicy,
     SuccessFailure,
-    consolidate,
     content_jaccard,
     default_policies,
     find_similar,
@@ -32,10 +31,9 @@ from rbank_es.policies import (
     match_expression,
     policy_of,
     query_words,
-    to_forget,
 )
 from rbank_es.policies.words import STOP_WORDS, words_of
-from rbank_es.state import ItemState, State, Verdict
+from rbank_es.state import ItemState, StandingVerdict, State
 
 
 def state_of(*items: Item, **changes: dict[str, Any]) -> State:
@@ -83,7 +81,7 @@ def test_a_query_is_bounded_in_words_and_in_characters() -> None:
 def test_stop_words_are_a_choice() -> None:
     """The list `none` keeps everything; an unknown list is refused."""
     assert match_expression("the owl", "none") == '"the" OR "owl"'
-    with pytest.raises(BadPolicy, match="english-1, none"):
+    with pytest.raises(BadPolicy, match="english-1, english-2, none"):
         match_expression("the owl", "klingon-1")
 
 
@@ -128,14 +126,14 @@ def test_a_text_is_found_by_a_search_for_itself(text: str) -> None:
 def test_a_known_id_is_skipped_and_supports_the_item(policy: Append | Dedup, standing: str) -> None:
     """Under every policy; an ended item stays ended."""
     state = state_of(item("owl"), owl={"state": standing})
-    (decision,) = consolidate(policy, state, [item("owl", "Other words")])
+    (decision,) = policy.decide(state, [item("owl", "Other words")])
     assert (decision.action, decision.item, decision.targets, decision.reason) == ("skip", "owl", ("owl",), "same-id")
 
 
 def test_append_adds_every_new_id_once() -> None:
     """Also one that repeats an active item word for word; a second one of the same id supports the first."""
     state = state_of(item("owl", "Same", "words"))
-    decisions = consolidate(Append(), state, [item("elk", "Same", "words"), item("elk", "Same", "words")])
+    decisions = Append().decide(state, [item("elk", "Same", "words"), item("elk", "Same", "words")])
     assert [(decision.candidate, decision.action, decision.reason) for decision in decisions] == [
         (0, "add", "new"),
         (1, "skip", "same-id"),
@@ -145,7 +143,7 @@ def test_append_adds_every_new_id_once() -> None:
 def test_dedup_skips_a_near_duplicate_and_says_how_near() -> None:
     """Case and punctuation don't part what belongs together."""
     state = state_of(item("owl", "Bound the query first", "Add a LIMIT, then count."))
-    (decision,) = consolidate(Dedup(), state, [item("elk", "bound the query FIRST!", "add a limit; then count")])
+    (decision,) = Dedup().decide(state, [item("elk", "bound the query FIRST!", "add a limit; then count")])
     assert (decision.action, decision.targets, decision.reason) == ("skip", ("owl",), "near-duplicate")
     assert decision.title_similarity == pytest.approx(42 / 43)
     assert decision.content_similarity == 1.0
@@ -168,14 +166,14 @@ def test_dedup_skips_a_near_duplicate_and_says_how_near() -> None:
 def test_the_thresholds_of_dedup_are_inclusive(title: str, content: str, duplicate: bool) -> None:
     """Both must be reached."""
     state = state_of(item("owl", "abcdefghij", "a b c d"))
-    (decision,) = consolidate(Dedup(), state, [item("elk", title, content)])
+    (decision,) = Dedup().decide(state, [item("elk", title, content)])
     assert (decision.action == "skip") == duplicate
 
 
 def test_contents_without_a_word_are_alike() -> None:
     """Two empty sets have similarity 1; the titles decide."""
     state = state_of(item("owl", "Same title", "—"))
-    same, other = consolidate(Dedup(), state, [item("elk", "Same title", "…"), item("doe", "Wholly else", "…")])
+    same, other = Dedup().decide(state, [item("elk", "Same title", "…"), item("doe", "Wholly else", "…")])
     assert (same.reason, same.content_similarity, other.action) == ("near-duplicate", 1.0, "add")
 
 
@@ -192,7 +190,7 @@ def test_contents_without_a_word_are_alike() -> None:
 )
 def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change: dict[str, Any]) -> None:
     """Same source and polarity, active, and with words."""
-    (decision,) = consolidate(Dedup(), state_of(old, owl=change), [item("elk", "Same", "words")])
+    (decision,) = Dedup().decide(state_of(old, owl=change), [item("elk", "Same", "words")])
     assert decision.action == "add"
 
 
@@ -200,25 +198,25 @@ def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change:
 def test_polarities_never_merge(new: Any, old: Any) -> None:
     """Neither what to do into what to avoid, nor the other way; and each finds its own kind behind the other."""
     held = (item("owl", "Same", "words", polarity=old), item("elk", "Same", "words", polarity=new))
-    (first,) = consolidate(Dedup(), state_of(held[0]), [item("doe", "Same", "words", polarity=new)])
-    (second,) = consolidate(Dedup(), state_of(*held), [item("doe", "Same", "words", polarity=new)])
+    (first,) = Dedup().decide(state_of(held[0]), [item("doe", "Same", "words", polarity=new)])
+    (second,) = Dedup().decide(state_of(*held), [item("doe", "Same", "words", polarity=new)])
     assert (first.action, second.targets) == ("add", ("elk",))
 
 
 def test_the_earliest_duplicate_is_the_target() -> None:
     """By position of birth, then by id; what the same extraction added comes last."""
     state = state_of(item("b", "Same", "words"), item("a", "Same", "words"), item("c", "Same", "words"))
-    (decision,) = consolidate(Dedup(), state, [item("elk", "Same", "words")])
+    (decision,) = Dedup().decide(state, [item("elk", "Same", "words")])
     assert decision.targets == ("b",)
     together = state_of(*(entry.item for entry in state.items.values()), a={"born_seq": 1}, b={"born_seq": 1})
-    (decision,) = consolidate(Dedup(), together, [item("elk", "Same", "words")])
+    (decision,) = Dedup().decide(together, [item("elk", "Same", "words")])
     assert decision.targets == ("a",)
 
 
 def test_candidates_of_one_extraction_are_weighed_against_each_other() -> None:
     """An added one counts as active for those after it; a skipped one does not."""
     batch = [item("x", "Same", "words"), item("y", "Same", "words"), item("y", "Same", "words")]
-    decisions = consolidate(Dedup(), State(), batch)
+    decisions = Dedup().decide(State(), batch)
     assert [(decision.action, decision.targets) for decision in decisions] == [
         ("add", ()),
         ("skip", ("x",)),
@@ -230,7 +228,7 @@ def test_the_thresholds_are_settings() -> None:
     """So an experiment can change them, and the change is recorded."""
     state = state_of(item("owl", "abcdefghij", "a b c d"))
     loose = Dedup(title_min=0.5, content_min=(1, 2))
-    (decision,) = consolidate(loose, state, [item("elk", "abcdefgXYZ", "a b c e")])
+    (decision,) = loose.decide(state, [item("elk", "abcdefgXYZ", "a b c e")])
     assert decision.reason == "near-duplicate"
     assert loose.choice.settings == {"title_min": 0.5, "content_min": (1, 2)}
 
@@ -240,31 +238,31 @@ def test_the_thresholds_are_settings() -> None:
 
 def test_never_forgets_nothing() -> None:
     """However many there are."""
-    assert to_forget(Never(), state_of(*(item(f"i{n}") for n in range(50)))) == ()
+    assert Never().to_forget(state_of(*(item(f"i{n}") for n in range(50)))) == ()
 
 
 def test_bounded_gives_up_the_least_worth_first() -> None:
     """Fewest wins, then fewest uses, then least support, then earliest born."""
     state = state_of(*(item(id) for id in "abcde"), c={"born_seq": 3, "support": 2})
     used = {"a": {"r1": 1, "r2": 2, "r4": 4}, "b": {"r1": 1, "r3": 3}}
-    won = Verdict(success=True, judge="j", judge_version="1", kind="lm", seq=9)
+    won = StandingVerdict(success=True, judge="j", judge_version="1", kind="lm", seq=9)
     state = State(items=state.items, uses=used, verdicts={("r3", "learning"): won})
-    assert to_forget(Bounded(max_items=1), state) == ("d", "e", "c", "a")
-    assert to_forget(Bounded(max_items=3), state) == ("d", "e")
-    assert to_forget(Bounded(max_items=5), state) == ()
+    assert Bounded(max_items=1).to_forget(state) == ("d", "e", "c", "a")
+    assert Bounded(max_items=3).to_forget(state) == ("d", "e")
+    assert Bounded(max_items=5).to_forget(state) == ()
 
 
 def test_floors_keep_items_of_each_polarity() -> None:
     """An item that would take its polarity below the floor is passed over."""
     state = state_of(item("f1", src="failure"), item("f2", src="failure"), item("s1"), item("s2"), item("s3"))
-    assert to_forget(Bounded(max_items=3, floor_failure=2), state) == ("s1", "s2")
-    assert to_forget(Bounded(max_items=2, floor_failure=1, floor_success=1), state) == ("f1", "s1", "s2")
+    assert Bounded(max_items=3, floor_failure=2).to_forget(state) == ("s1", "s2")
+    assert Bounded(max_items=2, floor_failure=1, floor_success=1).to_forget(state) == ("f1", "s1", "s2")
 
 
 def test_ended_items_and_those_of_the_judge_are_left_alone() -> None:
     """Neither counted nor forgotten."""
     state = state_of(item("p", src="principle"), item("e", src="episode"), item("a"), item("b"), a={"state": "merged"})
-    assert to_forget(Bounded(max_items=1), state) == ()
+    assert Bounded(max_items=1).to_forget(state) == ()
 
 
 # ---------------------------------------------------------------- files and records
@@ -278,7 +276,7 @@ def test_the_defaults_are_whole() -> None:
         ("forgetting", "never"),
     ]
     assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
-    assert RetrievalPolicy.of(default_policies()[0]) == RetrievalPolicy()
+    assert Bm25V1.of(default_policies()[0]) == Bm25V1()
     assert Dedup().label == "dedup-1"
 
 
@@ -293,7 +291,7 @@ def test_toml_and_json_say_the_same() -> None:
     )
     retrieval, consolidation, forgetting = load_policies(toml)
     assert load_policies(as_json) == (retrieval, consolidation, forgetting)
-    assert RetrievalPolicy.of(retrieval) == RetrievalPolicy(k=3, weights=(2.0, 1.0, 1.5, 0.0))
+    assert Bm25V1.of(retrieval) == Bm25V1(k=3, weights=(2.0, 1.0, 1.5, 0.0))
     assert (consolidation, policy_of(forgetting)) == (default_policies()[1], Bounded(max_items=9))
     assert load_policies("") == load_policies("{}") == default_policies()
 
@@ -310,15 +308,15 @@ def test_toml_and_json_say_the_same() -> None:
         ("[retrieval]\nname = 3", "name must be a string, not int"),
         ('[retrieval]\nname = "bm26"', "did you mean 'bm25'"),
         ('[forgetting]\nname = "zzz"', "there are: bounded, never"),
-        ("[retrieval]\nversion = 2", "has version 1, not 2"),
-        ("[retrieval]\nversion = true", "has version 1, not True"),
+        ("[retrieval]\nversion = 9", "bm25 has no version 9 in this release; there are: 1, 2"),
+        ("[retrieval]\nversion = true", "has no version True in this release; there are: 1, 2"),
         ("[retrieval]\nlimit = 3", "no setting 'limit'; its settings: k, weights, stop_words"),
         ("[forgetting]\ndays = 3", "no setting 'days'; its settings: none"),
         ("[retrieval]\nk = 0", "Expected `int` >= 1 - at `k`"),
         ("[retrieval]\nk = true", "Expected `int`, got `bool` - at `k`"),
         ("[retrieval]\nweights = [1, 1, 1]", "length 4, got 3 - at `weights`"),
         ("[retrieval]\nweights = [1, nan, 1, 1]", "at `weights[1]`"),
-        ('[retrieval]\nstop_words = "klingon-1"', "there are: english-1, none"),
+        ('[retrieval]\nstop_words = "klingon-1"', "there are: english-1, english-2, none"),
         ("[consolidation]\ntitle_min = nan", "at `title_min`"),
         ("[consolidation]\ncontent_min = [5, 4]", "content_min 5/4 is not from 0 to 1"),
         ("[consolidation]\ncontent_min = [0, 0]", "content_min 0/0 is not from 0 to 1"),
@@ -339,7 +337,7 @@ def test_a_record_of_another_policy_is_refused() -> None:
     """Of another kind, name or version, or with settings that this one doesn't have."""
     for wrong in (Append().choice, PolicyChoice(kind="retrieval", name="bm25", version=2)):
         with pytest.raises(BadPolicy, match="is not bm25-1"):
-            RetrievalPolicy.of(wrong)
+            Bm25V1.of(wrong)
     with pytest.raises(BadPolicy, match="no policies of kind 'selection'"):
         policy_of(PolicyChoice(kind="selection", name="best", version=1))
 

@@ -36,9 +36,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.log import FileLog
-from rbank_es.projections import ALL, VIEWS, named
-from rbank_es.projections.engine import Batch, Close, Insert, Put, Table
+from rbank_es.projections import PROJECTIONS, all_projections, view_names
 from rbank_es.projections.lineage import provenance
+from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Table
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from tests.fakes import FakeLog, dump
@@ -258,13 +258,13 @@ def test_a_view_or_column_that_does_not_exist_is_bad_input(models: ReadModels) -
             view.rows("items", **{'id" OR 1 --': 1})
         assert view.rows("items", role=None) == view.rows("items")
     with pytest.raises(BadInput, match="no projection 'nonsense'; there are: memory_index"):
-        named("nonsense")
+        PROJECTIONS.get("nonsense")
 
 
 def test_views_have_the_documented_columns(models: ReadModels) -> None:
     """Names that people's queries and the dashboard rely on."""
     with models.live() as view:
-        columns = {name: view.columns(name) for name in VIEWS}
+        columns = {name: view.columns(name) for name in view_names()}
     assert columns["items"][-8:] == (
         "state", "support", "uses", "wins", "born_seq", "ended_seq", "extraction", "erased",
     )  # fmt: skip
@@ -300,7 +300,7 @@ def test_catching_up_applies_only_what_is_new(tmp_path: Path) -> None:
     assert (first.position, first.rebuilt["runs"]) == (13, "not built before")
     second = models.catch_up(FakeLog(STORY))
     assert (second.position, second.events, second.rebuilt) == (25, 12, {})
-    assert set(second.projections) == {projection.name for projection in ALL}
+    assert set(second.projections) == {projection.name for projection in all_projections()}
     before = (models.path.read_bytes(), models.path.stat().st_mtime_ns)
     third = models.catch_up(FakeLog(STORY))
     assert (third.position, third.events, third.projections, third.rebuilt) == (25, 0, (), {})
@@ -312,7 +312,7 @@ def test_checkpoints_reach_the_end_of_the_log_even_where_nothing_is_relevant(tmp
     models, log = ReadModels.open(tmp_path / "p.sqlite"), FakeLog(STORY)
     models.catch_up(log)
     points = models.checkpoints()
-    assert points.keys() == {projection.name for projection in ALL}
+    assert points.keys() == {projection.name for projection in all_projections()}
     assert {(point.position, point.crc, point.version) for point in points.values()} == {(25, log.crc_at(25), 1)}
     assert log.synced > 0
 
@@ -322,7 +322,7 @@ def test_only_moves_the_projections_that_are_named(tmp_path: Path) -> None:
     models, log = ReadModels.open(tmp_path / "p.sqlite"), FakeLog(STORY)
     assert models.catch_up(log, only=["leakage"]).projections == ("leakage",)
     reached = {name: point.position for name, point in models.checkpoints().items()}
-    assert reached == {projection.name: 25 if projection.name == "leakage" else 0 for projection in ALL}
+    assert reached == {projection.name: 25 if projection.name == "leakage" else 0 for projection in all_projections()}
     with models.live() as view:
         assert (view.position, view.rows("leakage_by_tool")) == (0, [])
     models.catch_up(log, upto=20, only=["runs", "usage"])
@@ -431,7 +431,7 @@ def test_read_models_of_a_file_log_hold_long_texts_whole(tmp_path: Path) -> None
 
 def test_the_handlers_are_pure_and_read_what_they_declare() -> None:
     """The same event gives the same changes, and leaves the event as it was."""
-    for projection in ALL:
+    for projection in all_projections():
         for event in STORY:
             before = msgspec.json.encode(event)
             assert list(projection.changes(event)) == list(projection.changes(event))
@@ -440,20 +440,20 @@ def test_the_handlers_are_pure_and_read_what_they_declare() -> None:
 
 def test_every_declaration_has_a_digest_of_its_own_that_its_version_changes() -> None:
     """A change of version or of anything that decides what rows look like is a change of digest."""
-    assert len({projection.digest for projection in ALL}) == len(ALL)
-    usage = named("usage")
+    assert len({projection.digest for projection in all_projections()}) == len(all_projections())
+    usage = PROJECTIONS.get("usage")
     assert msgspec.structs.replace(usage, version=2).digest != usage.digest
     assert msgspec.structs.replace(usage, settle=("DELETE FROM uses",)).digest != usage.digest
 
 
-STANDING = Table(name="standing", columns={"k": "TEXT", "value": "INTEGER"}, key=("k", "from_seq"), current=1)
+STANDING = Table(name="standing", columns="k TEXT, value INTEGER", key=("k", "from_seq"), current=1)
 
 
 def standing(*batches: Sequence[tuple[Insert | Close | Put, int]]) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(STANDING.ddl)
         for changes in batches:
-            batch = Batch([STANDING])
+            batch = ChangeBatch([STANDING])
             for change, seq in changes:
                 batch.add(change, seq)
             batch.write(connection)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rbank_es.errors import BadPolicy, BadSearch
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
 from rbank_es.events.items import Item
-from rbank_es.policies.retrieval import RetrievalPolicy, match_expression
+from rbank_es.policies import Bm25V1, match_expression
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
 from tests.effort import examples
@@ -137,13 +137,13 @@ def test_an_ended_item_is_not_found_and_does_not_count(holding: Open) -> None:
 def test_weights_and_stop_words_are_the_policys(holding: Open) -> None:
     """A column of weight 0 still matches, and adds nothing."""
     view = holding([item("taxa", "zzz", id="title"), item("zzz", "taxa", id="content"), item("the", "y", id="the")])
-    titles, contents = (RetrievalPolicy(weights=weights) for weights in ((9, 1, 1, 1), (1, 1, 9, 1)))
+    titles, contents = (Bm25V1(weights=weights) for weights in ((9, 1, 1, 1), (1, 1, 9, 1)))
     assert [hit.id for hit in view.search("taxa", 2, policy=titles)] == ["title", "content"]
     assert [hit.id for hit in view.search("taxa", 2, policy=contents)] == ["content", "title"]
     assert ids(view, "the taxa") == ids(view, "taxa")
-    with_stop_words = view.search("the taxa", 5, policy=RetrievalPolicy(stop_words="none"))
+    with_stop_words = view.search("the taxa", 5, policy=Bm25V1(stop_words="none"))
     assert "the" in [hit.id for hit in with_stop_words]
-    assert len(view.search("taxa", policy=RetrievalPolicy(k=2))) == 2
+    assert len(view.search("taxa", policy=Bm25V1(k=2))) == 2
     assert len(view.search("taxa")) == 1
 
 
@@ -160,7 +160,7 @@ def test_a_polarity_that_is_none_is_refused(holding: Open) -> None:
     with pytest.raises(BadSearch, match="'sucess' is no polarity: give one of success, failure"):
         view.search("taxa", 3, polarity="sucess")
     with pytest.raises(BadPolicy):
-        view.search("taxa", 3, policy=RetrievalPolicy(stop_words="klingon-1"))
+        view.search("taxa", 3, policy=Bm25V1(stop_words="klingon-1"))
 
 
 PLAIN_WORDS = {

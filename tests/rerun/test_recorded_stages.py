@@ -21,7 +21,7 @@ from rbank_es.events import (
     RunStarted,
     ToolCalled,
 )
-from rbank_es.events.judgment import Purpose
+from rbank_es.events.run_events import Purpose
 from rbank_es.extraction import consolidate
 from rbank_es.rerun.event_comparison import EventDifference
 from rbank_es.rerun.execution import Rerun, rerun

@@ -25,7 +25,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
-from rbank_es.policies import RetrievalPolicy
+from rbank_es.policies import Bm25V1
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
@@ -86,7 +86,7 @@ def test_a_search_is_recorded_with_its_hits_right_before_the_call(bank: Bank, bo
     assert isinstance(retrieved, MemoriesRetrieved) and isinstance(called, ToolCalled)
     assert (retrieved.run, retrieved.mode, retrieved.call, retrieved.query) == (RUN, "tool", called.call, "lamps")
     assert (retrieved.k, retrieved.polarity, retrieved.domain, retrieved.role) == (3, "failure", "harbour", None)
-    assert retrieved.policy == RetrievalPolicy().label
+    assert retrieved.policy == Bm25V1().label
     assert [hit.id for hit in retrieved.hits] == [hit["id"] for hit in result["hits"]]
     assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
 
@@ -241,7 +241,7 @@ def test_what_changes_between_two_looks_is_seen(bank: Bank, box: Toolbox) -> Non
     bank.append(MemoriesRestored(ids=(second.id,)))
     bank.erase(item=third.id)
     assert seen() == {first.id, second.id}
-    bank.append(PolicySet(policies=(RetrievalPolicy(weights=(0.0, 5.0, 1.0, 1.0)).choice,)))
+    bank.append(PolicySet(policies=(Bm25V1(weights=(0.0, 5.0, 1.0, 1.0)).choice,)))
     assert seen() == {first.id, second.id}
     checked = bank.verify(retrievals=True).retrievals
     assert checked is not None and not checked.different

@@ -31,8 +31,7 @@ from rbank_es.tools.runtime.encoder import largest, size, text_of
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 if TYPE_CHECKING:
-    from rbank_es.projections.search import Found
-    from rbank_es.projections.view import View
+    from rbank_es.projections.view import FoundItem, View
 
 
 _KNOWN_SHOWN = 8
@@ -57,7 +56,7 @@ CHANGES = frozenset(
 class Retrieval(NamedTuple):
     """The hits of a search, best first; the event that records it; the position of the bank that was read."""
 
-    hits: tuple[Found, ...]
+    hits: tuple[FoundItem, ...]
     event: MemoriesRetrieved
     position: int
 

@@ -1,4 +1,4 @@
-"""One line about each event, for people. Every type of the vocabulary has its own sentence."""
+"""One line about each event, for people. Every type of this release has its own sentence, a plugin's a general one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from rbank_es import events as ev
 from rbank_es.cli.shared.terminal_text import ELLIPSIS, count, line
+from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import ItemText
 
 ERASED = "[erased]"
@@ -29,7 +30,7 @@ def titled(candidate: ev.Candidate) -> str:
 
 def summary(event: ev.Event) -> str:
     """What the event says, on one line of any length, without its position, time, type and run."""
-    return line(_SENTENCES[ev.type_of(event)](event)) or "nothing more"
+    return line(_SENTENCES.get(ev.type_of(event), _any)(event)) or "nothing more"
 
 
 def _with(facts: str, text: ev.Text | None) -> str:
@@ -44,6 +45,15 @@ def _names(names: Sequence[str], noun: str = "item") -> str:
 
 def _parts(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part)
+
+
+def _any(event: ev.Event) -> str:
+    """Return the sentence of a plugin's event: its facts by name, then its first text."""
+    values = {name: getattr(event, name) for name in facts_of(type(event)) if name != "run"}
+    facts = _parts(*(f"{name} {value}" for name, value in values.items() if value not in (None, "", (), {})))
+    texts = [getattr(event, name) for name in texts_of(type(event))]
+    words = next((said(text) for text in texts if isinstance(text, str | ev.Ref | ev.Erased) and said(text)), "")
+    return f"{facts}: {words}" if facts and words else facts or words
 
 
 def _policy_set(event: ev.PolicySet) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.projections.search import Found
+    from rbank_es.projections.view import FoundItem
     from rbank_es.rerun.execution import Rerun
 
 HITS = 3
@@ -55,7 +55,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     items: int
     digest: str
-    hits: list[Found]
+    hits: list[FoundItem]
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):

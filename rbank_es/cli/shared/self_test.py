@@ -16,7 +16,7 @@ from rbank_es.cli.shared.terminal_text import line
 from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
 from rbank_es.events import RunFinished, RunStarted, StepTaken
-from rbank_es.events.run import Outcome
+from rbank_es.events.run_events import Outcome
 
 if TYPE_CHECKING:
     from rbank_es.events.items import Item

@@ -29,7 +29,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event, type_of
-from rbank_es.events.new_events import check_identity
+from rbank_es.events.json_input import check_identity
 from rbank_es.log import identifiers
 from rbank_es.log.file import erasure, hints, lines, system_calls
 from rbank_es.log.file.event_ids import Ids

@@ -1,4 +1,4 @@
-"""What differs between two states of a bank, or of two banks. Pure."""
+"""Differences between two states of a bank, or of two banks. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rbank_es.state import ItemState, State, usage
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One thing that differs: what it was and what it is; None where it wasn't there."""
+    """One value that differs: `before` and `after`, None where it was absent; `what` names it."""
 
     what: str
     before: Any
@@ -19,7 +19,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class ItemDiff(msgspec.Struct, frozen=True):
-    """How one item differs."""
+    """The differences of one item."""
 
     id: str
     title: str
@@ -27,14 +27,14 @@ class ItemDiff(msgspec.Struct, frozen=True):
 
 
 class RunDiff(msgspec.Struct, frozen=True):
-    """How one run differs."""
+    """The differences of one run."""
 
     run: str
     changes: tuple[Change, ...]
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """All that differs between two states: `added` and `removed` are items in one of them only."""
+    """All differences between two states: `added` and `removed` are items in one of them only."""
 
     before: int
     after: int
@@ -51,7 +51,7 @@ class Diff(msgspec.Struct, frozen=True):
 
 
 def diff_states(before: State, after: State) -> Diff:
-    """What differs from `before` to `after`; everything is in order of id."""
+    """Return the differences from `before` to `after`, in order of id."""
     known = {name: _items(state) for name, state in (("before", before), ("after", after))}
     old, new = known["before"], known["after"]
     return Diff(
@@ -84,6 +84,7 @@ def _item(entry: ItemState, before: dict[str, Any], after: dict[str, Any]) -> It
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[Change, ...]:
+    # In the order of the facts, not of the alphabet: people read state and support first.
     names = list(dict.fromkeys([*before, *after]))
     return tuple(
         Change(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)

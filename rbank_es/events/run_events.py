@@ -1,4 +1,7 @@
-"""Events of a run: what an agent was given, what it did step by step, and how it ended."""
+"""Events of a run: its context, its steps and calls, its end, and its judgments.
+
+Learning judgments feed the bank; scoring judgments only measure. They never mix.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from rbank_es.events.event import Count, Event, Names, Salt, Seconds, Settings, 
 from rbank_es.events.items import Name
 
 Run = Annotated[Name, Meta(min_length=1, description="Id of the run.")]
-Extra = Annotated[Text | None, Meta(description="JSON of what an import brought that has no field here.")]
+Extra = Annotated[Text | None, Meta(description="JSON of imported values that have no field here.")]
 Previews = Annotated[Names, Meta(description="Fields of this event that hold only the beginning of their text.")]
 Usd = Annotated[float, Meta(ge=0, description="US dollars.")]
 Mode = Literal["auto", "tools", "both"]
@@ -38,17 +41,18 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     scripted: Annotated[bool, Meta(description="True where a script stood in for the model.")] = False
     salt: Salt = ""
     task: Annotated[Text, Meta(description="The question, as given.")] = ""
+    # A text, because names and addresses in it may have to be erased.
     settings: Annotated[Text | None, Meta(description="JSON of every choice with which it ran, models by name.")] = None
     extra: Extra = None
 
 
 class LayerUse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What one layer took of the context."""
+    """The share of one layer in the context."""
 
     layer: Annotated[Name, Meta(description="base, L0, L1, L2 or L3.")]
     chars: Annotated[Count, Meta(description="Characters, titles and markup included.")]
     budget: Annotated[Count | None, Meta(description="Characters allowed.")] = None
-    truncated: Annotated[bool, Meta(description="Whether something was cut.")] = False
+    truncated: Annotated[bool, Meta(description="Whether something was truncated.")] = False
 
 
 class ContextBuilt(Event, frozen=True, kw_only=True, tag="context_built"):
@@ -82,7 +86,7 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     role: Annotated[Name | None, Meta(description="Filter.")] = None
     policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
     call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
-    hits: Annotated[tuple[Hit, ...], Meta(description="What was found, best first.")] = ()
+    hits: Annotated[tuple[Hit, ...], Meta(description="The hits, best first.")] = ()
     salt: Salt = ""
     query: Annotated[Text, Meta(description="The query as given.")] = ""
     extra: Extra = None
@@ -108,10 +112,10 @@ class ToolCalled(Event, frozen=True, kw_only=True, tag="tool_called"):
     call: Annotated[Name | None, Meta(description="Id of the call within the run.")] = None
     step: Annotated[Count | None, Meta(description="Index of the step it was made in, from 1.")] = None
     chars: Annotated[Count | None, Meta(description="Characters returned to the agent.")] = None
-    truncated: Annotated[bool | None, Meta(description="Whether the answer was cut.")] = None
+    truncated: Annotated[bool | None, Meta(description="Whether the answer was truncated.")] = None
     duration_s: Seconds | None = None
     error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
-    dtype: Annotated[Name | None, Meta(description="What kind of result: results, graph, text, mem.")] = None
+    dtype: Annotated[Name | None, Meta(description="Kind of the result: results, graph, text, mem.")] = None
     alias: Annotated[Name | None, Meta(description="Short name of the handle within the run.")] = None
     previews: Previews = ()
     salt: Salt = ""
@@ -127,18 +131,18 @@ class StepTaken(Event, frozen=True, kw_only=True, tag="step_taken"):
     run: Run
     index: Annotated[Count, Meta(description="Index of the step, from 1.")]
     stdout_chars: Annotated[
-        Count | None, Meta(description="Characters that it printed, its last value included, before anything was cut.")
+        Count | None, Meta(description="Characters that it printed, its last value included, before truncation.")
     ] = None
     prompt_chars: Annotated[Count | None, Meta(description="Characters of the prompt of this step.")] = None
     variables_n: Annotated[Count | None, Meta(description="The agent's variables after it, inputs included.")] = None
     variables_chars: Annotated[Count | None, Meta(description="Characters that they hold, about.")] = None
     variable_types: Annotated[dict[Name, Count], Meta(description="Number of variables, by type.")] = {}
-    error_code: Annotated[Name | None, Meta(description="Why it came to nothing, if it did.")] = None
+    error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
     previews: Previews = ()
     salt: Salt = ""
-    reasoning: Annotated[Text | None, Meta(description="What the model said before its code.")] = None
+    reasoning: Annotated[Text | None, Meta(description="The model's words before its code.")] = None
     code: Annotated[Text | None, Meta(description="The code it wrote.")] = None
-    output: Annotated[Text | None, Meta(description="What the model was shown of what the code did.")] = None
+    output: Annotated[Text | None, Meta(description="The code's output, as the model was shown it.")] = None
     extra: Extra = None
 
 
@@ -146,7 +150,7 @@ class LmCalled(Event, frozen=True, kw_only=True, tag="lm_called"):
     """A language model answered, or failed."""
 
     run: Annotated[Name | None, Meta(description="Id of the run, if in one.")] = None
-    role: Annotated[Role, Meta(description="What the model was asked as.")]
+    role: Annotated[Role, Meta(description="The model's role.")]
     model: Annotated[Name, Meta(description="Name of the model.")]
     step: Annotated[Count | None, Meta(description="Index of the step, from 1.")] = None
     attempt: Annotated[Count | None, Meta(description="Number of the try, from 1.")] = None
@@ -158,6 +162,7 @@ class LmCalled(Event, frozen=True, kw_only=True, tag="lm_called"):
     duration_s: Seconds | None = None
     error_code: Annotated[Name | None, Meta(description="Code of the error, if it failed.")] = None
     salt: Salt = ""
+    # A text, because it is a digest of words: after an erasure it must not confirm a guess.
     request_key: Annotated[Text, Meta(description="Digest of the request, under which a rerun finds it.")] = ""
     request: Annotated[Text | None, Meta(description="JSON of the full request, without keys.")] = None
     response: Annotated[Text | None, Meta(description="JSON of the full response.")] = None
@@ -166,7 +171,7 @@ class LmCalled(Event, frozen=True, kw_only=True, tag="lm_called"):
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished"):
-    """A run ended. Its totals are set where no `lm_called` tells them, as in imports."""
+    """A run ended. Its totals are set where no `lm_called` has them, as in imports."""
 
     run: Run
     outcome: Annotated[Outcome, Meta(description="Submitted, forced at the iteration limit, or failed.")]
@@ -182,7 +187,7 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished"):
     salt: Salt = ""
     answer: Annotated[Text | None, Meta(description="The answer.")] = None
     sparql: Annotated[Text | None, Meta(description="The SPARQL query submitted with it.")] = None
-    evidence: Annotated[Text | None, Meta(description="JSON of what the answer rests on.")] = None
+    evidence: Annotated[Text | None, Meta(description="JSON of the answer's evidence.")] = None
     error: Annotated[Text | None, Meta(description="The error's message.")] = None
     extra: Extra = None
 
@@ -194,4 +199,42 @@ class NoteLogged(Event, frozen=True, kw_only=True, tag="note_logged"):
     by: Annotated[Name | None, Meta(description="Who wrote it.")] = None
     salt: Salt = ""
     note: Annotated[Text, Meta(description="JSON of the note.")] = "{}"
+    extra: Extra = None
+
+
+Purpose = Literal["learning", "scoring"]
+JudgeKind = Literal["check", "lm", "human"]
+Confidence = Annotated[float, Meta(ge=0, le=1, description="From 0 to 1, as the judge gave it.")]
+
+
+class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
+    """A run was judged; the latest judgment of a purpose holds."""
+
+    run: Run
+    purpose: Annotated[Purpose, Meta(description="Learning feeds the bank; scoring only measures.")]
+    success: Annotated[bool, Meta(description="The verdict.")]
+    judge: Annotated[Name, Meta(description="Id of the judge.")]
+    judge_version: Annotated[Name, Meta(description="Version of the judge.")]
+    kind: Annotated[JudgeKind, Meta(description="A check, a language model, or a person.")]
+    confidence: Confidence | None = None
+    salt: Salt = ""
+    reason: Annotated[Text, Meta(description="Why.")] = ""
+    extra: Extra = None
+
+
+class JudgmentOverruled(Event, frozen=True, kw_only=True, tag="judgment_overruled"):
+    """An earlier judgment of a run was replaced."""
+
+    run: Run
+    purpose: Annotated[Purpose, Meta(description="Which judgment is replaced.")]
+    success: Annotated[bool, Meta(description="The verdict that holds now.")]
+    judge: Annotated[Name, Meta(description="Id of the judge.")]
+    judge_version: Annotated[Name, Meta(description="Version of the judge.")]
+    kind: Annotated[JudgeKind, Meta(description="A check, a language model, or a person.")]
+    by: Annotated[Name, Meta(description="Who overruled.")]
+    judgment: Annotated[Name | None, Meta(description="Id of the event that is overruled.")] = None
+    confidence: Confidence | None = None
+    salt: Salt = ""
+    reason: Annotated[Text, Meta(description="Why the run succeeded or failed.")] = ""
+    why: Annotated[Text, Meta(description="Why the earlier judgment was wrong.")] = ""
     extra: Extra = None

@@ -1,11 +1,11 @@
-"""What a projection is, and how its rows come about: declared as data, applied in batches, settled in SQL.
+"""The form of a projection, the registry, and the making of rows: declared as data, applied in batches, settled in SQL.
 
 A projection is one file that declares a `Projection`: its tables, one pure function per event type from an event to
-row changes, the SQL that settles what depends on earlier rows, and its views. The same code runs it live, in a rebuild
-and in a copy in memory, so the three can't differ.
+row changes, the SQL that settles rows that depend on earlier ones, and its views. The same code runs it live, in a
+rebuild and in a copy in memory, so the three can't differ.
 
-Rows are bitemporal. A row holds from the position `from_seq` on, until `to_seq` (None: it still holds). The only thing
-that ever changes in a row is a `to_seq` that was None, once; so whoever reads the past reads what was there.
+Rows are bitemporal. A row holds from the position `from_seq` on, until `to_seq` (None: it still holds). Only a `to_seq`
+of None ever changes, once, so reading the past never depends on the present.
 """
 
 from __future__ import annotations
@@ -13,37 +13,41 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import ProjectionError
+from rbank_es.errors import BadInput, BadPlugin, ProjectionError
 from rbank_es.events import Event, type_of
+from rbank_es.registry import Registry
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
 
 Value = str | int | float | None
 Row = tuple[Value, ...]
 
 
 class Insert(Struct, frozen=True, gc=False):
-    """Add a row: its columns in the order of the table, then `from_seq`. A row whose key is taken is left out."""
+    """A new row: its columns in the order of the table, then `from_seq`. A row whose key is taken is dropped."""
 
     table: str
     row: Row
 
 
 class Close(Struct, frozen=True, gc=False):
-    """End the open row with this key, if there is one: its `to_seq` becomes the position of the event."""
+    """The end of the open row with this key, if any: its `to_seq` becomes the position of the event."""
 
     table: str
     key: Row
 
 
 class Put(Struct, frozen=True, gc=False):
-    """`Close` the open row with the key that `row` has, then `Insert` it."""
+    """A `Close` of the open row with the key of `row`, then an `Insert` of it."""
 
     table: str
     row: Row
@@ -56,57 +60,64 @@ Handler = Callable[[Any], Iterable[Change]]
 class Table(Struct, frozen=True, kw_only=True, dict=True):
     """A table of rows that hold from `from_seq` on; `from_seq` and `to_seq` are its last columns.
 
-    `columns` maps names to SQL types. `key` is unique. `current`: for a table whose rows are closed by events, the
-    leading columns that identify the one open row. `number`: an integer primary key that counts from 1. `bulky`:
-    rows hold texts of any length, so a batch counts them.
+    `columns` is as in SQL, `run TEXT NOT NULL, chars INTEGER`. `key` is unique. `current`: for a table whose rows are
+    closed by events, the number of leading columns that identify the one open row. `number`: an integer primary key
+    that counts from 1. `bulky`: rows hold texts of any length, so a batch counts their characters.
     """
 
     name: str
-    columns: Mapping[str, str]
+    columns: str
     key: tuple[str, ...]
     current: int = 0
     number: str | None = None
     bulky: bool = False
 
     @cached_property
+    def types(self) -> Mapping[str, str]:
+        """The SQL type of each column by name, without `from_seq` and `to_seq`."""
+        pairs = (column.split(maxsplit=1) for column in self.columns.split(","))
+        return {name: " ".join(type_.split()) for name, type_ in pairs}
+
+    @cached_property
     def ddl(self) -> str:
         """The statement that creates the table."""
-        columns = {**self.columns, "from_seq": "INTEGER NOT NULL", "to_seq": "INTEGER"}
+        columns = {**self.types, "from_seq": "INTEGER NOT NULL", "to_seq": "INTEGER"}
         lines = [f"{_quoted(name)} {type_}" for name, type_ in columns.items()]
         if self.number:
             lines.insert(0, f"{_quoted(self.number)} INTEGER PRIMARY KEY")
         lines.append(f"{'UNIQUE' if self.number else 'PRIMARY KEY'} ({', '.join(map(_quoted, self.key))})")
-        # A table of events is in order of position by itself; all others are found by their key.
+        # WITHOUT ROWID only where rows are found by key: a table of events is in order of position by itself.
         apart = "" if self.number or self.key == ("from_seq",) else " WITHOUT ROWID"
         return f"CREATE TABLE {self.name} ({', '.join(lines)}){apart}"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """All columns, in order."""
-        return (*((self.number,) if self.number else ()), *self.columns, "from_seq", "to_seq")
+        return (*((self.number,) if self.number else ()), *self.types, "from_seq", "to_seq")
 
     @cached_property
     def insert(self) -> str:
-        """The statement that adds a row; one whose key is taken is left out, any other fault raises."""
-        names = (*self.columns, "from_seq", *(("to_seq",) if self.current else ()))
+        """The statement that adds a row; a row whose key is taken is dropped, any other fault raises."""
+        names = (*self.types, "from_seq", *(("to_seq",) if self.current else ()))
         marks = ", ".join("?" * len(names))
+        # ON CONFLICT rather than OR IGNORE, which would also hide a NULL where none may be.
         return f"INSERT INTO {self.name} ({', '.join(map(_quoted, names))}) VALUES ({marks}) ON CONFLICT DO NOTHING"
 
     @cached_property
     def close(self) -> str:
         """The statement that ends the open row with a key."""
-        key = " AND ".join(f"{_quoted(name)} = ?" for name in tuple(self.columns)[: self.current])
+        key = " AND ".join(f"{_quoted(name)} = ?" for name in tuple(self.types)[: self.current])
         return f"UPDATE {self.name} SET to_seq = ? WHERE {key} AND to_seq IS NULL"
 
 
 class Projection(Struct, frozen=True, kw_only=True, dict=True):
     """One read model.
 
-    `handlers` gives per event type a pure function from one event to row changes: no lookups, no clock.
-    `resolves` are event types whose long texts are needed. `settle` is SQL that runs once per batch, with `:after`
-    and `:upto`, for rows that depend on earlier rows; its outcome must not depend on where batches end. `views` are
-    what people and programs read, written as if only the present existed. `virtual` are search indexes;
-    `bulk_begin` and `bulk_end` run around a rebuild.
+    `handlers` has a pure function per event type, from one event to row changes: no lookups, no clock. `resolves` are
+    event types whose long texts are needed. `settle` is SQL that runs once per batch, with `:after` and `:upto`, for
+    rows that depend on earlier rows; its outcome must not depend on where batches end. People and programs read the
+    `views`, written as if only the present existed. `virtual` are search indexes; `bulk_begin` and `bulk_end` run
+    around a rebuild.
     """
 
     name: str
@@ -128,7 +139,7 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(type_of(cls) for cls in self.handlers)
 
     def changes(self, event: Event) -> Iterable[Change]:
-        """The row changes of one event; none for a type that it doesn't read."""
+        """Return the row changes of one event; none for a type that it doesn't read."""
         handler = self.handlers.get(type(event))
         return handler(event) if handler else ()
 
@@ -149,47 +160,65 @@ class Projection(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """Names everything in the declaration that decides what rows look like; another digest means a rebuild."""
+        """A digest of every part of the declaration that shapes rows; another digest means a rebuild."""
+        # Not the handlers: Python code has no stable digest, so a change of theirs needs a new `version`.
         parts = [self.name, str(self.version), *sorted(self.reads), *self.schema.values(), *self.settle]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-class LogReader(Protocol):
-    """What projections need of a log: any `EventLog` has it."""
+PROJECTIONS: Registry[Projection] = Registry(
+    "projection",
+    {
+        "memory_index": "rbank_es.projections.memory_index:MEMORY_INDEX",
+        "policies": "rbank_es.projections.policies_in_force:POLICIES_IN_FORCE",
+        "usage": "rbank_es.projections.usage:USAGE",
+        "runs": "rbank_es.projections.runs:RUNS",
+        "leakage": "rbank_es.projections.leakage:LEAKAGE",
+        "lineage": "rbank_es.projections.lineage:LINEAGE",
+        "health": "rbank_es.projections.health:HEALTH",
+    },
+)
+"""Every projection by name."""
 
-    def read(
-        self,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        types: Collection[str] | None = None,
-        resolve: Collection[str] = (),
-    ) -> Iterator[Event]:
-        """Events in order of position."""
-        ...
 
-    def position(self) -> int:
-        """Position of the last event."""
-        ...
+def all_projections() -> tuple[Projection, ...]:
+    """Return every projection, those of plugins last. Raises `BadPlugin` if two share a name, a table or a view."""
+    return _checked(PROJECTIONS.names())
 
-    def crc_at(self, seq: int) -> str | None:
-        """Checksum of the line at a position; None where there is none."""
-        ...
 
-    def erasures(self) -> int:
-        """The erasure epoch."""
-        ...
+def chosen_projections(only: Collection[str] | None) -> tuple[Projection, ...]:
+    """Return the projections with these names, each once; all for None. Raises `BadInput` for an unknown name."""
+    if only is None:
+        return all_projections()
+    if not only:
+        raise BadInput("no projection was named; leave the list out for all of them")
+    return tuple(PROJECTIONS.get(name) for name in dict.fromkeys(only))
 
-    def sync(self) -> None:
-        """Returns when everything read so far is on disk."""
-        ...
+
+def view_names() -> tuple[str, ...]:
+    """Return the names of all views, which people and programs read."""
+    return tuple(view for projection in all_projections() for view in projection.views)
+
+
+@cache
+def _checked(names: tuple[str, ...]) -> tuple[Projection, ...]:
+    owners: dict[str, str] = {}
+    found = tuple(PROJECTIONS.get(name) for name in names)
+    for name, projection in zip(names, found, strict=True):
+        if projection.name != name:
+            raise BadPlugin(name, f"it is registered as {name!r}, and calls itself {projection.name!r}")
+        # All projections share one SQLite file.
+        for thing in (*projection.schema, *projection.views):
+            if owners.setdefault(thing, name) != name:
+                raise BadPlugin(name, f"its table, index or view {thing!r} is one of {owners[thing]}; rename it")
+    return found
 
 
 OnBatch = Callable[[int, int], None]
 """Called after each batch with the position reached and the position wanted."""
 
 
-class Batch:
+class ChangeBatch:
     """Row changes that are gathered in memory and written together."""
 
     def __init__(self, tables: Iterable[Table]) -> None:
@@ -200,10 +229,11 @@ class Batch:
         self._bulky = frozenset(table.name for table in self._tables.values() if table.bulky)
         self.chars = 0
         self.append = {name: self._rows[name].append for name in self._tables.keys() - self._bulky - self._open.keys()}
-        """For tables that are neither closed nor bulky, where most rows go: how to add one row, by table."""
+        """How to add one row, by table, for tables that are neither closed nor bulky: most rows go there."""
 
     def add(self, change: Change, seq: int) -> None:
-        """Take in one change of the event at `seq`."""
+        """Add one change of the event at `seq`."""
+        # Most rows are never closed, and go the short way.
         if isinstance(change, Insert) and change.table not in self._open:
             self._rows[change.table].append(change.row)
         else:
@@ -221,6 +251,7 @@ class Batch:
             self._rows[name].append((*change.row, None))
 
     def _close(self, name: str, key: Row, seq: int) -> None:
+        # A row of this very batch is closed in memory, which saves an UPDATE.
         index = self._open[name].pop(key, None)
         if index is None:
             self._closes[name].append((seq, *key))
@@ -228,11 +259,12 @@ class Batch:
             self._rows[name][index] = (*self._rows[name][index][:-1], seq)
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write everything, closes of older rows first, and begin anew.
+        """Write everything, closes of older rows first, and empty the batch.
 
         Raises `ProjectionError` for a value that SQLite can't hold, `sqlite3.Error` where it can't write.
         """
         for name, table in self._tables.items():
+            # Closes first, or they would end new rows of the same keys as well.
             if self._closes.get(name):
                 connection.executemany(table.close, self._closes[name])
                 self._closes[name].clear()
@@ -248,19 +280,19 @@ def _insert(connection: sqlite3.Connection, table: Table, rows: Sequence[Row]) -
     try:
         connection.executemany(table.insert, rows)
     except (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.InterfaceError) as error:
-        first, last = (row[len(table.columns)] for row in (rows[0], rows[-1]))
+        first, last = (row[len(table.types)] for row in (rows[0], rows[-1]))
         raise ProjectionError(
-            f"table {table.name} can't hold what the events at positions {first} to {last} say: {error}; nothing of "
-            "that batch was kept. The log is not at fault: please report this, with those events."
+            f"table {table.name} can't hold the facts of the events at positions {first} to {last}: {error}; nothing "
+            "of that batch was kept. The log is not at fault: please report this, with those events."
         ) from error
 
 
 class Gatherer:
-    """Runs the handlers of some projections over events, batch by batch."""
+    """A run of the handlers of some projections over events, batch by batch."""
 
     def __init__(self, projections: Sequence[Projection]) -> None:
         self.projections = projections
-        self.batch = Batch(table for projection in projections for table in projection.tables)
+        self.batch = ChangeBatch(table for projection in projections for table in projection.tables)
         self.types = frozenset[str]().union(*(projection.reads for projection in projections))
         self.resolve = frozenset[str]().union(*(projection.resolves for projection in projections))
         self._routes: dict[type[Event], list[tuple[Projection, Handler]]] = {}
@@ -268,8 +300,8 @@ class Gatherer:
             for cls, handler in projection.handlers.items():
                 self._routes.setdefault(cls, []).append((projection, handler))
 
-    def batches(self, log: LogReader, after: int, upto: int) -> Iterator[tuple[int, int]]:
-        """Gather the events after `after` up to `upto`; after each batch, yields (position reached, events in it).
+    def batches(self, log: EventLog, after: int, upto: int) -> Iterator[tuple[int, int]]:
+        """Yield (position reached, number of events) after each batch of the events after `after` up to `upto`.
 
         The consumer writes the batch before it goes on. The last batch reaches `upto`, and may be empty.
         Raises `ProjectionError` where a projection can't take an event.
@@ -282,11 +314,13 @@ class Gatherer:
                 break
             last, count = chunk
             yield last, count
+        # Also without events: the checkpoint must pass events of other types.
         if last < upto or upto == after:
             yield upto, 0
 
     def _gather(self, events: Iterable[Event]) -> tuple[int, int] | None:
-        """Position and number of the events gathered; None if there were none."""
+        """Return position and number of the events gathered; None if there were none."""
+        # Bound to locals: this loop is most of a rebuild, and runs for every event of the log.
         routes, append, batch, count, seq = self._routes, self.batch.append, self.batch, 0, 0
         for event in events:
             seq, count = event.seq, count + 1
@@ -297,6 +331,7 @@ class Gatherer:
                             append[change.table](change.row)
                         else:
                             batch.add(change, seq)
+                # Anything, because a plugin's handler may raise anything; the event must be named.
                 except Exception as error:
                     raise _refused(projection, event, error) from error
             if batch.chars > limits.PROJECTION_BATCH_CHARS:
@@ -325,10 +360,10 @@ def _quoted(name: str) -> str:
 
 
 def words_of(value: object) -> str | None:
-    """A text of an event as a projection stores it: None for one that was erased, or that nobody resolved."""
+    """Return a text of an event as a projection stores it: None for one that was erased or not resolved."""
     return value if isinstance(value, str) else None
 
 
 def json_of(value: object) -> str:
-    """A value as compact JSON text."""
+    """Return a value as compact JSON text."""
     return msgspec.json.encode(value).decode()

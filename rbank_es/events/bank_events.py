@@ -33,6 +33,7 @@ class BankCreated(Event, frozen=True, kw_only=True, tag="bank_created"):
 class PolicySet(Event, frozen=True, kw_only=True, tag="policy_set"):
     """The policies in force from here on, whole."""
 
+    # Whole rather than a change: reading one event must be enough to know what is in force.
     policies: Annotated[tuple[PolicyChoice, ...], Meta(description="One per kind; a kind left out has no policy.")]
     by: Annotated[Name | None, Meta(description="Who set them.")] = None
     salt: Salt = ""
@@ -56,11 +57,11 @@ class OntologyRegistered(Event, frozen=True, kw_only=True, tag="ontology_registe
     triples: Annotated[Count | None, Meta(description="Number of triples.")] = None
     namespaces: Annotated[dict[Name, Name], Meta(description="Prefix to namespace IRI.")] = {}
     salt: Salt = ""
-    source: Annotated[Text, Meta(description="Where it came from.")] = ""
+    source: Annotated[Text, Meta(description="Its file or address.")] = ""
 
 
 class ErasedUnit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One text that was erased, named by place and by what stays of it."""
+    """One text that was erased: its place and its commitment."""
 
     seq: Annotated[int, Meta(ge=1, description="Position of the event.")]
     path: Annotated[Name, Meta(description="Field of the event, or field and index: `candidates.1`.")]

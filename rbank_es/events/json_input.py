@@ -1,26 +1,28 @@
-"""New events as people and programs write them: JSON without an envelope, checked field by field.
+"""JSON as people and programs give it: read with limits, decoded strictly, and parsed into new events.
 
-Three conveniences, all of them undone before anything is stored: free JSON (`note`, `arguments`, `extra`, …) may be
-given as JSON instead of as a string of JSON, a candidate may be given as one whole item without `heads`, and an
-item's id and polarity may be left out where they follow from the rest.
+New events have no envelope and are checked field by field. Three conveniences are undone before anything is stored:
+free JSON (`note`, `arguments`, `extra`, …) may be given as JSON instead of as a string of JSON, a candidate as one
+whole item without `heads`, and an item's id and polarity may be left out where they follow from the rest.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadEvent, LimitExceeded
-from rbank_es.events.codec import TYPES, encode_json
+from rbank_es.errors import BadEvent, BadInput, LimitExceeded
+from rbank_es.events.codec import TYPES, encode_json, event_types, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.events.items import make_id, polarity_of
-from rbank_es.events.strict_json import RepeatedKey, decode_given
 
 JSON_FIELDS = frozenset({"note", "arguments", "extra", "evidence", "request", "response", "config", "result"})
 WRITERS_FIELDS = ("seq", "at", "more", "dur", "crc", "salt")
@@ -30,12 +32,14 @@ _PATH = re.compile(r" - at `(?P<path>[^`]*)`$")
 
 
 def parse_events(text: bytes) -> list[Event]:
-    """The events of one JSON object, or of JSON Lines. Blank lines and a byte order mark are skipped.
+    """Parse one JSON object, or JSON Lines, into events. Blank lines and a byte order mark are skipped.
 
     Raises `BadEvent` naming the line (from 1) and the path to the field, or `LimitExceeded`; then nothing is returned.
     """
+    # Editors on Windows begin files with it.
     text = text.removeprefix(b"\xef\xbb\xbf")
     stripped = text.strip()
+    # One object may be pretty-printed over several lines, which JSON Lines may not.
     whole = _as_object(stripped) if b"\n" in stripped else None
     if whole is not None:
         return [new_event(whole, line=1)]
@@ -44,7 +48,7 @@ def parse_events(text: bytes) -> list[Event]:
 
 def _as_object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = decode_given(text)
+        value = decode_strict(text)
     except RepeatedKey as error:
         raise BadEvent(str(error), line=1) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -53,11 +57,11 @@ def _as_object(text: bytes) -> dict[str, Any] | None:
 
 
 def parse_event(text: bytes, line: int | None = None) -> Event:
-    """The event of one JSON object. Raises `BadEvent` or `LimitExceeded`."""
+    """Parse one JSON object into an event. Raises `BadEvent` or `LimitExceeded`."""
     if len(text) > limits.TEXT_LINE_BYTES:
         raise LimitExceeded(f"line {line or 1} in bytes", len(text), limits.TEXT_LINE_BYTES, "split its texts")
     try:
-        fields = decode_given(text)
+        fields = decode_strict(text)
     except RepeatedKey as error:
         raise BadEvent(str(error), line=line) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -70,12 +74,13 @@ def parse_event(text: bytes, line: int | None = None) -> Event:
 
 
 def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
-    """The event that `fields` describe, ready to be appended.
+    """Return the event that `fields` describe, ready to be appended.
 
     Raises `BadEvent`, with the path to the field, for an unknown type, a field that is missing, extra or of a wrong
     type, and for fields that only the log's writer sets.
     """
     cls = _class_of(fields, line)
+    # Refused rather than ignored, because a sender of a position expects it to count.
     for name in WRITERS_FIELDS:
         if name in fields:
             raise BadEvent(f"{name!r} is set by the log's writer; leave it out", line=line, path=f"$.{name}")
@@ -88,7 +93,7 @@ def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
 
 
 def check_identity(event: Event, line: int | None = None) -> None:
-    """Raises `BadEvent` unless `id` is empty or a UUID in canonical form, and `occurred_at` is empty or UTC."""
+    """Raise `BadEvent` unless `id` is empty or a UUID in canonical form, and `occurred_at` is empty or UTC."""
     if event.id and not _is_uuid(event.id):
         raise BadEvent(f"{event.id!r} is not a UUID in lower-case form", line=line, path="$.id")
     if event.occurred_at is not None and not _is_time(event.occurred_at):
@@ -117,10 +122,10 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
     type_ = fields.get("type")
     if type_ is None:
         raise BadEvent("'type' is missing", line=line, path="$.type")
-    if not isinstance(type_, str) or type_ not in TYPES:
-        import difflib  # only those who mistype pay for it
+    if not isinstance(type_, str) or unknown_types([type_]):
+        import difflib  # imported here, because only those who mistype need it
 
-        near = difflib.get_close_matches(str(type_), TYPES, n=1)
+        near = difflib.get_close_matches(str(type_), event_types(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see: rbank-es schema"
         raise BadEvent(f"unknown event type {str(type_)[:80]!r}; {hint}", line=line, path="$.type")
     return TYPES[type_]
@@ -164,6 +169,7 @@ def _split_candidate(fields: dict[str, Any]) -> None:
 def _head(item: dict[str, Any], kind: str) -> dict[str, Any]:
     src = item.get("src", kind if kind in ("success", "failure", "contrastive", "pattern", "seed") else "seed")
     head = {name: value for name, value in item.items() if name not in (*TEXT_OF_ITEM, "is")}
+    # The same rule as `Item.make`, because an id that is left out must be the one that would be given.
     derived = {"id": make_id(str(item.get("title", "")), str(item.get("content", ""))), "src": src}
     return derived | {"polarity": polarity_of(str(src))} | head
 
@@ -173,5 +179,54 @@ def _words(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_new_ids(events: Iterable[Event], make: Any) -> list[Event]:
-    """The events, each without an id given one by `make()`."""
+    """Return the events; those without an id get one from `make()`."""
     return [event if event.id else msgspec.structs.replace(event, id=make()) for event in events]
+
+
+_SHOWN_CHARS = 80
+
+
+class RepeatedKey(msgspec.DecodeError):
+    """An object holds the same key twice; `key` names it."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"the key {key[:_SHOWN_CHARS]!r} is there twice in one object; leave one of them out")
+
+
+def decode_strict(text: bytes) -> Any:
+    """Return the value of a JSON document, in which no object may hold a key twice.
+
+    Readers of JSON keep the last of two values under one key and drop the other in silence, so information is lost. The
+    log itself is read without this check, which takes longer than all else: no writer of ours repeats a key, and a
+    changed line fails its checksum.
+
+    Raises `RepeatedKey`, another `msgspec.DecodeError` or UnicodeDecodeError if it is none, and RecursionError.
+    """
+    value = msgspec.json.decode(text)
+    if isinstance(value, dict | list):
+        # Numbers as text: only keys matter here, and int() refuses more than 4,300 digits.
+        json.loads(text, object_pairs_hook=_once_each, parse_int=str, parse_float=str)
+    return value
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) != len(dict(pairs)):
+        counts = Counter(key for key, _ in pairs)
+        raise RepeatedKey(next(key for key, times in counts.items() if times > 1))
+
+
+def read_at_most(place: Path, most_bytes: int, what: str) -> bytes:
+    """Return the bytes of a file. `what` is the noun for its content in messages, such as `tasks`.
+
+    Raises `BadInput` if it can't be read, or is larger than `most_bytes`.
+    """
+    try:
+        with place.open("rb") as file:
+            # One byte more than allowed, because a device or a growing file doesn't tell its size.
+            data = file.read(most_bytes + 1)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{place}: the {what} can't be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > most_bytes:
+        raise BadInput(f"{place}: a file of {what} has at most {most_bytes:,} bytes; split it")
+    return data

@@ -1,4 +1,4 @@
-"""Events of memory: what was extracted, what was decided about it, and how items ended or came back."""
+"""Events of memory: extractions, decisions about candidates, and ends and returns of items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from rbank_es.events.event import Candidate, Count, Event, Names, Salt, Text
 from rbank_es.events.items import ItemHead, Name
-from rbank_es.events.run import Extra, Usd
+from rbank_es.events.run_events import Extra, Usd
 
 ExtractionKind = Literal["success", "failure", "contrastive", "pattern", "seed", "manual"]
 Action = Literal["add", "skip", "merge", "supersede", "discard"]
@@ -18,7 +18,7 @@ EventId = Annotated[Name, Meta(description="Id of an event.")]
 class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracted"):
     """Candidates were drawn from runs, or given by a person; nothing is in the bank yet."""
 
-    kind: Annotated[ExtractionKind, Meta(description="How they came about.")]
+    kind: Annotated[ExtractionKind, Meta(description="How they were drawn.")]
     runs: Annotated[Names, Meta(description="Ids of the source runs.")] = ()
     judgment: Annotated[Name | None, Meta(description="Id of the judgment that it follows.")] = None
     extractor: Annotated[Name | None, Meta(description="Extractor, as name and version.")] = None
@@ -30,14 +30,14 @@ class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracte
 
 
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What was decided about one candidate."""
+    """The decision about one candidate."""
 
     candidate: Annotated[Count, Meta(description="Index in the extraction, from 0.")]
     action: Annotated[
         Action,
         Meta(
             description="add: it is active now. skip: it supports the target. merge, supersede: it is active and "
-            "the targets end. discard: nothing comes of it."
+            "the targets end. discard: it is dropped."
         ),
     ]
     item: Annotated[Name, Meta(description="Id of the candidate.")]
@@ -87,7 +87,7 @@ class MemoriesForgotten(Event, frozen=True, kw_only=True, tag="memories_forgotte
 
 
 class MemoriesRetracted(Event, frozen=True, kw_only=True, tag="memories_retracted"):
-    """Items were withdrawn, because of something that came to light."""
+    """Items were withdrawn, because of a later finding."""
 
     ids: Annotated[Names, Meta(description="Item ids.")]
     because: Annotated[Name | None, Meta(description="Id of the event that is the reason.")] = None

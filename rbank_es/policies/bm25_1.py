@@ -1,0 +1,74 @@
+"""Retrieval policy bm25-1: SQLite's BM25 over title, desc, content and tags, the words of the query joined by OR.
+
+OR, because by AND, as FTS5 joins words itself, few questions find anything (recall@10 of 0.0006 on a public dialogue
+set, against 0.65).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from rbank_es import limits
+from rbank_es.policies import words
+from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy
+
+Weight = Annotated[float, Meta(ge=0, le=limits.POLICY_WEIGHT)]
+
+HEADROOM, HEADROOM_FILTERED = 16, 64
+"""Hits that are fetched beyond `k`, because some tie or are dropped by filters; more are fetched if not enough. Each
+makes a search a little slower."""
+
+_SCORE = "bm25(items_fts, ?, ?, ?, ?)"
+
+# The best are picked before anything else is looked up; filters then apply to those few. Fast, but of hits that tie
+# with the last one picked, some may be missing.
+_PICK = f"""
+SELECT c.item, f.score, {{condition}} AS wanted
+FROM (SELECT rowid, {_SCORE} AS score FROM items_fts WHERE items_fts MATCH ? ORDER BY score LIMIT ?) f
+CROSS JOIN main.candidates c ON c.text = f.rowid
+"""
+# Every match is looked up first, those that pass are scored, and ties are in order: always complete, and slower.
+_SIFT = f"""
+SELECT c.item, {_SCORE} AS score
+FROM items_fts CROSS JOIN main.candidates c ON c.text = items_fts.rowid
+WHERE items_fts MATCH ? AND {{condition}}
+ORDER BY score, c.item LIMIT ?
+"""
+
+
+class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
+    """BM25 over the full-text index; ties are broken by item id.
+
+    `weights` are those of title, desc, content and tags; `stop_words` names the list of words not searched for.
+    """
+
+    name: ClassVar[str] = "bm25"
+
+    weights: tuple[Weight, Weight, Weight, Weight] = (1.0, 1.0, 1.0, 1.0)
+    stop_words: str = "english-1"
+
+    def __post_init__(self) -> None:
+        words.stop_words(self.stop_words)
+
+    def words(self, query: str) -> tuple[str, ...]:
+        """Return the distinct words of a query without stop words, or all of them if it has no others."""
+        return words.query_words(query, self.stop_words)
+
+    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        """Return at most `k` active items that pass the filters, best first."""
+        expression = words.match_expression(query, self.stop_words)
+        if expression is None:
+            return []
+        condition, values = filters.sql()
+        limit = k + (HEADROOM if filters == Filters() else HEADROOM_FILTERED)
+        picked = index.rows(_PICK.format(condition=condition), (*values, *self.weights, expression, limit))
+        picked.sort(key=lambda hit: (hit[1], hit[0]))
+        # Of hits that tie with the last one picked, others may be missing: those are not complete, and are left out.
+        complete = [hit for hit in picked if len(picked) < limit or hit[1] < picked[-1][1]]
+        wanted = [RankedItem(id, score) for id, score, fits in complete if fits]
+        if len(wanted) < k and len(picked) == limit:
+            sifted = index.rows(_SIFT.format(condition=condition), (*self.weights, expression, *values, k))
+            wanted = [RankedItem(*hit) for hit in sifted]
+        return wanted[:k]
