@@ -466,6 +466,9 @@ INPUT_SHOWN_CHARS = 20_000
 INTERPRETER_OUTPUT_CHARS = 4 * SANDBOX_OUTPUT_CHARS
 """What is kept of a step's output by an interpreter that has no limit of its own."""
 
+SUBCALLS_AT_ONCE = 8
+"""Prompts of one batch that are sent side by side (source: dspy.RLM)."""
+
 # -------------------- judging
 
 DIFFERENCE_EXAMPLES = 3

@@ -72,10 +72,14 @@ class Registry(Generic[T]):
         load_plugins()
         return tuple(self._homes)
 
-    def get(self, name: str) -> T:
-        """Return an implementation, imported now. Raises `BadInput` for an unknown name, listing the known ones."""
+    def check(self, name: str) -> None:
+        """Raise `BadInput` for an unknown name, listing the known ones. Imports no implementation."""
         if name not in self:
             raise BadInput(f"there is no {self.kind} {name!r}; there are: {', '.join(self._homes)}")
+
+    def get(self, name: str) -> T:
+        """Return an implementation, imported now. Raises as `check`."""
+        self.check(name)
         home = self._homes[name]
         if not isinstance(home, str):
             return home

@@ -30,7 +30,7 @@ from rbank_es.context.layer import (
     check_layers,
 )
 from rbank_es.events import ContextBuilt, LayerUse, MemoriesRetrieved
-from rbank_es.events.run import Mode
+from rbank_es.events.run_events import Mode
 from rbank_es.ontology.schema_model import Schema
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rbank_es import limits
 from rbank_es.context.layer import ContextRequest, LayerText, Packed, Section, pack_sections
 from rbank_es.errors import BadInput
-from rbank_es.events.run import Mode
+from rbank_es.events.run_events import Mode
 
 VERSION = "base-1"
 

@@ -25,7 +25,7 @@ from rbank_es.events import MemoriesRetrieved
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.constraints import CuratedLine
-    from rbank_es.events.run import Mode
+    from rbank_es.events.run_events import Mode
     from rbank_es.ontology.schema_model import Schema
     from rbank_es.sparql.guard.profiles import Profile
 

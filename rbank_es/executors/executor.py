@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es import limits as lim
 from rbank_es.errors import BadInput, MissingExtra
-from rbank_es.events.run import Outcome
+from rbank_es.events.run_events import Outcome
 from rbank_es.registry import Registry
 from rbank_es.sandbox.step_outcome import NOTHING, Measures, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of

@@ -21,7 +21,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, RBankError
 from rbank_es.events import Event, LmCalled, RunFinished, StepTaken, ToolCalled
-from rbank_es.events.redaction import without_keys
+from rbank_es.events.redaction import redact_event
 from rbank_es.executors.executor import RunResult, RunStep, submitted_fields
 from rbank_es.sandbox.step_outcome import ERROR, Kind, Measures, RecordedCall, RecordedStep
 from rbank_es.tools.runtime.encoder import text_of
@@ -91,7 +91,7 @@ class Recorder:
         )
         try:
             # Redacted, because code can print a key of the environment that a tool returned.
-            self.bank.append(without_keys(event))
+            self.bank.append(redact_event(event))
         except (RBankError, OSError) as error:
             raise RunStopped("not_recorded", f"step {step.index} could not be recorded: {error}") from error
         self.steps.append(step)
@@ -102,7 +102,7 @@ class Recorder:
         self._set_step(None)
         result = msgspec.structs.replace(result, iterations=len(self.steps), steps=tuple(self.steps))
         try:
-            self.bank.append(without_keys(self._end(result)))
+            self.bank.append(redact_event(self._end(result)))
         except (RBankError, OSError) as error:
             kept = msgspec.structs.replace(result, answer="", sparql="", evidence={}, outcome="failed")
             told = result.error or f"the end of the run could not be recorded: {error}"

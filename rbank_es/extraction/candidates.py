@@ -18,7 +18,7 @@ from rbank_es import limits
 from rbank_es.bank.decisions import HasLog, Latest, append_decided
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, Source
-from rbank_es.events.memory import ExtractionKind
+from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]

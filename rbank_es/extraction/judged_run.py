@@ -10,7 +10,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.events.run import Outcome
+from rbank_es.events.run_events import Outcome
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -13,7 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
 from rbank_es.events.items import JUDGE_SOURCES, Item, ItemText
-from rbank_es.events.memory import ExtractionKind
+from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.extraction.candidates import Extraction, clean_tags, says_something
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.ontology.vocabulary import without_controls

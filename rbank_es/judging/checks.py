@@ -21,7 +21,7 @@ from rbank_es.sparql.answers import Answer, Cell
 from rbank_es.sparql.parser.traversal import is_grouped
 
 if TYPE_CHECKING:
-    from rbank_es.events.judgment import Purpose
+    from rbank_es.events.run_events import Purpose
     from rbank_es.judging.judges import JudgeInputs
     from rbank_es.sparql.source import Source
 

@@ -22,7 +22,7 @@ from rbank_es.sparql.parser.traversal import projected
 from rbank_es.sparql.parser.tree import Variable
 
 if TYPE_CHECKING:
-    from rbank_es.events.judgment import Purpose
+    from rbank_es.events.run_events import Purpose
     from rbank_es.judging.judges import JudgeInputs
     from rbank_es.sparql.source import Source
 

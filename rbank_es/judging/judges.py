@@ -17,7 +17,7 @@ from rbank_es.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.events.judgment import Purpose
+    from rbank_es.events.run_events import Purpose
     from rbank_es.judging.gold import Gold
     from rbank_es.models.router import Lms
     from rbank_es.projections.view import View

@@ -16,7 +16,7 @@ from rbank_es.policies import LmJudging
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.events.judgment import Purpose
+    from rbank_es.events.run_events import Purpose
     from rbank_es.judging.judges import JudgeInputs
     from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.models.router import Lms

@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events import RunJudged
-from rbank_es.events.judgment import JudgeKind, Purpose
+from rbank_es.events.run_events import JudgeKind, Purpose
 
 if TYPE_CHECKING:
     from rbank_es.judging.grounded_terms import Grounding

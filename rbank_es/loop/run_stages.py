@@ -26,7 +26,7 @@ from rbank_es.errors import (
     message_of,
 )
 from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunFinished, RunJudged, RunStarted
-from rbank_es.events.redaction import without_keys
+from rbank_es.events.redaction import redact_event
 from rbank_es.executors.executor import RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
@@ -91,7 +91,7 @@ def begin_runs(resources: LoopResources, task: Task, named: Callable[[], Sequenc
             ]
         try:
             # Questions, guides and settings come from people, and may hold API keys.
-            bank.append([without_keys(event) for event in events], expected=position)
+            bank.append([redact_event(event) for event in events], expected=position)
             return BegunRuns(tuple(runs), context)
         except PositionConflict:
             if not left:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
-from rbank_es.events.redaction import redact, secrets
+from rbank_es.events.redaction import secrets
 
 HINTS = {
     "unknown_model": "Check the model's name, and the address if one was given",
@@ -128,7 +128,7 @@ def _said(error: Exception) -> str:
     """Return the provider's message in one bounded line, without dspy's advice for programmers."""
     message = str(getattr(error, "message", "") or error).split("\n\n", 1)[0]
     # Redact before truncating: half a key would escape redaction.
-    words = " ".join(scrub(message, secrets()).split())
+    words = " ".join(redact(message, secrets()).split())
     most = limits.ENDPOINT_MESSAGE_CHARS
     return f": {words[:most]}{'…' if len(words) > most else ''}" if words else ""
 

@@ -16,8 +16,8 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
 from rbank_es.events.event import MOST_COUNT, Settings
-from rbank_es.events.redaction import scrub, secrets
-from rbank_es.events.run import Role
+from rbank_es.events.redaction import redact, secrets
+from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import FATAL, UNREADABLE, RetryableFailure, failed, for_dspy, wait_s
 from rbank_es.models.model import (
     Model,
@@ -75,7 +75,7 @@ class RunCalls:
 
     def redact(self, text: str) -> str:
         """Return a text without the values of keys in the environment."""
-        return scrub(text, self._hidden)
+        return redact(text, self._hidden)
 
     def check(self) -> None:
         """Raise the failure that ended the run's calls, if there was one."""

@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed, MissingExtra
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import RetryableFailure, failure_of_engine
 
 if TYPE_CHECKING:

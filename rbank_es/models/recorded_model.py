@@ -13,7 +13,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import Erased, Event, LmCalled, Ref
 from rbank_es.events.event import Settings
-from rbank_es.events.run import Role
+from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import RetryableFailure, failed
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.model import ModelAnswer, Question, Try, response_of

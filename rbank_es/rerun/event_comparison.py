@@ -24,7 +24,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.codec import ENVELOPE
-from rbank_es.events.run import ToolCalled
+from rbank_es.events.run_events import ToolCalled
 from rbank_es.models.recorded_model import Departure, departure
 
 LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "extraction"}

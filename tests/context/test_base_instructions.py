@@ -11,7 +11,7 @@ from rbank_es.context.assembly import SEPARATOR
 from rbank_es.context.base_instructions import VERSION, base_instructions
 from rbank_es.context.layer import LAYERS
 from rbank_es.errors import BadInput
-from rbank_es.events.run import Mode
+from rbank_es.events.run_events import Mode
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 

@@ -50,7 +50,8 @@ with Bank.open("./bank") as bank:
     said = [summary(event) for event in bank.events(types={"tide_measured"})]
     others = [type(event).__name__ for event in bank.log.read(types={"bank_created"})]
 result = {"codes": codes, "refused": refused, "handle": type(stored[0]).__name__, "whole": whole, "others": others,
-          "said": said, "log": command("log", "./bank", "--type", "tide_measured")[1], "show": command("show", "./bank", "4"),
+          "said": said, "log": command("log", "./bank", "--type", "tide_measured")[1],
+          "show": command("show", "./bank", "4"),
           "schema": command("schema", "tide_measured")[1], "verify": command("verify", "./bank")[0]}
 """
 

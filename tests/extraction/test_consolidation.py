@@ -26,8 +26,8 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item, ItemText
 from rbank_es.extraction import Extraction, consolidate
+from rbank_es.extraction.candidates import consolidate as decide
 from rbank_es.policies import Append, Dedup, default_policies, load_policies
-from rbank_es.policies import consolidate as decide
 from rbank_es.state import State, fold
 from rbank_es.testing import event_id
 

@@ -18,7 +18,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
 from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
-from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
 from rbank_es.tools.runtime.tool_family import RawTool
@@ -89,10 +88,10 @@ class Tool:
         names = [*self.signature.parameters]
         unnamed = {names[at] if at < len(names) else f"argument {at + 1}": value for at, value in enumerate(given)}
         plain = encode({**unnamed, **named}, 10 * limits.TOOL_ARGUMENT_CHARS)
-        return scrub(msgspec.json.encode(plain).decode(), self._session.hidden)
+        return redact(msgspec.json.encode(plain).decode(), self._session.hidden)
 
     def _clean(self, value: Any) -> Any:
-        return scrub_all(_slim(value), self._session.hidden)
+        return redact_all(_slim(value), self._session.hidden)
 
     def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -143,7 +142,7 @@ class Tool:
             return self._failed(reply, shown, began)
         cap_chars = NAIVE_CHARS if self._session.naive else self.cap_chars
         if reply.payload is not None:
-            reply = reply._replace(payload=scrub(reply.payload, self._session.hidden))
+            reply = reply._replace(payload=redact(reply.payload, self._session.hidden))
         ref = None if reply.payload is None else self._session.store.put(reply.payload, reply.dtype or "text")
         result = encode({"ok": True, **self._handle(ref), **self._inlined(reply), **reply.body}, cap_chars)
         cut = result.get("truncated") is True
