@@ -15,10 +15,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, open_whole, whole_bank
-from rbank_es.cli.shared.input_bytes import read_bounded
-from rbank_es.cli.shared.output import say, say_json
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_or_create, open_whole, read_bounded, whole_bank
+from rbank_es.cli.shared.output import count, say, say_json
 from rbank_es.errors import BadEvent, BadInput, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
 from rbank_es.log.file.system_calls import System

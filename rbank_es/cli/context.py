@@ -11,10 +11,8 @@ import click
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
-from rbank_es.cli.shared.output import Cell, heading, on_terminal, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, line
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, is_shipped, loaded, open_at, places, refuse_mixtures
+from rbank_es.cli.shared.output import Cell, block, heading, line, on_terminal, say, say_json, styled, table
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 

@@ -10,9 +10,8 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside, writable
-from rbank_es.cli.shared.output import say, say_json
-from rbank_es.cli.shared.terminal_text import size_text
+from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.output import say, say_json, size_text
 from rbank_es.events import BankCreated
 
 if TYPE_CHECKING:

@@ -18,9 +18,20 @@ from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import writable
-from rbank_es.cli.shared.output import flush, heading, paragraph, program, say, say_json, styled
-from rbank_es.cli.shared.terminal_text import count, line, moment, size_text
+from rbank_es.cli.shared.arguments import writable
+from rbank_es.cli.shared.output import (
+    count,
+    flush,
+    heading,
+    line,
+    moment,
+    paragraph,
+    program,
+    say,
+    say_json,
+    size_text,
+    styled,
+)
 from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.state import usage

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
+from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.output import heading, say, say_json, table
 
 if TYPE_CHECKING:

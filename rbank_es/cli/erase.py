@@ -9,10 +9,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_whole
-from rbank_es.cli.shared.input_bytes import read_bounded, utf8
-from rbank_es.cli.shared.output import flush, on_terminal, say, say_json, table
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_whole, read_bounded, utf8
+from rbank_es.cli.shared.output import count, flush, on_terminal, say, say_json, table
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside, writable
-from rbank_es.cli.shared.output import say, say_json, write
-from rbank_es.cli.shared.terminal_text import count, size_text
+from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.output import count, say, say_json, size_text, write
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

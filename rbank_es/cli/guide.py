@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.agent_options import (
+    OF_THE_AGENT,
     SCRIPTED,
     agent_model_options,
     check_settings,
@@ -16,16 +17,15 @@ from rbank_es.cli.shared.agent_options import (
     constraints_text,
     executor_options,
     opened_source,
+    refuse_idle,
     resumable,
     server_options,
     source_options,
 )
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, whole_bank
+from rbank_es.cli.shared.arguments import open_or_create, whole_bank
 from rbank_es.cli.shared.loop_progress import Live, watched
-from rbank_es.cli.shared.output import fields, heading, say, say_json, styled
-from rbank_es.cli.shared.run_options import OF_THE_AGENT, refuse_idle
-from rbank_es.cli.shared.terminal_text import block, count
+from rbank_es.cli.shared.output import block, count, fields, heading, say, say_json, styled
 from rbank_es.errors import BadInput
 
 ITERATIONS = 20

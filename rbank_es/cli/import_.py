@@ -8,10 +8,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, open_whole, whole_bank
-from rbank_es.cli.shared.output import Cell, say, say_json, table
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_or_create, open_whole, whole_bank
+from rbank_es.cli.shared.output import Cell, Progress, count, say, say_json, table
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

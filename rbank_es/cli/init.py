@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import whole_bank
-from rbank_es.cli.shared.input_bytes import read_bounded, utf8
+from rbank_es.cli.shared.arguments import read_bounded, utf8, whole_bank
 from rbank_es.cli.shared.output import fields, say, say_json
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from rbank_es.cli.shared.application import Command, command, debug_option
-from rbank_es.cli.shared.banks import open_at, open_whole
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, loaded
-from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, count, line
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, loaded, open_at, open_whole
+from rbank_es.cli.shared.output import Cell, block, count, fields, heading, line, say, say_json, styled, table
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:

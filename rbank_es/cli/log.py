@@ -12,10 +12,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
+from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import columns, flush, on_terminal, say, styled, write
-from rbank_es.cli.shared.terminal_text import cut, line, moment, padded, width
+from rbank_es.cli.shared.output import columns, cut, flush, line, moment, on_terminal, padded, say, styled, width, write
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import TYPES

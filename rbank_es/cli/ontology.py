@@ -9,9 +9,20 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.ontology_sources import loaded, places
-from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, count, line, size_text
+from rbank_es.cli.shared.arguments import loaded, places
+from rbank_es.cli.shared.output import (
+    Cell,
+    block,
+    count,
+    fields,
+    heading,
+    line,
+    say,
+    say_json,
+    size_text,
+    styled,
+    table,
+)
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:

@@ -12,10 +12,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import PROJECTIONS, Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_whole
-from rbank_es.cli.shared.output import Cell, flush, say, say_json, styled, table, write
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.output import Cell, Progress, count, flush, say, say_json, styled, table, write
 from rbank_es.events import type_of
 
 if TYPE_CHECKING:

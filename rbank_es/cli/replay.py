@@ -10,10 +10,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside, writable
-from rbank_es.cli.shared.output import fields, heading, say, say_json, table
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import moment, size_text
+from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.output import Progress, fields, heading, moment, say, say_json, size_text, table
 from rbank_es.events.items import Source
 from rbank_es.state import Standing, usage
 

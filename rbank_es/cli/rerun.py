@@ -12,10 +12,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, places
-from rbank_es.cli.shared.output import fields, paragraph, say, say_json, styled, table
-from rbank_es.cli.shared.progress import Progress
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, outside, places
+from rbank_es.cli.shared.output import Progress, fields, paragraph, say, say_json, styled, table
 from rbank_es.errors import BadInput, CannotRerun, CheckFailed
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ import click
 from rbank_es.bank import Bank
 from rbank_es.cli.context import parse_budget
 from rbank_es.cli.shared.agent_options import (
+    MODELS,
+    OF_A_LOOP,
     SCRIPTED,
     agent_model_options,
     check_settings,
@@ -21,16 +23,17 @@ from rbank_es.cli.shared.agent_options import (
     guide_text,
     learning_model_options,
     opened_source,
+    refuse_beside_test,
+    refuse_idle,
+    refuse_idle_budgets,
     resumable,
     server_options,
     source_options,
 )
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, outside, whole_bank, writable
+from rbank_es.cli.shared.arguments import open_or_create, outside, whole_bank, writable
 from rbank_es.cli.shared.loop_progress import VERDICTS, Live, watched
-from rbank_es.cli.shared.output import Cell, complain, fields, heading, say, say_json, styled, table
-from rbank_es.cli.shared.run_options import MODELS, OF_A_LOOP, refuse_beside_test, refuse_idle, refuse_idle_budgets
-from rbank_es.cli.shared.terminal_text import count, line
+from rbank_es.cli.shared.output import Cell, complain, count, fields, heading, line, say, say_json, styled, table
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.models.choice import SCRIPT
 

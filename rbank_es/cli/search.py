@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
+from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.output import Cell, say, say_json, table
 from rbank_es.policies import query_words
 from rbank_es.projections.search import Found

@@ -10,10 +10,9 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
+from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, shown_cell, styled, table
-from rbank_es.cli.shared.terminal_text import block, moment
+from rbank_es.cli.shared.output import Cell, block, fields, heading, moment, say, say_json, shown_cell, styled, table
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE

@@ -15,11 +15,9 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import whole_bank
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, loaded, refuse_mixtures, whole_bank
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, loaded, refuse_mixtures
-from rbank_es.cli.shared.output import flush, heading, paragraph, say, say_json, styled
-from rbank_es.cli.shared.terminal_text import block, count, line
+from rbank_es.cli.shared.output import block, count, flush, heading, line, paragraph, say, say_json, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of

@@ -8,10 +8,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_whole
-from rbank_es.cli.shared.output import fields, heading, say, say_json
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.output import Progress, count, fields, heading, say, say_json
 from rbank_es.log import Head
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import figures, page_facts, readable
-from rbank_es.dashboard.figures import Figure, label, tick
-from rbank_es.dashboard.html import clean, shorten
+from rbank_es.dashboard import figures, page_facts, page_text
+from rbank_es.dashboard.figures import Figure, label, light, tick
 from rbank_es.dashboard.page_facts import Measure, Picture, Row
-from rbank_es.dashboard.palette import light
+from rbank_es.dashboard.page_text import clean, shorten
 from rbank_es.projections.health import WINDOW
 
 _STATE_COLOURS = {"active": "accent", "superseded": "pale", "merged": "plum", "forgotten": "sand", "retracted": "flag"}
@@ -87,11 +86,11 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
 
 def _run_hover(row: Row, value: float | None, measure: Measure) -> str:
     parts = [
-        f"{readable.count(value)} {measure.unit}" if value is not None else readable.NOT_RECORDED,
+        f"{page_text.count(value)} {measure.unit}" if value is not None else page_text.NOT_RECORDED,
         label(row["run"], 60),
     ]
     parts += [label(row["task"], 100, 50)] if row.get("task") else []
-    parts += [readable.moment(row["started_at"])] if row.get("started_at") else []
+    parts += [page_text.moment(row["started_at"])] if row.get("started_at") else []
     return "<br>".join(parts)
 
 
@@ -103,15 +102,15 @@ def _tool_chart(picture: Picture) -> Chart:
         return Chart(key="tools", title=title, about="", reading=why)
     total, top = sum(row["total_chars_returned"] for row in tools), tools[0]
     most = top["total_chars_returned"] or 0
-    share = f", {readable.percent(top['total_chars_returned'] / total)} of all" if total else ""
+    share = f", {page_text.percent(top['total_chars_returned'] / total)} of all" if total else ""
     shown = tools[: limits.DASHBOARD_BARS]
-    hover = [f"{label(row['tool'], 60)}<br>{readable.count(row['total_chars_returned'])} characters" for row in shown]
+    hover = [f"{label(row['tool'], 60)}<br>{page_text.count(row['total_chars_returned'])} characters" for row in shown]
     bars = figures.bar(page_facts.values(shown, "total_chars_returned"), hover, "accent")
     return Chart(
         key="tools",
         title=title,
         about=about + _cut(len(shown), len(tools), "tools that returned most"),
-        reading=f"Most by {shorten(top['tool'], 40)}: {readable.count(top['total_chars_returned'])} characters{share}.",
+        reading=f"Most by {shorten(top['tool'], 40)}: {page_text.count(top['total_chars_returned'])} characters{share}.",
         figure=figures.figure([bars], figures.bars_layout([tick(row["tool"]) for row in shown], "characters", most)),
     )
 
@@ -127,7 +126,7 @@ def _size_chart(rows: Sequence[Row]) -> Chart:
         key="bank-size",
         title="Size of the bank",
         about="Active items, by position in the log.",
-        reading=f"{readable.plural(size[-1], 'active item')} at the end{at_most}." if size else "Not recorded.",
+        reading=f"{page_text.plural(size[-1], 'active item')} at the end{at_most}." if size else "Not recorded.",
         figure=_course(
             rows, [Line("size", "active items")], shape="hv", tickformat="~s" if max(size or [0]) > 10 else ",d"
         ),
@@ -135,7 +134,7 @@ def _size_chart(rows: Sequence[Row]) -> Chart:
 
 
 def _novelty_chart(rows: Sequence[Row]) -> Chart:
-    new, known = (readable.percent(rows[-1][name]) for name in ("novelty_rate", "duplicate_rate"))
+    new, known = (page_text.percent(rows[-1][name]) for name in ("novelty_rate", "duplicate_rate"))
     lines = [Line("novelty_rate", "new"), Line("duplicate_rate", "duplicate", "sand", "dash")]
     return Chart(
         key="bank-novelty",
@@ -164,11 +163,11 @@ def _drift_chart(rows: Sequence[Row]) -> Chart:
 def _drift_reading(last: Row) -> str:
     if last["win_rate_last"] is None:
         return "No item has been used yet."
-    now = f"At the end: {readable.percent(last['win_rate_last'])} (solid line)"
+    now = f"At the end: {page_text.percent(last['win_rate_last'])} (solid line)"
     if last["win_rate_drift"] is None:
         return f"{now}. The drift shows once there are {2 * WINDOW} uses."
-    before = f"{readable.percent(last['win_rate_before'])} before (dashed line)"
-    return f"{now}, {before}, drift {readable.points(last['win_rate_drift'])} (dotted line)."
+    before = f"{page_text.percent(last['win_rate_before'])} before (dashed line)"
+    return f"{now}, {before}, drift {page_text.points(last['win_rate_drift'])} (dotted line)."
 
 
 def _course(rows: Sequence[Row], lines: Sequence[Line], *, tickformat: str, shape: str = "linear") -> Figure | None:
@@ -186,7 +185,7 @@ def _course(rows: Sequence[Row], lines: Sequence[Line], *, tickformat: str, shap
 
 def _course_line(rows: Sequence[Row], line: Line, shape: str, *, share: bool) -> Any:
     series = page_facts.values(rows, line.column)
-    shown = readable.percent if share else readable.count
+    shown = page_text.percent if share else page_text.count
     hover = [f"{shown(value)} {line.name}<br>{_place(row)}" for value, row in zip(series, rows, strict=True)]
     # A line needs two neighbours; where there are few values, dots show those that stand alone.
     few = sum(value is not None for value in series) < 8
@@ -202,7 +201,7 @@ def _course_line(rows: Sequence[Row], line: Line, shape: str, *, share: bool) ->
 
 
 def _place(row: Row) -> str:
-    return f"position {row['seq']:,}" + (f"<br>{readable.moment(row['at'])}" if row.get("at") else "")
+    return f"position {row['seq']:,}" + (f"<br>{page_text.moment(row['at'])}" if row.get("at") else "")
 
 
 def _item_chart(picture: Picture) -> Chart:
@@ -226,7 +225,7 @@ def _item_chart(picture: Picture) -> Chart:
 
 
 def _score(row: Row) -> str:
-    return f"{readable.plural(row['uses'], 'use')}, {readable.plural(row['wins'] or 0, 'win')}"
+    return f"{page_text.plural(row['uses'], 'use')}, {page_text.plural(row['wins'] or 0, 'win')}"
 
 
 def _stock_chart(picture: Picture) -> Chart:
@@ -242,7 +241,7 @@ def _stock_chart(picture: Picture) -> Chart:
         key="items-stock",
         title=title,
         about=about,
-        reading=f"{readable.plural(total, 'item')} from {readable.plural(len(sources), 'source')}; {active:,} active.",
+        reading=f"{page_text.plural(total, 'item')} from {page_text.plural(len(sources), 'source')}; {active:,} active.",
         figure=figures.figure(bars, layout | {"barmode": "stack"}),
     )
 
@@ -250,6 +249,6 @@ def _stock_chart(picture: Picture) -> Chart:
 def _stock_bar(picture: Picture, state: str, sources: Sequence[str]) -> Any:
     n = [picture.items[source, state] for source in sources]
     hover = [
-        f"{readable.plural(k, 'item')} {clean(state)}<br>{label(name, 30)}" for k, name in zip(n, sources, strict=True)
+        f"{page_text.plural(k, 'item')} {clean(state)}<br>{label(name, 30)}" for k, name in zip(n, sources, strict=True)
     ]
     return figures.bar(n, hover, _STATE_COLOURS.get(state, "second"), name=label(state, 30))

@@ -11,10 +11,11 @@ from importlib.resources import files
 from string import Template
 
 from rbank_es import __version__, limits
-from rbank_es.dashboard import figures, page_facts, palette, readable, tables
+from rbank_es.dashboard import figures, page_facts, page_text, tables
+from rbank_es.dashboard import figures as palette
 from rbank_es.dashboard.charts import Chart, all_charts
-from rbank_es.dashboard.html import Html, element, join, shorten
 from rbank_es.dashboard.page_facts import PageFacts, Picture, Rows
+from rbank_es.dashboard.page_text import Html, element, join, shorten
 
 
 def render(view: Rows, facts: PageFacts) -> str:
@@ -75,7 +76,7 @@ def _policy(programs: Sequence[str]) -> str:
 
 def _header(picture: Picture) -> Html:
     facts = picture.facts
-    place = [("Position", f"{facts.position:,}"), ("Recorded", readable.moment(facts.at))]
+    place = [("Position", f"{facts.position:,}"), ("Recorded", page_text.moment(facts.at))]
     point = f"as of {shorten(facts.point)}" if facts.point else "the newest position when this page was written"
     place += [("Point in time", point)]
     entries = [element("div", element("dt", name), element("dd", value)) for name, value in place]
@@ -99,9 +100,7 @@ def _scripted(picture: Picture) -> Html:
         which = "The only run" if n == 1 else f"All {n:,} runs"
         said = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
     else:
-        said = (
-            f"{n:,} of {readable.plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
-        )
+        said = f"{n:,} of {page_text.plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
     return element("p", said, class_="note")
 
 
@@ -151,7 +150,7 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
         ("Runs", f"{len(picture.runs):,}", _outcomes(picture), False),
         ("Success rate", *_success(picture), False),
         ("Active items", f"{picture.active:,}", f"of {picture.items.total():,} ever stored", False),
-        ("Uses", f"{uses:,}", f"of {readable.plural(len(picture.used), 'item')}", False),
+        ("Uses", f"{uses:,}", f"of {page_text.plural(len(picture.used), 'item')}", False),
         ("Wins", *_wins(picture, uses), False),
         ("Red flags", *_raised(picture), bool(picture.flags)),
     ]
@@ -160,24 +159,24 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
 def _success(picture: Picture) -> tuple[str, str]:
     judged = [bool(row["success"]) for row in picture.runs if row.get("success") is not None]
     if not judged:
-        return readable.NOT_RECORDED, "no run was judged"
-    return readable.percent(
+        return page_text.NOT_RECORDED, "no run was judged"
+    return page_text.percent(
         sum(judged) / len(judged)
-    ), f"{sum(judged):,} of {readable.plural(len(judged), 'judged run')}"
+    ), f"{sum(judged):,} of {page_text.plural(len(judged), 'judged run')}"
 
 
 def _wins(picture: Picture, uses: int) -> tuple[str, str]:
     wins = sum(row["wins"] or 0 for row in picture.used)
     if uses and not wins and all(row.get("success") is None for row in picture.runs):
-        return readable.NOT_RECORDED, "no run was judged"
-    return f"{wins:,}", f"{readable.percent(wins / uses)} of uses" if uses else "no item was used"
+        return page_text.NOT_RECORDED, "no run was judged"
+    return f"{wins:,}", f"{page_text.percent(wins / uses)} of uses" if uses else "no item was used"
 
 
 def _raised(picture: Picture) -> tuple[str, str]:
     if not picture.watched:
-        return readable.NOT_RECORDED, "nothing that is watched"
+        return page_text.NOT_RECORDED, "nothing that is watched"
     runs = len({row["run"] for row in picture.flags})
-    return f"{len(picture.flags):,}", f"in {runs:,} of {readable.plural(len(picture.runs), 'run')}"
+    return f"{len(picture.flags):,}", f"in {runs:,} of {page_text.plural(len(picture.runs), 'run')}"
 
 
 def _outcomes(picture: Picture) -> str:
@@ -227,7 +226,7 @@ def _tools(picture: Picture, charts: dict[str, Chart]) -> Html:
 def _flags(picture: Picture) -> Html:
     counted = {kind: picture.flagged(kind) for kind in page_facts.FLAGS}
     kinds = (
-        element("div", element("dt", f"{flag.name}: {readable.count(counted[kind])}"), element("dd", flag.about))
+        element("div", element("dt", f"{flag.name}: {page_text.count(counted[kind])}"), element("dd", flag.about))
         for kind, flag in page_facts.FLAGS.items()
     )
     none = (
@@ -298,7 +297,7 @@ def _figure(chart: Chart, class_: str | None = None) -> Html:
 
 
 def _footer(size_bytes: int, charts: bool) -> Html:
-    size = readable.size(size_bytes)
+    size = page_text.size(size_bytes)
     rest = f"about {size}, nearly all of it plotly.js" if charts else f"about {size}"
     return element(
         "footer",

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import readable
-from rbank_es.dashboard.html import shorten
+from rbank_es.dashboard import page_text
+from rbank_es.dashboard.page_text import shorten
 
 Row = Mapping[str, Any]
 """One row of a view, by column."""
@@ -252,13 +252,13 @@ def reading(measure: Measure, runs: Sequence[Row]) -> str:
     parts = ["None in any run"]
     if top:
         parts = [
-            f"Most {readable.count(top)} in {shorten(run['run'], 40)}",
-            f"latest {readable.count(recorded[-1][0])}",
+            f"Most {page_text.count(top)} in {shorten(run['run'], 40)}",
+            f"latest {page_text.count(recorded[-1][0])}",
         ]
     if measure.threshold is not None:
         over = sum(value > measure.threshold for value, _ in recorded)
-        often = f"over {measure.threshold:,} in {over:,} of {readable.plural(len(recorded), 'run')}"
+        often = f"over {measure.threshold:,} in {over:,} of {page_text.plural(len(recorded), 'run')}"
         parts.append(often if over else f"never over {measure.threshold:,}")
     if len(recorded) < len(runs):
-        parts.append(f"not recorded in {readable.plural(len(runs) - len(recorded), 'run')}")
+        parts.append(f"not recorded in {page_text.plural(len(runs) - len(recorded), 'run')}")
     return "; ".join(parts) + "."

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import page_facts, readable
-from rbank_es.dashboard.html import Html, element, join, shorten
+from rbank_es.dashboard import page_facts, page_text
 from rbank_es.dashboard.page_facts import Picture, Row
+from rbank_es.dashboard.page_text import Html, element, join, shorten
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -41,14 +41,14 @@ def _kind(column: Column) -> str | None:
 
 def _cell(column: Column, row: Row, *, first: bool) -> Html:
     shown = column.cell(row)
-    if shown == readable.NOT_RECORDED:
+    if shown == page_text.NOT_RECORDED:
         shown = element("span", shown, class_="missing")
     return element("th", shown, scope="row") if first else element("td", shown, class_=_kind(column))
 
 
 def text(name: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> Callable[[Row], str]:
     """Show a column of text."""
-    return lambda row: shorten(row[name], max_chars) if row.get(name) else readable.NOT_RECORDED
+    return lambda row: shorten(row[name], max_chars) if row.get(name) else page_text.NOT_RECORDED
 
 
 def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
@@ -58,9 +58,9 @@ def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
         value = row.get(name)
         over = threshold is not None and value is not None and value > threshold
         return (
-            element("span", readable.count(value), class_="over", title=f"over {threshold:,}")
+            element("span", page_text.count(value), class_="over", title=f"over {threshold:,}")
             if over
-            else readable.count(value)
+            else page_text.count(value)
         )
 
     return cell
@@ -96,8 +96,8 @@ def _run(row: Row) -> str:
 
 
 def _began(row: Row) -> str:
-    began = readable.minute(row.get("started_at"))
-    return began if began == readable.NOT_RECORDED else element("span", began, class_="line")
+    began = page_text.minute(row.get("started_at"))
+    return began if began == page_text.NOT_RECORDED else element("span", began, class_="line")
 
 
 def _outcome(row: Row) -> str:
@@ -162,7 +162,7 @@ def used(picture: Picture) -> Html:
         Column("Source", text("src"), number=False),
         Column("Uses", number("uses")),
         Column("Wins", number("wins")),
-        Column("Win rate", lambda row: readable.percent(row["win_rate"])),
+        Column("Win rate", lambda row: page_text.percent(row["win_rate"])),
         Column("First used at", number("first_used_seq")),
         Column("Last used at", number("last_used_seq")),
     ]
@@ -192,16 +192,16 @@ def health(picture: Picture) -> Html:
     """The course of the bank, latest first."""
     columns = [
         Column("Position", number("seq"), number=False),
-        Column("Time", lambda row: readable.moment(row["at"]), number=False),
+        Column("Time", lambda row: page_text.moment(row["at"]), number=False),
         Column("Active items", number("size")),
         Column("Candidates", number("candidates")),
         Column("Added", number("added")),
         Column("Skipped", number("skipped")),
-        Column("New", lambda row: readable.percent(row["novelty_rate"])),
-        Column("Duplicate", lambda row: readable.percent(row["duplicate_rate"])),
-        Column("Win rate, last uses", lambda row: readable.percent(row["win_rate_last"])),
-        Column("Win rate before", lambda row: readable.percent(row["win_rate_before"])),
-        Column("Drift", lambda row: readable.points(row["win_rate_drift"])),
+        Column("New", lambda row: page_text.percent(row["novelty_rate"])),
+        Column("Duplicate", lambda row: page_text.percent(row["duplicate_rate"])),
+        Column("Win rate, last uses", lambda row: page_text.percent(row["win_rate_last"])),
+        Column("Win rate before", lambda row: page_text.percent(row["win_rate_before"])),
+        Column("Drift", lambda row: page_text.points(row["win_rate_drift"])),
         Column("Uses", number("uses")),
     ]
     return table("The bank after each change, the latest first.", columns, picture.health[::-1], cut="the latest")

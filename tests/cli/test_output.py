@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from rbank_es import errors
 from rbank_es.bank import Bank
 from rbank_es.cli.shared import main as run
-from rbank_es.cli.shared import output, progress, terminal_text
+from rbank_es.cli.shared import output
+from rbank_es.cli.shared import output as progress
+from rbank_es.cli.shared import output as terminal_text
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.progress import Progress, bar
+from rbank_es.cli.shared.output import Progress, bar
 from rbank_es.events import Erased, NoteLogged, Ref, type_of
 from rbank_es.events.codec import TYPES
 from tests.cli_runner import ROOT

@@ -15,9 +15,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.dashboard import PageFacts, write_page
-from rbank_es.dashboard.html import element, escape, join, shorten
+from rbank_es.dashboard.figures import PALETTE
 from rbank_es.dashboard.page_facts import peaks
-from rbank_es.dashboard.palette import PALETTE
+from rbank_es.dashboard.page_text import element, escape, join, shorten
 from rbank_es.errors import CannotWrite, MissingExtra
 
 HOSTILE = "</script><script>window.broken=1</script><img src=x onerror=window.broken=1>\"'&<b>bold</b>\x00\u202e\u2028"

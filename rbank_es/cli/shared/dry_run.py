@@ -11,8 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.output import Cell, heading, paragraph, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, count, line
+from rbank_es.cli.shared.output import Cell, block, count, heading, line, paragraph, say, say_json, styled, table
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:

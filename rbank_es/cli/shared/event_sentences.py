@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rbank_es import events as ev
-from rbank_es.cli.shared.terminal_text import ELLIPSIS, count, line
+from rbank_es.cli.shared.output import ELLIPSIS, count, line
 from rbank_es.events.items import ItemText
 
 ERASED = "[erased]"

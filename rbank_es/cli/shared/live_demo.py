@@ -15,8 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli.dashboard import write_dashboard
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.loop_progress import Live, watched
-from rbank_es.cli.shared.output import fields, flush, heading, paragraph, program, say, styled
-from rbank_es.cli.shared.terminal_text import count, line, size_text
+from rbank_es.cli.shared.output import count, fields, flush, heading, line, paragraph, program, say, size_text, styled
 from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved, RunJudged, RunStarted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.terminal_text import count, cut, line
+from rbank_es.cli.shared.output import count, cut, line
 from rbank_es.events import (
     Event,
     LmCalled,

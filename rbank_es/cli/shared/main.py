@@ -99,7 +99,7 @@ def _tell_program(error: BaseException) -> None:
 
 
 def _complain(message: str) -> None:
-    from rbank_es.cli.shared.terminal_text import block
+    from rbank_es.cli.shared.output import block
 
     try:
         print(f"rbank-es: {block(message)}", file=sys.stderr, flush=True)

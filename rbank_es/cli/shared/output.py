@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from rbank_es.cli.shared import terminal_text
+from rbank_es.cli.shared import output
 
 GAP = 2
 """Blanks between two columns of a table."""
@@ -58,7 +61,7 @@ def say(text: str = "") -> None:
 def complain(words: str) -> None:
     """Tell the person something on standard error."""
     if sys.stderr is not None:
-        print(f"rbank-es: {terminal_text.line(words)}", file=sys.stderr, flush=True)
+        print(f"rbank-es: {output.line(words)}", file=sys.stderr, flush=True)
 
 
 def write(data: bytes) -> None:
@@ -82,7 +85,7 @@ def paragraph(text: str) -> None:
     """Print running text, broken into lines that are no longer than reads well."""
     import textwrap
 
-    say("\n".join(textwrap.wrap(terminal_text.line(text), min(columns(), PARAGRAPH_COLUMNS))))
+    say("\n".join(textwrap.wrap(output.line(text), min(columns(), PARAGRAPH_COLUMNS))))
 
 
 def heading(text: str) -> None:
@@ -95,7 +98,7 @@ def fields(values: Mapping[str, Cell], *, indent: int = 0) -> None:
     shown = {name: shown_cell(value) for name, value in values.items() if value is not None and value != ""}
     widest = max(map(len, shown), default=0)
     for name, value in shown.items():
-        first, *more = terminal_text.block(value).split("\n")
+        first, *more = output.block(value).split("\n")
         say(f"{' ' * indent}{styled(name.ljust(widest), 'dim')}  {first}")
         for rest in more:
             say(f"{' ' * (indent + widest + 2)}{rest}")
@@ -126,7 +129,7 @@ def table(
         say(none)
         return
     right = [all(isinstance(row[at], int | float | None) for row in body) for at in range(len(headers))]
-    cells = [[terminal_text.line(shown_cell(value)) for value in row] for row in body]
+    cells = [[output.line(shown_cell(value)) for value in row] for row in body]
     if on_terminal():
         _rich_table(headers, cells, right, flexible)
     else:
@@ -136,18 +139,18 @@ def table(
 def _plain_table(headers: Sequence[str], cells: list[list[str]], right: list[bool]) -> None:
     widths = _natural_widths([list(headers), *cells])
     for row in [list(headers), *cells]:
-        padded = (terminal_text.padded(cell, widths[at], right=right[at]) for at, cell in enumerate(row))
+        padded = (output.padded(cell, widths[at], right=right[at]) for at, cell in enumerate(row))
         say("  ".join(padded).rstrip())
 
 
 def _natural_widths(rows: list[list[str]]) -> list[int]:
-    return [max(map(terminal_text.width, column)) for column in zip(*rows, strict=True)]
+    return [max(map(output.width, column)) for column in zip(*rows, strict=True)]
 
 
 def fitted_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequence[str], room: int) -> list[int]:
     """Widths that fit into the room, as far as that can be: flexible columns give way, then headers are wrapped."""
     widths = _natural_widths([list(headers), *cells])
-    least = [max(map(terminal_text.width, header.split())) for header in headers]
+    least = [max(map(output.width, header.split())) for header in headers]
     firm = [max(pair) for pair in zip(least, _natural_widths(cells), strict=True)]
     giving = [headers.index(name) for name in flexible]
     floors = dict(enumerate(firm)) | dict.fromkeys(giving, FLEXIBLE_COLUMNS)
@@ -170,7 +173,7 @@ def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool
         grid.add_column(header, width=width, justify="right" if is_number else "left", vertical="bottom")
     for row in cells:
         # Cut here: rich takes width from every column alike.
-        grid.add_row(*(Text(terminal_text.cut(cell, width)) for cell, width in zip(row, widths, strict=True)))
+        grid.add_row(*(Text(output.cut(cell, width)) for cell, width in zip(row, widths, strict=True)))
     flush()
     console = Console(
         file=sys.stdout,
@@ -192,3 +195,127 @@ def program() -> str:
     if shutil.which("rbank-es") == str(called):
         return "rbank-es"
     return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
+
+
+ELLIPSIS = "…"
+# Control characters, and those that turn the direction of text: a stored text must not be able to
+# move the cursor, hide a line, or show a command other than the one that is there.
+_STEERING = chain(range(0x20), range(0x7F, 0xA0), (0x2028, 0x2029), range(0x202A, 0x202F), range(0x2066, 0x206A))
+_SPELLED = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _STEERING}
+_SPELLED_BUT_LINES = {code: spelled for code, spelled in _SPELLED.items() if code != ord("\n")}
+
+
+def line(text: str) -> str:
+    """The text on one line: runs of white space as one blank, control characters spelled out."""
+    return " ".join(text.split()).translate(_SPELLED)
+
+
+def block(text: str) -> str:
+    """The text on its own lines, control characters spelled out, tabs as blanks."""
+    return text.replace("\r\n", "\n").expandtabs(4).translate(_SPELLED_BUT_LINES)
+
+
+def width(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(char) for char in text)
+
+
+def _columns(char: str) -> int:
+    import unicodedata  # only texts beyond ASCII pay for it
+
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Cf", "Me", "Mn"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """The text, or its beginning and an ellipsis, in at most so many columns (at least one)."""
+    if width(text) <= columns:
+        return text
+    taken, used = [], 0
+    for char in text:
+        used += _columns(char)
+        if used > columns - 1:
+            break
+        taken.append(char)
+    return "".join(taken).rstrip() + ELLIPSIS
+
+
+def padded(text: str, columns: int, *, right: bool = False) -> str:
+    """The text filled up with blanks to so many columns; a wider one stays as it is."""
+    blanks = " " * max(0, columns - width(text))
+    return blanks + text if right else text + blanks
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 run`, `2 runs`, `1,234 entries`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def moment(at: str | None) -> str:
+    """A stored time as people read it: `2026-01-31 12:00:00`, UTC."""
+    return (at or "")[:19].replace("T", " ")
+
+
+def size_text(size_bytes: int) -> str:
+    """A size in the unit that suits it: `812 bytes`, `1.2 MiB`."""
+    if size_bytes < 1024:
+        return count(size_bytes, "byte")
+    size, unit = size_bytes / 1024, "KiB"
+    for larger in ("MiB", "GiB"):
+        if size >= 1024:
+            size, unit = size / 1024, larger
+    return f"{size:.1f} {unit}"
+
+
+DELAY_S = 1.0
+REDRAW_S = 0.1
+BAR_COLUMNS = 30
+
+
+class Progress:
+    """A progress bar to be called with `(done, total)`; nothing is drawn before a second, or where nobody looks.
+
+    A context manager: leaving it wipes the bar. `total` may be None where it isn't known.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._stream = sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None
+        self._began = time.monotonic()
+        self._drawn: float | None = None
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Note that `done` of `total` is done."""
+        now = time.monotonic()
+        if self._stream is None or now - self._began < DELAY_S:
+            return
+        if self._drawn is None or now - self._drawn >= REDRAW_S:
+            self._drawn = now
+            self._draw(bar(self.label, done, total, now - self._began))
+
+    def _draw(self, text: str) -> None:
+        assert self._stream is not None
+        self._stream.write(f"\r\x1b[2K{text}")
+        self._stream.flush()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn is not None:
+            self._draw("")
+
+
+def bar(label: str, done: int, total: int | None, elapsed_s: float) -> str:
+    """The bar as text: share, counts, and the seconds left at the pace so far."""
+    if not total:
+        return f"{label}  {done:,}"
+    share = min(1.0, done / total)
+    filled = int(share * BAR_COLUMNS)
+    left_s = f"  {elapsed_s * (1 - share) / share:.0f} s left" if done else ""
+    return f"{label}  {'█' * filled}{'░' * (BAR_COLUMNS - filled)} {share:4.0%}  {done:,} of {total:,}{left_s}"

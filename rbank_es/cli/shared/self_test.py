@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.agent_options import SCRIPTED
+from rbank_es.cli.shared.arguments import loaded
 from rbank_es.cli.shared.loop_progress import VERDICTS, Live, watched
-from rbank_es.cli.shared.ontology_sources import loaded
-from rbank_es.cli.shared.output import Cell, heading, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import line
+from rbank_es.cli.shared.output import Cell, heading, line, say, say_json, styled, table
 from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
 from rbank_es.events import RunFinished, RunStarted, StepTaken
