@@ -16,7 +16,7 @@ from rbank_es import limits
 from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, open_whole, read_bounded, whole_bank
-from rbank_es.cli.shared.output import count, say, say_json
+from rbank_es.cli.shared.output import count, echo, echo_json
 from rbank_es.errors import BadEvent, BadInput, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
 from rbank_es.log.file.system_calls import System
@@ -161,12 +161,12 @@ def _report(done: Done, created: bool, as_json: bool) -> None:
     known = sum(group.events for group in groups if group.duplicate)
     if as_json:
         facts = {"bank": bank, "created": created, "first": first, "last": last, "appended": new, "known": known}
-        say_json(facts | {"duplicate": not new, "groups": len(groups), "head": head})
+        echo_json(facts | {"duplicate": not new, "groups": len(groups), "head": head})
         return
     where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
     if not new:
-        say(f"nothing appended to {bank}: {count(known, 'event')} stood there already, at {where}")
+        echo(f"nothing appended to {bank}: {count(known, 'event')} stood there already, at {where}")
     else:
         also = f" ({known:,} more stood there already)" if known else ""
-        say(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
-    say(f"head {head}")
+        echo(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
+    echo(f"head {head}")

@@ -11,10 +11,27 @@ import click
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, is_shipped, loaded, open_at, places, refuse_mixtures
-from rbank_es.cli.shared.output import Cell, block, heading, line, on_terminal, say, say_json, styled, table
+from rbank_es.cli.shared.arguments import (
+    ONTOLOGY_HELP,
+    is_shipped,
+    ontology_paths,
+    open_at,
+    parse_budget,
+    read_ontology,
+    refuse_mixtures,
+)
+from rbank_es.cli.shared.output import (
+    Cell,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_table,
+    on_terminal,
+    safe_block,
+    safe_line,
+    styled,
+)
 from rbank_es.data import lights
-from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
@@ -95,18 +112,9 @@ def context(
             **choices,
         )
         if as_json:
-            say_json(_facts(built, opened, point, choices["task"]))
+            echo_json(_facts(built, opened, point, choices["task"]))
         else:
             _tell(built)
-
-
-def parse_budget(text: str) -> tuple[str, int]:
-    """Layer and characters from `L1=400`. Raises `BadInput`."""
-    layer, equals, number = text.partition("=")
-    if not equals or not number.strip().isdecimal():
-        raise BadInput(f"{text!r} is no budget: write a layer and characters, such as L1=400")
-    name = layer.strip()
-    return name if name == "base" else name.upper(), int(number)
 
 
 def _about(paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack) -> About:
@@ -119,14 +127,14 @@ def _about(paths: Sequence[str], endpoint: str | None, void: str | None, id: str
     if not paths:
         return About(None, None, None)
     if any(map(is_shipped, paths)):
-        return About(loaded(paths, id), lights().guide, lights().constraints)
-    return About(loaded(paths, id), None, _constraints_beside(paths))
+        return About(read_ontology(paths, id), lights().guide, lights().constraints)
+    return About(read_ontology(paths, id), None, _constraints_beside(paths))
 
 
 def _constraints_beside(paths: Sequence[str]) -> Path | None:
     from rbank_es.context.curated_constraints import curated_beside
 
-    return next(filter(None, map(curated_beside, places(paths))), None)
+    return next(filter(None, map(curated_beside, ontology_paths(paths))), None)
 
 
 def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> dict[str, Any]:
@@ -145,11 +153,11 @@ def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> d
 
 
 def _tell(built: Context) -> None:
-    say(block(built.text) if on_terminal() else built.text)
-    heading("budget")
+    echo(safe_block(built.text) if on_terminal() else built.text)
+    echo_heading("budget")
     rows: list[list[Cell]] = [
-        [row["layer"], row["chars"], row["budget"], line(str(row["cut"])) or None] for row in built.rows()
+        [row["layer"], row["chars"], row["budget"], safe_line(str(row["cut"])) or None] for row in built.rows()
     ]
-    table(["layer", "characters", "budget", "left out"], rows, flexible=["left out"])
+    echo_table(["layer", "characters", "budget", "left out"], rows, flexible=["left out"])
     if built.items:
-        say(styled(f"\nitems: {', '.join(map(line, built.items))}", "dim"))
+        echo(styled(f"\nitems: {', '.join(map(safe_line, built.items))}", "dim"))

@@ -11,7 +11,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
-from rbank_es.cli.shared.output import say, say_json, size_text
+from rbank_es.cli.shared.output import echo, echo_json, format_size
 from rbank_es.events import BankCreated
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def dashboard(bank: str, output: str, as_json: bool) -> None:
     with opened:
         written = write_dashboard(opened, point, outside(opened, writable(Path(output))))
     if as_json:
-        say_json(msgspec.to_builtins(written))
+        echo_json(msgspec.to_builtins(written))
     else:
-        say(f"wrote {written.path} ({size_text(written.size_bytes)})")
+        echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
 
 
 def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:

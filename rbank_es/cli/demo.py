@@ -21,15 +21,15 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import writable
 from rbank_es.cli.shared.output import (
     count,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
     flush,
-    heading,
-    line,
-    moment,
-    paragraph,
-    program,
-    say,
-    say_json,
-    size_text,
+    format_size,
+    format_time,
+    program_name,
+    safe_line,
     styled,
 )
 from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
@@ -89,7 +89,7 @@ def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
         learnt = live_demo.learn(bank, aloud=not as_json)
         if as_json:
             facts = msgspec.to_builtins(learnt) | {"page": write_dashboard(bank, None, page).path}
-            say_json({"bank": bank.name, "live": True, "scripted": True} | facts)
+            echo_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
             live_demo.tell(bank, learnt, name)
@@ -98,11 +98,11 @@ def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
 
 
 def _say_unavailable(error: SandboxUnavailable) -> None:
-    say(styled("\nThe tasks can't be run here: the sandbox for an agent's code does not work.", "yellow"))
-    say(f"why     {error.reason}")
-    say(f"to fix  {error.fix}")
-    say("Below is the tour of a recorded bank instead.")
-    say()
+    echo(styled("\nThe tasks can't be run here: the sandbox for an agent's code does not work.", "yellow"))
+    echo(f"why     {error.reason}")
+    echo(f"to fix  {error.fix}")
+    echo("Below is the tour of a recorded bank instead.")
+    echo()
     flush()
 
 
@@ -114,7 +114,7 @@ def _tour(bank: str | None, page: Path, *, as_json: bool) -> None:
         with Bank.open(copy) as opened:
             tour = _prepared(opened)
             if as_json:
-                say_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
+                echo_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
             else:
                 _tell(tour, bank or _shortest(source), page)
 
@@ -207,33 +207,33 @@ def _facts(tour: _Tour, page: str) -> dict[str, Any]:
 
 
 def _tell(tour: _Tour, name: str, page: Path) -> None:
-    say(styled("A reasoning bank, at three points in time", "bold"))
-    say()
+    echo(styled("A reasoning bank, at three points in time", "bold"))
+    echo()
     _introduce(tour, name)
     for number, stop in enumerate(tour.stops, 1):
         _tell_stop(tour, number, stop, name)
     _tell_difference(tour.stops[-2].replayed, tour.stops[-1].replayed, name)
-    heading("A page about the whole bank")
+    echo_heading("A page about the whole bank")
     _command(f"dashboard {name} -o {page}")
     written = write_dashboard(tour.bank, None, page)
-    say(f"wrote {written.path} ({size_text(written.size_bytes)})")
-    say("Open it in a browser: what leaked into prompts, by run and by tool, with red flags. It needs no network.")
+    echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
+    echo("Open it in a browser: what leaked into prompts, by run and by tool, with red flags. It needs no network.")
     _tell_more(tour, name)
 
 
 def _introduce(tour: _Tour, name: str) -> None:
     runs = tour.stops[-1].replayed.state.runs.values()
     events, purpose = count(tour.bank.position, "event"), purpose_of(tour.bank)
-    paragraph(
+    echo_paragraph(
         f"The bank {name!r} is an append-only log of {events}, from {count(len(runs), 'run')} of an agent: what it was "
         "asked, what it did, how that was judged, and what was learnt from it, as items: short pieces of advice for "
         f"later runs.{' No model ran in them, they are scripted.' if all(run.scripted for run in runs) else ''}"
     )
     if purpose:
-        say()
-        paragraph(f"What it is for, in its own words: {purpose}")
-    say()
-    paragraph(
+        echo()
+        echo_paragraph(f"What it is for, in its own words: {purpose}")
+    echo()
+    echo_paragraph(
         "Everything but the log (items, counters, search index) is computed from it, so it can be had as it was at any "
         "position. This tour works on a copy. A line that begins with $ is the command that shows the same."
     )
@@ -243,22 +243,22 @@ def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
     replayed = stop.replayed
     state, used = replayed.state, usage(replayed.state).values()
     uses, wins = sum(uses for uses, _ in used), sum(wins for _, wins in used)
-    heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {moment(replayed.at)} UTC")
+    echo_heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {format_time(replayed.at)} UTC")
     _command(f"replay {name}@{replayed.position}")
     runs = count(len(state.runs), "run")
-    say(f"{runs} so far. Items were given to runs {count(uses, 'time')}, {wins:,} of them to a run that succeeded.")
-    say()
+    echo(f"{runs} so far. Items were given to runs {count(uses, 'time')}, {wins:,} of them to a run that succeeded.")
+    echo()
     print_items(state)
-    say(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
-    say()
-    _command(f'search {name}@{replayed.position} "{line(tour.query)}" -k {HITS}')
+    echo(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
+    echo()
+    _command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {HITS}')
     print_hits(stop.found)
 
 
 def _tell_difference(before: Replayed, after: Replayed, name: str) -> None:
-    heading(f"What changed between positions {before.position:,} and {after.position:,}")
+    echo_heading(f"What changed between positions {before.position:,} and {after.position:,}")
     _command(f"diff {name}@{before.position} {name}@{after.position}")
-    paragraph(
+    echo_paragraph(
         "A use is a run that an item was given to; a win, a use in a run that was judged a success. Support counts how "
         "often an item was learnt. A run's learning verdict feeds the bank; its scoring verdict only measures."
     )
@@ -274,11 +274,11 @@ def _tell_more(tour: _Tour, name: str) -> None:
         f"rerun {name} --all": "run every run again from its own events, with no model",
         "--help": "all commands",
     }
-    heading("Go on")
+    echo_heading("Go on")
     widest = max(map(len, ideas))
     for arguments, about in ideas.items():
-        say(f"{program()} {arguments.ljust(widest)}  {styled(about, 'dim')}")
+        echo(f"{program_name()} {arguments.ljust(widest)}  {styled(about, 'dim')}")
 
 
 def _command(arguments: str) -> None:
-    say(styled(f"$ {program()} {arguments}", "cyan"))
+    echo(styled(f"$ {program_name()} {arguments}", "cyan"))

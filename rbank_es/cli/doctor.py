@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import fields, heading, say, say_json, styled
+from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, styled
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.doctor import Check, Checkup
@@ -33,7 +33,7 @@ def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
 
     seen = examine(fill_cache=warm)
     if as_json:
-        say_json(seen)
+        echo_json(seen)
     else:
         _print(seen)
     context.exit(0 if seen.ok else 1)
@@ -43,20 +43,20 @@ def _print(seen: Checkup) -> None:
     for check in seen.checks:
         _print_check(check, "ok", "FAILS")
     if seen.times_s:
-        heading("times")
-        fields({TIMES[name]: _duration(seconds) for name, seconds in seen.times_s.items()}, indent=2)
-    heading("other optional parts")
+        echo_heading("times")
+        echo_fields({TIMES[name]: _duration(seconds) for name, seconds in seen.times_s.items()}, indent=2)
+    echo_heading("other optional parts")
     for check in seen.optional:
         _print_check(check, "ok", "absent")
-    say()
-    say("the sandbox can run here" if seen.ok else styled("the sandbox can't run here", "red"))
+    echo()
+    echo("the sandbox can run here" if seen.ok else styled("the sandbox can't run here", "red"))
 
 
 def _print_check(check: Check, good: str, bad: str) -> None:
     mark = styled(good.ljust(6), "green") if check.ok else styled(bad.ljust(6), "red")
-    say(f"{mark}  {check.name:<11}  {check.detail}")
+    echo(f"{mark}  {check.name:<11}  {check.detail}")
     if not check.ok:
-        say(f"{'':8}{'':13}to fix: {check.fix}")
+        echo(f"{'':8}{'':13}to fix: {check.fix}")
 
 
 def _duration(seconds: float) -> str:

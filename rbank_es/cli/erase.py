@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, read_bounded, utf8
-from rbank_es.cli.shared.output import count, flush, on_terminal, say, say_json, table
+from rbank_es.cli.shared.arguments import open_whole, read_text_file
+from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, on_terminal
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def erase(
 def _words(path: str | None) -> str | None:
     if path is None:
         return None
-    words = utf8(read_bounded(path), path)
+    words = read_text_file(path)
     words = words.removesuffix("\n").removesuffix("\r")
     if not words:
         raise BadInput(f"{path} is empty: there is nothing to look for")
@@ -80,16 +80,16 @@ def print_places(found: Erasure) -> None:
         [place.seq, place.type, place.path, "named" if place.named else "holds the same words"]
         for place in found.places
     ]
-    table(["seq", "type", "field", "why"], rows, none="no event holds such a text, so there is nothing to erase")
+    echo_table(["seq", "type", "field", "why"], rows, none="no event holds such a text, so there is nothing to erase")
     if found.texts:
-        say(f"and {count(len(found.texts), 'text')} stored apart")
+        echo(f"and {count(len(found.texts), 'text')} stored apart")
     if found.short:
-        say(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
+        echo(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
     if found.facts:
         where = ", ".join(f"{seq:,}" for seq in found.facts[:20])
-        say(f"stays: the same characters in ids or names, which are never erased (positions {where})")
+        echo(f"stays: the same characters in ids or names, which are never erased (positions {where})")
     if found.shared:
-        say(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
+        echo(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
     _print_runs(found)
 
 
@@ -101,7 +101,7 @@ def _print_runs(found: Erasure) -> None:
         other = "other " if named else ""
         lose = f"1 {other}run loses" if len(runs) == 1 else f"{len(runs):,} {other}runs lose"
         more = ", …" if len(runs) > RUNS_SHOWN else ""
-        say(f"{lose} texts, and can't be run again: {', '.join(runs[:RUNS_SHOWN])}{more}")
+        echo(f"{lose} texts, and can't be run again: {', '.join(runs[:RUNS_SHOWN])}{more}")
 
 
 def _confirm(yes: bool, as_json: bool) -> None:
@@ -118,12 +118,12 @@ def _finish(bank: str, found: Erasure, as_json: bool) -> None:
     if as_json:
         facts: dict[str, Any] = msgspec.to_builtins(found)
         appended = found.appended
-        say_json(
+        echo_json(
             {"bank": bank}
             | facts
             | {"appended": {"first": appended.first, "last": appended.last} if appended else None}
         )
     elif found.appended:
-        say(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
+        echo(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
     elif found.places or found.texts:
-        say("nothing was erased")
+        echo("nothing was erased")

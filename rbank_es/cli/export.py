@@ -13,7 +13,7 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
-from rbank_es.cli.shared.output import count, say, say_json, size_text, write
+from rbank_es.cli.shared.output import count, echo, echo_json, format_size, write_bytes
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -30,14 +30,14 @@ FORMS = ("items", "trajectories", "reasoningbank", "events", "prov")
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("--format", "form", metavar="F", type=click.Choice(FORMS), required=True, help=", ".join(FORMS))
 @click.option("-o", "output", metavar="FILE|DIR", default="-", help="Where to write; standard output, unless given.")
-def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
+def export(bank: str, form: str, output: str, as_json: bool) -> None:
     """Write a bank as it was at a point in time, in a form that others read and that import takes back.
 
     items: the active items, as a JSON list. trajectories: JSON Lines, one file per run. reasoningbank: JSON Lines,
     one line per run. events: the whole log, as JSON Lines. prov: where each item comes from and which runs used it,
     as W3C PROV-O in Turtle (it can't be imported). With --json, what is printed is a report of the files written.
     """
-    from rbank_es.exporters import export
+    from rbank_es.exporters import export as pieces_of
 
     opened, point = open_at(bank)
     with opened:
@@ -45,16 +45,16 @@ def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
         if output == "-":
             if as_json:
                 raise click.UsageError("--json reports on files that were written; name one with -o.")
-            for piece in export(opened, point, form):
-                write(piece)
+            for piece in pieces_of(opened, point, form):
+                write_bytes(piece)
             return
         written = [save(path, pieces) for path, pieces in _files(opened, point, form, output)]
     if as_json:
-        say_json({"bank": opened.name, "format": form, "files": written, "items_left_out": left_out})
+        echo_json({"bank": opened.name, "format": form, "files": written, "items_left_out": left_out})
     else:
-        total = size_text(sum(file.size_bytes for file in written))
+        total = format_size(sum(file.size_bytes for file in written))
         what = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
-        say(f"wrote {what} ({total})")
+        echo(f"wrote {what} ({total})")
 
 
 def _left_out(bank: Bank, point: str | None, form: str) -> int:
@@ -76,11 +76,12 @@ class Written(msgspec.Struct, frozen=True):
 
 def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tuple[Path, Iterator[bytes]]]:
     """What is to be written where: one file, or all files of this form into a folder."""
-    from rbank_es.exporters import export, export_files
+    from rbank_es.exporters import export as pieces_of
+    from rbank_es.exporters import export_files
 
     path = Path(output)
     if not (path.is_dir() or output.endswith("/") or form == "trajectories" and not path.suffix):
-        yield outside(bank, writable(path)), export(bank, point, form)
+        yield outside(bank, writable(path)), pieces_of(bank, point, form)
         return
     outside(bank, path).mkdir(parents=True, exist_ok=True)
     for name, pieces in export_files(bank, point, form):

@@ -13,10 +13,10 @@ from rbank_es.cli.shared.agent_options import (
     SCRIPTED,
     agent_model_options,
     check_settings,
-    chosen_models,
-    constraints_text,
     executor_options,
-    opened_source,
+    open_named_source,
+    parse_models,
+    read_constraints,
     refuse_idle,
     resumable,
     server_options,
@@ -24,8 +24,8 @@ from rbank_es.cli.shared.agent_options import (
 )
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, whole_bank
-from rbank_es.cli.shared.loop_progress import Live, watched
-from rbank_es.cli.shared.output import block, count, fields, heading, say, say_json, styled
+from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
+from rbank_es.cli.shared.output import count, echo, echo_fields, echo_heading, echo_json, safe_block, styled
 from rbank_es.errors import BadInput
 
 ITERATIONS = 20
@@ -59,25 +59,25 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     refuse_idle(click.get_current_context(), given, OF_THE_AGENT)
     models = {name: given[name] for name in ("lm", "sub_lm")}
     with ExitStack() as stack:
-        source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
+        source = open_named_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
         settings = guide_settings(
             LoopSettings(
-                **chosen_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
+                **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
                 executor=given["executor"],
                 iterations=given["iterations"] or ITERATIONS,
                 unsafe_local=given["unsafe_local"],
                 layers=("L0", "L1"),
-                constraints=constraints_text(None, given["paths"]),
+                constraints=read_constraints(None, given["paths"]),
             )
         )
         check_settings(settings)
         opened = stack.enter_context(open_or_create(place)[0])
-        live = stack.enter_context(Live(verbose=verbose))
+        live = stack.enter_context(LoopDisplay(verbose=verbose))
         with resumable(again):
             made = write_guide(watched(opened, live.events), settings, source, again=again, on_task=live.task)
         facts = {"bank": opened.name, "head": str(opened.head())}
     if as_json:
-        say_json(facts | msgspec.to_builtins(made))
+        echo_json(facts | msgspec.to_builtins(made))
     else:
         _tell(made, facts)
 
@@ -86,13 +86,13 @@ def _tell(made: Any, facts: dict[str, str]) -> None:
     from rbank_es.context.guide import guide_summary
 
     summary = guide_summary(made.text)
-    say(styled(f"a guide to {made.ontology}: {count(made.chars, 'character')}", "bold"))
+    echo(styled(f"a guide to {made.ontology}: {count(made.chars, 'character')}", "bold"))
     if made.how == "known":
-        say("it was written before, under these very settings; --again writes another")
-    heading("what runs with --l3 get of it")
-    say(block(summary.text))
-    say()
-    fields(
+        echo("it was written before, under these very settings; --again writes another")
+    echo_heading("what runs with --l3 get of it")
+    echo(safe_block(summary.text))
+    echo()
+    echo_fields(
         {
             "run": made.run,
             "outcome": made.outcome,
@@ -104,4 +104,4 @@ def _tell(made: Any, facts: dict[str, str]) -> None:
         }
     )
     if made.scripted:
-        say(styled(f"\n{SCRIPTED}", "yellow"))
+        echo(styled(f"\n{SCRIPTED}", "yellow"))

@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, open_whole, whole_bank
-from rbank_es.cli.shared.output import Cell, Progress, count, say, say_json, table
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("bank")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--create", is_flag=True, help="Make the bank first if there is none.")
-def import_files(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> None:
+def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> None:
     """Take in files, told apart by what they hold; of a folder, all .json and .jsonl files in it.
 
     Items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events as
@@ -33,7 +33,7 @@ def import_files(bank: str, paths: tuple[str, ...], create: bool, as_json: bool)
         report = import_paths(into, paths, progress)
         facts = {"bank": into.name, "created": created, "appended": report.appended, "head": str(into.head())}
     if as_json:
-        say_json(facts | msgspec.to_builtins(report))
+        echo_json(facts | msgspec.to_builtins(report))
     else:
         _print_report(facts, report)
 
@@ -55,7 +55,7 @@ def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
     for file in report.files:
         known = "was there already" if file.groups and file.groups_known == file.groups else None
         rows.append([file.path, *(getattr(file, name) for name in columns), known])
-    table(headers, rows, flexible=["file"])
+    echo_table(headers, rows, flexible=["file"])
     made = "made and " if facts["created"] else ""
-    say(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")
-    say(f"head {facts['head']}")
+    echo(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")
+    echo(f"head {facts['head']}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import read_bounded, utf8, whole_bank
-from rbank_es.cli.shared.output import fields, say, say_json
+from rbank_es.cli.shared.arguments import read_text_file, whole_bank
+from rbank_es.cli.shared.output import echo, echo_fields, echo_json
 
 if TYPE_CHECKING:
     from rbank_es.events import PolicyChoice
@@ -31,13 +31,13 @@ def init(bank: str, policy: str | None, as_json: bool) -> None:
         in_force = {choice.kind: f"{choice.name}-{choice.version}" for choice in made.state().policies.values()}
         facts = {"bank": made.name, "id": made.id, "path": str(made.path), "head": str(made.head())}
     if as_json:
-        say_json(facts | {"policies": in_force})
+        echo_json(facts | {"policies": in_force})
         return
-    say(f"made bank {facts['bank']} at {facts['path']}")
-    fields({"policies": ", ".join(f"{kind} {name}" for kind, name in in_force.items()), "head": facts["head"]})
+    echo(f"made bank {facts['bank']} at {facts['path']}")
+    echo_fields({"policies": ", ".join(f"{kind} {name}" for kind, name in in_force.items()), "head": facts["head"]})
 
 
 def _policies(path: str) -> tuple[PolicyChoice, ...]:
     from rbank_es.policies import load_policies
 
-    return load_policies(utf8(read_bounded(path), path))
+    return load_policies(read_text_file(path))

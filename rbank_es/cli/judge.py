@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from rbank_es.cli.shared.application import Command, command, debug_option
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, loaded, open_at, open_whole
-from rbank_es.cli.shared.output import Cell, block, count, fields, heading, line, say, say_json, styled, table
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology
+from rbank_es.cli.shared.output import (
+    Cell,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    safe_block,
+    safe_line,
+    styled,
+)
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
@@ -53,7 +64,7 @@ class Means(NamedTuple):
         if self.paths and (self.endpoint is not None or self.void is not None):
             raise BadInput("give --ont, or --endpoint and --void: a judge looks at one source")
         if self.paths:
-            found = open_source(ontology=loaded(self.paths))
+            found = open_source(ontology=read_ontology(self.paths))
         elif self.endpoint is not None:
             found = open_source(endpoint=self.endpoint, void=self.void)
         elif self.void is not None:
@@ -135,7 +146,7 @@ def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **op
     choice = given.choice()
     if as_json:
         model = {"model": choice.name, "scripted": choice.scripted} if choice is not None else {}
-        say_json({"judge": judge_name, **model, **found.as_dict()})
+        echo_json({"judge": judge_name, **model, **found.as_dict()})
     else:
         _tell(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found)
         _tell_scripted(choice)
@@ -195,34 +206,34 @@ def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
 
 def _tell(name: str, found: Calibration) -> None:
     metrics = found.metrics
-    say(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
+    echo(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
     shown = {key: value for key, value in metrics.as_dict().items() if key in ("accuracy", "precision", "recall")}
     shown |= {"F1": metrics.f1, "kappa": metrics.kappa}
-    fields({key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()})
-    heading("verdicts")
+    echo_fields({key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()})
+    echo_heading("verdicts")
     rows: list[list[Cell]] = [
         ["expert: success", metrics.true_positive, metrics.false_negative],
         ["expert: failure", metrics.false_positive, metrics.true_negative],
     ]
-    table(["", "judge: success", "judge: failure"], rows)
-    heading(f"disagreements ({len(found.disagreements)})")
+    echo_table(["", "judge: success", "judge: failure"], rows)
+    echo_heading(f"disagreements ({len(found.disagreements)})")
     for each in found.disagreements:
         if each.verdict is not None:
-            say(f"{line(each.case.id)}: {line(each.case.query)}")
-            say(f"  judge   {_word(each.verdict.success)}: {line(each.verdict.reason)}")
-            why = f": {line(each.case.expert_reason)}" if each.case.expert_reason else ""
-            say(f"  expert  {_word(each.case.expert_verdict)}{why}")
+            echo(f"{safe_line(each.case.id)}: {safe_line(each.case.query)}")
+            echo(f"  judge   {_word(each.verdict.success)}: {safe_line(each.verdict.reason)}")
+            why = f": {safe_line(each.case.expert_reason)}" if each.case.expert_reason else ""
+            echo(f"  expert  {_word(each.case.expert_verdict)}{why}")
     if found.unjudged:
-        heading(f"without a verdict ({len(found.unjudged)})")
+        echo_heading(f"without a verdict ({len(found.unjudged)})")
         for each in found.unjudged:
-            say(f"{line(each.case.id)}: {line(each.failure)}")
+            echo(f"{safe_line(each.case.id)}: {safe_line(each.failure)}")
 
 
 def _tell_scripted(choice: LmChoice | None) -> None:
     from rbank_es.cli.shared.agent_options import SCRIPTED
 
     if choice is not None and choice.scripted:
-        say(styled(f"\n{SCRIPTED}", "yellow"))
+        echo(styled(f"\n{SCRIPTED}", "yellow"))
 
 
 def _word(success: bool) -> str:
@@ -283,11 +294,11 @@ def run(
         )
         position = None if dry_run else opened.append(verdict.event(run_id)).last
     if as_json:
-        say_json(verdict.as_dict() | {"run": run_id, "position": position, "findings": verdict.findings})
+        echo_json(verdict.as_dict() | {"run": run_id, "position": position, "findings": verdict.findings})
         return
-    say(styled(_word(verdict.success), "green" if verdict.success else "red"))
-    say(block(verdict.reason))
-    fields({"judge": f"{verdict.judge}-{verdict.judge_version}", "purpose": purpose, "position": position})
+    echo(styled(_word(verdict.success), "green" if verdict.success else "red"))
+    echo(safe_block(verdict.reason))
+    echo_fields({"judge": f"{verdict.judge}-{verdict.judge_version}", "purpose": purpose, "position": position})
     _tell_scripted(choice if verdict.kind == "lm" else None)
 
 

@@ -14,7 +14,19 @@ from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import columns, cut, flush, line, moment, on_terminal, padded, say, styled, width, write
+from rbank_es.cli.shared.output import (
+    echo,
+    flush,
+    format_time,
+    on_terminal,
+    pad,
+    safe_line,
+    styled,
+    terminal_columns,
+    truncate,
+    width,
+    write_bytes,
+)
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import TYPES
@@ -106,7 +118,7 @@ class _Reader:
                 self._say(event)
         else:
             for stored in _last(self._lines(after, upto), tail):
-                write(stored + b"\n")
+                write_bytes(stored + b"\n")
 
     def _lines(self, after: int, upto: int) -> Iterator[bytes]:
         for stored in self.bank.log.lines(after=after, upto=upto, types=self.types):
@@ -126,8 +138,8 @@ class _Reader:
     def _say(self, event: Event) -> None:
         if self._layout is None:
             self._layout = Layout(self.bank.position)
-            say(self._layout.header())
-        say(self._layout.row(event))
+            echo(self._layout.header())
+        echo(self._layout.row(event))
 
 
 def _last(entries: Iterable[Entry], tail: int | None) -> Iterable[Entry]:
@@ -138,7 +150,7 @@ class Layout:
     """The columns of the table: as wide as a bank's positions and the terminal need and allow."""
 
     def __init__(self, position: int) -> None:
-        self.room = columns()
+        self.room = terminal_columns()
         wide = self.room >= NARROW_COLUMNS
         self.position = max(3, len(f"{position:,}"))
         self.time = slice(0, 19) if wide else slice(5, 16)
@@ -151,13 +163,13 @@ class Layout:
 
     def row(self, event: Event) -> str:
         """One event, cut to the width of the terminal."""
-        run = line(getattr(event, "run", None) or "")
-        at = moment(event.at)[self.time]
+        run = safe_line(getattr(event, "run", None) or "")
+        at = format_time(event.at)[self.time]
         return self._joined(f"{event.seq:,}", at, type_of(event), run, summary(event))
 
     def _joined(self, position: str, time: str, type_: str, run: str, what: str) -> str:
         time_width = self.time.stop - self.time.start
-        cells = [padded(position, self.position, right=True), padded(time, time_width), padded(type_, self.type)]
-        cells.append(padded(cut(run, self.run), self.run))
+        cells = [pad(position, self.position, right=True), pad(time, time_width), pad(type_, self.type)]
+        cells.append(pad(truncate(run, self.run), self.run))
         before = "  ".join(cells)
-        return f"{before}  {cut(what, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()
+        return f"{before}  {truncate(what, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()

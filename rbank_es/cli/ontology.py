@@ -9,19 +9,19 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import loaded, places
+from rbank_es.cli.shared.arguments import ontology_paths, read_ontology
 from rbank_es.cli.shared.output import (
     Cell,
-    block,
     count,
-    fields,
-    heading,
-    line,
-    say,
-    say_json,
-    size_text,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_size,
+    safe_block,
+    safe_line,
     styled,
-    table,
 )
 from rbank_es.errors import BadInput
 
@@ -66,7 +66,7 @@ def ontology(paths: tuple[str, ...], id: str | None, is_void: bool, budget_chars
     """
     found = _described(paths, id, budget_chars) if is_void else _loaded(paths, id, budget_chars)
     if as_json:
-        say_json(_as_json(found))
+        echo_json(_as_json(found))
     else:
         _tell(found)
 
@@ -74,7 +74,7 @@ def ontology(paths: tuple[str, ...], id: str | None, is_void: bool, budget_chars
 def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
     from rbank_es.context.ontology_card import sense_card
 
-    found = loaded(paths, id)
+    found = read_ontology(paths, id)
     card = sense_card(found.schema, found.prefixes, budget_chars, name=found.id)
     return Facts(found.id, found.schema, card, found)
 
@@ -86,7 +86,7 @@ def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Fac
 
     if len(paths) > 1:
         raise BadInput(f"an endpoint has one VoID description, and {count(len(paths), 'path')} were given")
-    [place] = places(paths)
+    [place] = ontology_paths(paths)
     schema = load_void(place)
     name = id or place.stem
     return Facts(name, schema, sense_card(schema, Prefixes(schema.prefixes), budget_chars, name=name))
@@ -159,27 +159,29 @@ def _as_json(found: Facts) -> dict[str, Any]:
 
 def _tell(found: Facts) -> None:
     schema = found.schema
-    say(styled(block(schema.title or found.id), "bold"))
+    echo(styled(safe_block(schema.title or found.id), "bold"))
     numbers = {name: number for name, number in _sizes(schema).items() if number}
     parsed = None if found.ontology is None else "earlier, from the cache" if found.ontology.cached else "just now"
-    fields({"id": found.id, **numbers, "formalisms": ", ".join(schema.formalisms), "parsed": parsed})
+    echo_fields({"id": found.id, **numbers, "formalisms": ", ".join(schema.formalisms), "parsed": parsed})
     if found.ontology is not None:
-        heading("files")
+        echo_heading("files")
         _files(found.ontology)
-    heading("namespaces")
-    table(["prefix", "namespace"], [[prefix, iri] for prefix, iri in schema.prefixes.items()], flexible=["namespace"])
-    heading("constraints")
+    echo_heading("namespaces")
+    echo_table(
+        ["prefix", "namespace"], [[prefix, iri] for prefix, iri in schema.prefixes.items()], flexible=["namespace"]
+    )
+    echo_heading("constraints")
     _constraints(schema)
     card = found.card
-    heading(f"sense card ({len(card.text):,} of {card.budget_chars:,} characters)")
-    say(block(card.text))
+    echo_heading(f"sense card ({len(card.text):,} of {card.budget_chars:,} characters)")
+    echo(safe_block(card.text))
     if card.cut:
-        say(styled(f"\nleft out: {line(card.cut)}", "dim"))
+        echo(styled(f"\nleft out: {safe_line(card.cut)}", "dim"))
 
 
 def _files(found: Ontology) -> None:
-    rows: list[list[Cell]] = [[file.path.name, file.format, size_text(file.size_bytes)] for file in found.files]
-    table(["file", "format", "size"], rows, flexible=["file"])
+    rows: list[list[Cell]] = [[file.path.name, file.format, format_size(file.size_bytes)] for file in found.files]
+    echo_table(["file", "format", "size"], rows, flexible=["file"])
 
 
 def _constraints(schema: Schema) -> None:
@@ -187,6 +189,6 @@ def _constraints(schema: Schema) -> None:
         [SOURCES[source], *numbers.values()] for source, numbers in constraints_by_source(schema).items()
     ]
     headers = ["found in", "domains", "ranges", "cardinalities"]
-    table(headers, rows, flexible=["found in"], none="no domains, ranges or cardinalities")
-    say()
-    fields({name: number for name, number in axioms(schema).items() if number})
+    echo_table(headers, rows, flexible=["found in"], none="no domains, ranges or cardinalities")
+    echo()
+    echo_fields({name: number for name, number in axioms(schema).items() if number})

@@ -13,7 +13,7 @@ from rbank_es import limits
 from rbank_es.bank import PROJECTIONS, Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole
-from rbank_es.cli.shared.output import Cell, Progress, count, flush, say, say_json, styled, table, write
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, flush, styled, write_bytes
 from rbank_es.events import type_of
 
 if TYPE_CHECKING:
@@ -67,18 +67,18 @@ def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, what: st
     """Say what was applied. `line`: as one line of JSON, for it is one of several; `what`: the events instead."""
     if as_json:
         facts = _facts(bank, applied)
-        write(msgspec.json.encode(facts) + b"\n") if line else say_json(facts)
+        write_bytes(msgspec.json.encode(facts) + b"\n") if line else echo_json(facts)
         return
     done = f"{count(applied.events, 'event')} applied" if applied.events else "nothing to apply"
-    say(f"{bank.name}: {what or done}; read models at position {applied.position:,}")
+    echo(f"{bank.name}: {what or done}; read models at position {applied.position:,}")
     for reason in dict.fromkeys(applied.rebuilt.values()):
         names = [name for name, given in applied.rebuilt.items() if given == reason]
-        say(f"  made anew ({reason}): {', '.join(names)}")
+        echo(f"  made anew ({reason}): {', '.join(names)}")
 
 
 def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) -> None:
     if not as_json:
-        say(styled("watching the log; Ctrl-C ends it", "dim"))
+        echo(styled("watching the log; Ctrl-C ends it", "dim"))
     flush()
     try:
         for _ in _moments(bank):
@@ -135,8 +135,8 @@ def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
             }
         )
     if as_json:
-        say_json({"bank": bank.name, "last": last, "projections": rows})
+        echo_json({"bank": bank.name, "last": last, "projections": rows})
         return
-    say(f"{bank.name}: log at position {last:,}")
+    echo(f"{bank.name}: log at position {last:,}")
     shown = ("name", "version", "position", "behind", "about")
-    table(shown, [[row[name] for name in shown] for row in rows], flexible=["about"])
+    echo_table(shown, [[row[name] for name in shown] for row in rows], flexible=["about"])

@@ -11,7 +11,16 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
-from rbank_es.cli.shared.output import Progress, fields, heading, moment, say, say_json, size_text, table
+from rbank_es.cli.shared.output import (
+    Progress,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_size,
+    format_time,
+)
 from rbank_es.events.items import Source
 from rbank_es.state import Standing, usage
 
@@ -38,7 +47,7 @@ def replay(bank: str, into: str | None, force: bool, as_json: bool) -> None:
         replayed = opened.replay(point, into=target, force=force, progress=progress)
         facts = _facts(opened, replayed, target)
     if as_json:
-        say_json(facts)
+        echo_json(facts)
     else:
         _print(facts, replayed.state)
 
@@ -77,18 +86,18 @@ def _outcomes(state: State) -> dict[str, int]:
 
 
 def _print(facts: dict[str, Any], state: State) -> None:
-    when = f", {moment(facts['at'])} UTC" if facts["at"] else ""
-    say(f"bank {facts['bank']} at position {facts['position']:,} of {facts['last']:,}{when}")
-    heading("items by source and state")
+    when = f", {format_time(facts['at'])} UTC" if facts["at"] else ""
+    echo(f"bank {facts['bank']} at position {facts['position']:,} of {facts['last']:,}{when}")
+    echo_heading("items by source and state")
     print_items(state)
-    heading("runs")
-    fields({name.replace("_", " "): number for name, number in facts["runs"].items()})
-    heading("use of items in runs")
-    fields({"uses": facts["uses"], "wins": facts["wins"]})
-    heading("state digests (SHA-256)")
-    fields(facts["digests"])
+    echo_heading("runs")
+    echo_fields({name.replace("_", " "): number for name, number in facts["runs"].items()})
+    echo_heading("use of items in runs")
+    echo_fields({"uses": facts["uses"], "wins": facts["wins"]})
+    echo_heading("state digests (SHA-256)")
+    echo_fields(facts["digests"])
     if into := facts["into"]:
-        say(f"\nwrote {into['path']} ({size_text(into['bytes'])})")
+        echo(f"\nwrote {into['path']} ({format_size(into['bytes'])})")
 
 
 def print_items(state: State) -> None:
@@ -98,4 +107,4 @@ def print_items(state: State) -> None:
     rows: list[list[Any]] = [[src, *(counts[src, standing] for standing in STATES)] for src in sources]
     if len(rows) > 1:
         rows.append(["all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))])
-    table(["source", *STATES, "total"], [[*row, sum(row[1:])] for row in rows], none="no items yet")
+    echo_table(["source", *STATES, "total"], [[*row, sum(row[1:])] for row in rows], none="no items yet")

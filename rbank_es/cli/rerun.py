@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, outside, places
-from rbank_es.cli.shared.output import Progress, fields, paragraph, say, say_json, styled, table
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, ontology_paths, open_at, outside
+from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_json, echo_paragraph, echo_table, styled
 from rbank_es.errors import BadInput, CannotRerun, CheckFailed
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def rerun(
         name = opened.name
     code = _code(done, every)
     if as_json:
-        say_json({"bank": name, "ok": code == 0, "runs": [_facts(each) for each in done]})
+        echo_json({"bank": name, "ok": code == 0, "runs": [_facts(each) for each in done]})
     else:
         _print(name, done)
     click.get_current_context().exit(code)
@@ -122,7 +122,7 @@ def _all_done(bank: Bank, named: tuple[str, ...], chosen: Chosen, progress: Prog
         "live_sandbox": chosen.live_sandbox,
     }
     runs = list(dict.fromkeys(named)) or runs_of(bank, chosen.point)
-    with Ontologies(places(chosen.paths)) as ontologies:
+    with Ontologies(ontology_paths(chosen.paths)) as ontologies:
         for number, run in enumerate(runs):
             progress(number, len(runs))
             place = kept / run if kept and len(runs) > 1 else kept
@@ -165,10 +165,12 @@ def _print(name: str, done: Sequence[Done]) -> None:
         _print_one(done[0])
         return
     rows = [[each.run, each.word, each.maker, each.came.events if each.came else None, _short(each)] for each in done]
-    table(["run", "result", "made by", "events", WHY], rows, flexible=[WHY, "run"], none=f"there are no runs in {name}")
+    echo_table(
+        ["run", "result", "made by", "events", WHY], rows, flexible=[WHY, "run"], none=f"there are no runs in {name}"
+    )
     for each in done:
         if each.came is not None and not each.came.identical:
-            say()
+            echo()
             _print_one(each)
 
 
@@ -181,18 +183,18 @@ def _short(done: Done) -> str:
 
 def _print_one(done: Done) -> None:
     colour = {"identical": "green", "different": "red"}.get(done.word, "yellow")
-    say(f"run {done.run}: {styled(done.word, colour)}")
+    echo(f"run {done.run}: {styled(done.word, colour)}")
     if done.came is None:
-        paragraph(done.refused)
+        echo_paragraph(done.refused)
         return
     came, found = done.came, done.came.difference
     made = {"made by": SCRIPTED if came.scripted else None}
     if found is None:
-        fields({"events compared": came.events, **made})
+        echo_fields({"events compared": came.events, **made})
     else:
         at = f" at position {found.position:,}" if found.position else ""
         where = f"event {found.number} of {came.events}, {found.type}{at}"
         told = {"field": found.field, "recorded": found.recorded, "now": found.now, "maybe": found.hint}
-        fields({"first difference": where, **told, **made})
+        echo_fields({"first difference": where, **told, **made})
     for note in came.notes:
-        fields({"note": note})
+        echo_fields({"note": note})

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es.bank import Bank
-from rbank_es.cli.context import parse_budget
 from rbank_es.cli.shared.agent_options import (
     MODELS,
     OF_A_LOOP,
     SCRIPTED,
     agent_model_options,
     check_settings,
-    chosen_models,
-    constraints_text,
     executor_options,
-    guide_text,
     learning_model_options,
-    opened_source,
+    open_named_source,
+    parse_models,
+    read_constraints,
+    read_guide,
     refuse_beside_test,
     refuse_idle,
     refuse_idle_budgets,
@@ -31,9 +30,20 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_or_create, outside, whole_bank, writable
-from rbank_es.cli.shared.loop_progress import VERDICTS, Live, watched
-from rbank_es.cli.shared.output import Cell, complain, count, fields, heading, line, say, say_json, styled, table
+from rbank_es.cli.shared.arguments import open_or_create, outside, parse_budget, whole_bank, writable
+from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
+from rbank_es.cli.shared.output import (
+    Cell,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    safe_line,
+    styled,
+    warn,
+)
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.models.choice import SCRIPT
 
@@ -101,7 +111,7 @@ MATTS_K = 3
 @click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
 @click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last.")
 @click.option("--again", is_flag=True, help="Also run what the bank has under these very settings.")
-@click.option("--test", "canned", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
+@click.option("--test", "self_test", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
 @click.option("--dry-run", is_flag=True, help="Print the context and the calls that would be made; write nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
 def run(bank: str, as_json: bool, **given: Any) -> None:
@@ -114,22 +124,22 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
     place = whole_bank(bank)
     given["matts"] = given["matts"] or given["matts_k"] is not None
     with ExitStack() as stack:
-        if given["canned"]:
+        if given["self_test"]:
             refuse_beside_test(click.get_current_context())
-            _try_canned(given, as_json=as_json)
+            _try_judging(given, as_json=as_json)
             return
         _refuse_nonsense(given)
         refuse_idle(click.get_current_context(), given, OF_A_LOOP)
-        source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
+        source = open_named_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
         tasks = _tasks(given["question"], given["tasks_file"], source, supervised=given["supervised"])
         known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
         settings = settings_of(given, source, known)
         refuse_idle_budgets(given, settings.layers)
         _warn(given, settings, source, known)
         if given["dry_run"]:
-            from rbank_es.cli.shared.dry_run import rehearse
+            from rbank_es.cli.shared.dry_run import print_dry_run
 
-            rehearse(tasks, settings, source, known, again=given["again"], as_json=as_json)
+            print_dry_run(tasks, settings, source, known, again=given["again"], as_json=as_json)
             return
         check_settings(settings)
         results: list[TaskResult] = []
@@ -141,14 +151,12 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
                 _report_stopped(results, len(tasks))
             raise
     if as_json:
-        say_json(facts | {"results": results})
+        echo_json(facts | {"results": results})
     else:
         _report(facts, results)
     undone = sum(result.undone for result in results)
     if undone:
-        complain(
-            f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs what is left"
-        )
+        warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs what is left")
         click.get_current_context().exit(UNDONE)
 
 
@@ -196,7 +204,7 @@ def _tasks(question: str | None, file: str | None, source: Source, *, supervised
     if supervised and not any(task.gold_sparql or task.answer for task in ours):
         raise BadInput(f"no task of {file} has a right answer to judge by: leave out --supervised")
     if len(ours) < len(tasks):
-        complain(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
+        warn(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
     return ours
 
 
@@ -219,12 +227,12 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
     names = ("lm", "sub_lm", "judge_lm", "extractor_lm")
     models = {name: given[name] for name in names} | ({} if given["lm"] is not None else {"lm": UNNAMED})
     return LoopSettings(
-        **chosen_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
+        **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
         **chosen,
         layers=tuple(layers),
         budgets=dict(map(parse_budget, given["budgets"])),
-        constraints=constraints_text(given["constraints"], given["paths"]) if given["l1"] else None,
-        guide=guide_text(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
+        constraints=read_constraints(given["constraints"], given["paths"]) if given["l1"] else None,
+        guide=read_guide(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
         extract=learns,
         extract_from="contrastive" if given["matts"] else None,
         rollouts=(given["matts_k"] or MATTS_K) if given["matts"] else 1,
@@ -236,24 +244,24 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
 def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: Bank | None) -> None:
     """Say what the person may not have meant."""
     if "L0" not in settings.layers and settings.extract:
-        complain("without L0 an agent may take the ontology for another one, and learn from that")
+        warn("without L0 an agent may take the ontology for another one, and learn from that")
     if "L3" in settings.layers and settings.guide is None:
         from rbank_es.context.guide import latest_guide
 
         if bank is None or latest_guide(bank, source.id) is None:
-            complain(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
+            warn(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
     if given["dry_run"]:
         _warn_of_dry_run(given)
     if settings.scripted:
-        complain(SCRIPTED)
+        warn(SCRIPTED)
 
 
 def _warn_of_dry_run(given: dict[str, Any]) -> None:
     if given["load_mem"] is not None:
-        complain("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
+        warn("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
     idle = [flag for flag, on in (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"])) if on]
     if idle:
-        complain(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
+        warn(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
 
 
 # ---------------------------------------------------------------- running
@@ -271,7 +279,7 @@ def _run(
     from rbank_es.loop.closed_loop import run_closed_loop
 
     opened, made = open_or_create(place)
-    with opened, Live(verbose=given["verbose"]) as live:
+    with opened, LoopDisplay(verbose=given["verbose"]) as live:
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         _prepare(opened, given)
 
@@ -327,15 +335,15 @@ def _save(bank: Bank, path: Path) -> None:
         raise refused from None
 
 
-def _try_canned(given: dict[str, Any], *, as_json: bool) -> None:
-    from rbank_es.cli.shared.self_test import try_judge_and_extract
+def _try_judging(given: dict[str, Any], *, as_json: bool) -> None:
+    from rbank_es.cli.shared.self_test import try_judging
 
     if given["lm"] is None:
         raise BadInput("which model judges and extracts? Name it with --lm, or give script:FILE")
-    models = chosen_models(
+    models = parse_models(
         {name: given[name] for name in ("lm", "judge_lm", "extractor_lm")}, given["api_base"], given["lm_args"]
     )
-    try_judge_and_extract(models, verbose=given["verbose"], as_json=as_json)
+    try_judging(models, verbose=given["verbose"], as_json=as_json)
 
 
 # ---------------------------------------------------------------- reporting
@@ -343,17 +351,17 @@ def _try_canned(given: dict[str, Any], *, as_json: bool) -> None:
 
 def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
     _report_tasks(results)
-    say()
-    fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
+    echo()
+    echo_fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
     if facts["scripted"]:
-        say(styled(f"\n{SCRIPTED}", "yellow"))
+        echo(styled(f"\n{SCRIPTED}", "yellow"))
 
 
 def _report_stopped(results: Sequence[TaskResult], tasks: int) -> None:
     """What was done before the loop stopped; why it did is told on standard error."""
     _report_tasks(results)
     if len(results) < tasks:
-        say(styled(f"\nstopped after {len(results)} of {count(tasks, 'task')}", "yellow"))
+        echo(styled(f"\nstopped after {len(results)} of {count(tasks, 'task')}", "yellow"))
 
 
 def _report_tasks(results: Sequence[TaskResult]) -> None:
@@ -361,7 +369,7 @@ def _report_tasks(results: Sequence[TaskResult]) -> None:
     print_spreads(results)
     for result in results:
         for note in (*result.notes, *([result.error] if result.error else [])):
-            say(styled(f"{line(result.task)}: {line(note)}", "yellow"))
+            echo(styled(f"{safe_line(result.task)}: {safe_line(note)}", "yellow"))
 
 
 def print_results(results: Sequence[TaskResult]) -> None:
@@ -386,7 +394,7 @@ def print_results(results: Sequence[TaskResult]) -> None:
     shown = [
         at for at in range(len(headers)) if headers[at] not in ("cost", "score", "known") or any(r[at] for r in rows)
     ]
-    table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], flexible=["reason", "task"])
+    echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], flexible=["reason", "task"])
 
 
 def print_spreads(results: Sequence[TaskResult]) -> None:
@@ -403,9 +411,9 @@ def print_spreads(results: Sequence[TaskResult]) -> None:
                     share = f"{figures[0]:.2f}" if figures[0] is not None else None
                     rows.append([result.task, by, spread.rollouts, share, *figures[1:], varied, spread.best])
     if rows:
-        heading("rollouts")
+        echo_heading("rollouts")
         headers = ["task", "by", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
-        table(headers, rows, flexible=["best", "task"])
+        echo_table(headers, rows, flexible=["best", "task"])
 
 
 def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:

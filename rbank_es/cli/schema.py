@@ -8,7 +8,7 @@ import click
 
 from rbank_es.cli.log import check_type
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import on_terminal, say, say_json, table
+from rbank_es.cli.shared.output import echo, echo_json, echo_table, on_terminal
 
 
 @command("schema", "rbank-es schema run_started", "rbank-es schema --json > events.schema.json")
@@ -24,8 +24,8 @@ def schema(type_: str | None, as_json: bool) -> None:
     if type_ is not None:
         check_type(type_)
     if type_ is not None or as_json or not on_terminal():
-        say_json(schema_of(type_))
+        echo_json(schema_of(type_))
         return
     rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in TYPES.items()]
-    table(["type", "what happened"], rows, flexible=["what happened"])
-    say("\nrbank-es schema TYPE prints one as JSON Schema, --json all of them")
+    echo_table(["type", "what happened"], rows, flexible=["what happened"])
+    echo("\nrbank-es schema TYPE prints one as JSON Schema, --json all of them")

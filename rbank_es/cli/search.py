@@ -6,7 +6,7 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
-from rbank_es.cli.shared.output import Cell, say, say_json, table
+from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table
 from rbank_es.policies import query_words
 from rbank_es.projections.search import Found
 
@@ -34,17 +34,17 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
         position = opened.resolve(point)
         found = opened.search(query, k, polarity=polarity, domain=domain, point=point)
     if as_json:
-        say_json({"bank": opened.name, "position": position, "query": query, "hits": found})
+        echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
     else:
         print_hits(found)
         if not found and not query_words(query):
-            say("the query has no words to search for")
+            echo("the query has no words to search for")
 
 
 def print_hits(found: list[Found]) -> None:
     """Print hits, best first."""
     rows: list[list[Cell]] = [[hit.rank, f"{hit.score:.4g}", hit.id, hit.src, hit.title, hit.desc] for hit in found]
-    table(
+    echo_table(
         ["rank", "score", "item", "source", "title", "description"],
         rows,
         flexible=["description", "title"],

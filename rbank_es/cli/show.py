@@ -12,7 +12,18 @@ from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import Cell, block, fields, heading, moment, say, say_json, shown_cell, styled, table
+from rbank_es.cli.shared.output import (
+    Cell,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_cell,
+    format_time,
+    safe_block,
+    styled,
+)
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
@@ -74,7 +85,7 @@ def show(bank: str, thing: str, as_json: bool) -> None:
         kind, name = _found(then, thing)
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
         if as_json:
-            say_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
+            echo_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
         else:
             {"item": _print_item, "run": _print_run, "event": _print_event}[kind](facts)
 
@@ -167,26 +178,26 @@ def _provenance(then: Moment, history: list[Event], name: str) -> list[dict[str,
 
 def _print_item(facts: dict[str, Any]) -> None:
     row = facts["item"]
-    say(styled(block(row["title"] or "[erased]"), "bold"))
+    echo(styled(safe_block(row["title"] or "[erased]"), "bold"))
     plain = ("id", "state", "src", "polarity", "role", "scope", "domain", "support", "uses", "wins")
     named = {name: row[name] for name in plain} | {"tags": ", ".join(row["tags"])}
-    fields(_readable(named | {"born at": row["born_seq"], "ended at": row["ended_seq"]}))
+    echo_fields(_readable(named | {"born at": row["born_seq"], "ended at": row["ended_seq"]}))
     if row["erased"]:
-        say("\nits text was erased")
+        echo("\nits text was erased")
     for name in ("desc", "content"):
         if row[name]:
-            heading(WORDS.get(name, name))
-            say(block(row[name]))
-    heading("where it comes from")
+            echo_heading(WORDS.get(name, name))
+            echo(safe_block(row[name]))
+    echo_heading("where it comes from")
     origins: list[list[Cell]] = []
     for step in facts["provenance"]:
         for run in step["runs"] or [{}]:
             names = (run.get("run"), run.get("task"), verdict(run.get("success")))
             origins.append([step["seq"], step["extraction"], step["kind"], *names])
-    table(["seq", "extraction", "kind", "from run", "task", "verdict"], origins, flexible=["task", "from run"])
-    heading("used in")
+    echo_table(["seq", "extraction", "kind", "from run", "task", "verdict"], origins, flexible=["task", "from run"])
+    echo_heading("used in")
     uses = [[run["run"], run["outcome"], verdict(run["success"]), run["task"]] for run in facts["used_in"]]
-    table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
+    echo_table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
     _print_timeline("history", facts["history"], with_run=True)
 
 
@@ -200,13 +211,13 @@ def verdict(success: int | None) -> str | None:
 
 
 def _print_timeline(title: str, events: list[Event], *, with_run: bool) -> None:
-    heading(title)
+    echo_heading(title)
     rows: list[list[Cell]] = []
     for event in events:
         run = [getattr(event, "run", None)] if with_run else []
-        rows.append([event.seq, moment(event.at), type_of(event), *run, summary(event)])
+        rows.append([event.seq, format_time(event.at), type_of(event), *run, summary(event)])
     headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), "what"]
-    table(headers, rows, flexible=["what", "run"] if with_run else ["what"])
+    echo_table(headers, rows, flexible=["what", "run"] if with_run else ["what"])
 
 
 # ---------------------------------------------------------------- a run
@@ -228,36 +239,38 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
-    say(styled(block(row["task"] or "[no task]"), "bold"))
+    echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
     told = ("task", "answer", "sparql", "error", "success", "score", "judge")
-    times = {name: moment(row[name]) for name in ("started_at", "finished_at")}
+    times = {name: format_time(row[name]) for name in ("started_at", "finished_at")}
     plain = {name: value for name, value in (row | times).items() if name not in told}
-    fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
+    echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
     for name in ("answer", "sparql", "error"):
         if row[name]:
-            heading(name)
-            say(block(row[name]))
-    heading("verdicts")
+            echo_heading(name)
+            echo(safe_block(row[name]))
+    echo_heading("verdicts")
     rows: list[list[Cell]] = []
     for event in facts["judgments"]:
         rows.append([event.seq, event.purpose, verdict(event.success), event.judge, summary(event)])
-    table(["seq", "purpose", "verdict", "judge", "what was said"], rows, flexible=["what was said"], none="not judged")
+    echo_table(
+        ["seq", "purpose", "verdict", "judge", "what was said"], rows, flexible=["what was said"], none="not judged"
+    )
     _print_leakage(facts)
     _print_timeline("timeline", facts["timeline"], with_run=False)
 
 
 def _print_leakage(facts: dict[str, Any]) -> None:
-    heading("leakage")
+    echo_heading("leakage")
     shown = {name: value for name, value in (facts["leakage"] or {}).items() if name not in ("run", "started_seq")}
-    fields(_readable(shown))
+    echo_fields(_readable(shown))
     if by_tool := facts["leakage_by_tool"]:
-        say()
+        echo()
         names = [name for name in by_tool[0] if name != "run"]
-        table([name.replace("_", " ") for name in names], [[row[name] for name in names] for row in by_tool])
+        echo_table([name.replace("_", " ") for name in names], [[row[name] for name in names] for row in by_tool])
     for flag in facts["red_flags"]:
         where = f" by {flag['tool']}" if flag["tool"] else ""
-        over = f"{shown_cell(flag['value'])} is over {shown_cell(flag['threshold'])}"
-        say(styled(f"red flag at {flag['seq']:,}: {flag['flag'].replace('_', ' ')}{where}, {over}", "red"))
+        over = f"{format_cell(flag['value'])} is over {format_cell(flag['threshold'])}"
+        echo(styled(f"red flag at {flag['seq']:,}: {flag['flag'].replace('_', ' ')}{where}, {over}", "red"))
 
 
 # ---------------------------------------------------------------- an event
@@ -273,11 +286,13 @@ def _event_facts(then: Moment, name: str) -> dict[str, Any]:
 
 def _print_event(facts: dict[str, Any]) -> None:
     event: Event = facts["event"]
-    say(styled(f"{type_of(event)} at position {event.seq:,}", "bold"))
-    fields({"recorded": f"{moment(event.at)} UTC", "happened": moment(event.occurred_at), "id": event.id})
+    echo(styled(f"{type_of(event)} at position {event.seq:,}", "bold"))
+    echo_fields(
+        {"recorded": f"{format_time(event.at)} UTC", "happened": format_time(event.occurred_at), "id": event.id}
+    )
     own = {name: getattr(event, name) for name in event.__struct_fields__ if name not in ENVELOPE and name != "salt"}
-    heading("what it says")
-    fields({name: _value(value) for name, value in own.items() if value not in (None, (), {}, "")})
+    echo_heading("what it says")
+    echo_fields({name: _value(value) for name, value in own.items() if value not in (None, (), {}, "")})
 
 
 def _value(value: Any) -> Any:

@@ -15,9 +15,19 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, loaded, refuse_mixtures, whole_bank
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, read_ontology, refuse_mixtures, whole_bank
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import block, count, flush, heading, line, paragraph, say, say_json, styled
+from rbank_es.cli.shared.output import (
+    count,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
+    flush,
+    safe_block,
+    safe_line,
+    styled,
+)
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
@@ -89,9 +99,9 @@ def tools(
         if not planned:
             _print_manual(box, as_json=as_json)
         elif as_json:
-            say_json(_source(box) | {"calls": [_facts(tried) for tried in _try(box, planned)]})
+            echo_json(_source(box) | {"calls": [_facts(tried) for tried in _try(box, planned)]})
         else:
-            say(styled(f"over {_words(box)}; recorded in {_kept(bank)}", "dim"))
+            echo(styled(f"over {_words(box)}; recorded in {_kept(bank)}", "dim"))
             for tried in _try(box, planned):
                 _tell(tried)
 
@@ -154,7 +164,7 @@ def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str |
     policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
     if endpoint is not None:
         return build_tools(bank, run=RUN, endpoint=endpoint, void=void, policy=policy)
-    return build_tools(bank, run=RUN, ontology=loaded(paths or (LIGHTS,)), policy=policy)
+    return build_tools(bank, run=RUN, ontology=read_ontology(paths or (LIGHTS,)), policy=policy)
 
 
 # ---------------------------------------------------------------- calling
@@ -194,7 +204,7 @@ def _words(box: Toolbox) -> str:
     source = box.desk.source
     assert source is not None
     if source.url is not None:
-        return f"the endpoint {line(source.url)}"
+        return f"the endpoint {safe_line(source.url)}"
     triples = source.schema.triples if source.schema is not None else 0
     return f"{source.id} ({count(triples, 'triple')})"
 
@@ -206,30 +216,30 @@ def _kept(bank: str | None) -> str:
 def _print_manual(box: Toolbox, *, as_json: bool) -> None:
     manual = box.manual()
     if as_json:
-        say_json(_source(box) | {"tools": [tool._asdict() for tool in manual]})
+        echo_json(_source(box) | {"tools": [tool._asdict() for tool in manual]})
         return
-    say(styled(f"{count(len(manual), 'tool')} over {_words(box)}", "bold"))
-    paragraph(
+    echo(styled(f"{count(len(manual), 'tool')} over {_words(box)}", "bold"))
+    echo_paragraph(
         "What stands under a name is what the agent is told. Every tool returns a small dict with ok; large results "
         "stay behind a handle. An argument that takes a handle takes its key, its alias or the whole dict."
     )
     for tool in manual:
-        heading(tool.usage)
-        say("\n".join(f"    {text}".rstrip() for text in block(tool.doc).split("\n")))
-        say(styled(f"    (at most {tool.cap_chars:,} characters)", "dim"))
+        echo_heading(tool.usage)
+        echo("\n".join(f"    {text}".rstrip() for text in safe_block(tool.doc).split("\n")))
+        echo(styled(f"    (at most {tool.cap_chars:,} characters)", "dim"))
 
 
 def _tell(tried: Tried) -> None:
     arguments = msgspec.json.encode(tried.call.arguments).decode() if tried.call.arguments else ""
-    heading(f"{tried.call.tool} {line(arguments)}".rstrip())
-    say(block(laid_out(tried.result)))
-    say(styled(f"{tried.chars:,} characters, of at most {tried.cap_chars:,}", "dim"))
+    echo_heading(f"{tried.call.tool} {safe_line(arguments)}".rstrip())
+    echo(safe_block(laid_out(tried.result)))
+    echo(styled(f"{tried.chars:,} characters, of at most {tried.cap_chars:,}", "dim"))
     for event in tried.events:
         if isinstance(event, ToolCalled):
             said = f"call {event.call}" + (f", payload behind {event.alias}" if event.alias else "")
         else:
             said = summary(event)
-        say(styled(f"recorded at {event.seq:,}: {type_of(event)}, {line(said)}", "dim"))
+        echo(styled(f"recorded at {event.seq:,}: {type_of(event)}, {safe_line(said)}", "dim"))
     flush()
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole
-from rbank_es.cli.shared.output import Progress, count, fields, heading, say, say_json
+from rbank_es.cli.shared.output import Progress, count, echo, echo_fields, echo_heading, echo_json
 from rbank_es.log import Head
 
 if TYPE_CHECKING:
@@ -31,28 +31,28 @@ def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -
         seen = opened.verify(noted=noted, retrievals=retrievals, progress=progress)
         name = opened.name
     if as_json:
-        say_json({"bank": name, "ok": True} | msgspec.to_builtins(seen) | {"head": str(seen.log.head)})
+        echo_json({"bank": name, "ok": True} | msgspec.to_builtins(seen) | {"head": str(seen.log.head)})
     else:
         _print(name, seen)
 
 
 def _print(name: str, seen: Verified) -> None:
     log = seen.log
-    say(f"the log of {name} is sound: every byte was checked")
+    echo(f"the log of {name} is sound: every byte was checked")
     sizes = {
         "events": log.events,
         "segments": log.segments,
         "texts stored apart": log.texts,
         "texts erased": log.erased,
     }
-    fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
+    echo_fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
     if log.torn:
         size = count(log.torn.size_bytes, "byte")
-        say(f"an append was interrupted: its {size} at the end are not read, and the next append cuts them off")
+        echo(f"an append was interrupted: its {size} at the end are not read, and the next append cuts them off")
     if log.erasing:
-        say("an erasure has begun and is not complete: the next append or erase completes it")
+        echo("an erasure has begun and is not complete: the next append or erase completes it")
     if log.cleared:
-        say("writers had been stopped after a failed sync; the log is sound and open to them again")
+        echo("writers had been stopped after a failed sync; the log is sound and open to them again")
     if check := seen.retrievals:
-        heading("retrievals")
-        fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})
+        echo_heading("retrievals")
+        echo_fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.cli.context import parse_budget
+from rbank_es.cli.shared.arguments import parse_budget
 from rbank_es.context.assembly import BUDGETS, build_context
 from rbank_es.context.curated_constraints import TEXT_CHARS, parse_curated
 from rbank_es.data import lights

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.loop_progress import Live
+from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.events import ContextBuilt, LmCalled, PolicySet, RunJudged, RunStarted, ToolCalled
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
@@ -386,7 +386,7 @@ def test_the_line_tells_task_step_tool_tokens_cost_and_verdict(monkeypatch: pyte
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("COLUMNS", "120")
-    with Live() as live:
+    with LoopDisplay() as live:
         live.task(TASKS[0], 2, 3)
         live.events([LmCalled(run="r", role="agent", model="m", tokens_in=1_000, tokens_out=234)])
         live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
