@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @command("dashboard", "rbank-es dashboard notes -o notes.html", "rbank-es dashboard notes@HEAD~100 -o then.html")
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.option("-o", "output", metavar="FILE.html", required=True, help="Where to write the page.")
+@click.option("-o", "output", metavar="FILE.html", required=True, help="The file to write.")
 def dashboard(bank: str, output: str, as_json: bool) -> None:
     """Write one HTML page with charts: what leaked into prompts by run and by tool, red flags, size, uses and wins.
 
-    The page is complete in itself: it opens from disk, works offline, and asks no network for anything.
+    The page is one file: it opens from disk, works offline, and makes no network requests.
     """
     opened, point = open_at(bank)
     with opened:
@@ -36,7 +36,7 @@ def dashboard(bank: str, output: str, as_json: bool) -> None:
 
 
 def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:
-    """Write the page of a bank at a point. Raises what `write_page` raises, and `BadPoint`."""
+    """Write the page of a bank at a point. Raises as `write_page` does, and `BadPoint`."""
     from rbank_es.dashboard import PageFacts, write_page
 
     with bank.as_of(point) as view:
@@ -52,6 +52,6 @@ def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:
 
 
 def purpose_of(bank: Bank) -> str:
-    """What a bank says that it is for; empty where it says nothing."""
+    """Return the purpose recorded in a bank's first event; empty where there is none."""
     first = next(bank.events(point=min(1, bank.position)), None)
     return (bank.text(first.purpose) or "") if isinstance(first, BankCreated) else ""

@@ -1,4 +1,4 @@
-"""`demo`: an agent that learns, live; or a tour of a recorded bank, on a copy of it."""
+"""`demo`: a live run of an agent that learns, or a tour of a copy of a recorded bank."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import directory_of
 from rbank_es.cli.dashboard import purpose_of, write_dashboard
@@ -41,22 +42,18 @@ if TYPE_CHECKING:
     from rbank_es.bank import Replayed
     from rbank_es.projections.search import Found
 
-HITS = 3
-QUERIES = 12
-"""How many of the recorded queries are tried, to show one whose answer changed with time."""
-
 
 @command("demo", "rbank-es demo", "rbank-es demo --into lesson", "rbank-es demo --bank notes -o tour.html")
 @click.option("--recorded", is_flag=True, help="Show the sample bank that comes with the source; run nothing.")
 @click.option("--bank", metavar="BANK", help="Show any bank; run nothing.")
-@click.option("--into", metavar="BANK", help="Keep the bank of the tasks that are run; it must be new.")
+@click.option("--into", metavar="BANK", help="Keep the bank of the live tasks; it must be new.")
 @click.option("-o", "output", metavar="FILE.html", default="./rbank-demo.html", show_default=True, help="The page.")
 def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_json: bool) -> None:
-    """Watch an agent learn: six tasks in the real sandbox, with a script in place of a model, and what they taught.
+    """Watch an agent learn: six tasks in the real sandbox, with a script in place of a model.
 
-    One task fails, a guardrail is drawn from it, and later tasks get that and succeed. Then the bank is searched as it
-    was before and as it is now, a run is run again from its own events, and a page is written. No model is called, no
-    key and no network are used. Without --into nothing but the page is left behind.
+    One task fails, a guardrail is extracted from it, and later tasks that get it succeed. Then the bank is searched as
+    it was before and as it is now, a run is re-executed from its own events, and a page is written. No model, key or
+    network is used. Without --into, only the page is left behind.
 
     With --recorded or --bank, and where the sandbox can't run, it tours a recorded bank instead, on a copy of it: three
     points in time, a search at each, and what changed.
@@ -64,7 +61,9 @@ def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_jso
     page = writable(Path(output))
     if recorded or bank is not None:
         if into is not None:
-            raise BadInput("--into keeps what is run, and with --recorded or --bank nothing is")
+            raise BadInput(
+                "--into keeps the bank of live tasks, and --recorded and --bank run none: leave one of them out"
+            )
         _tour(bank, page, as_json=as_json)
         return
     try:
@@ -86,13 +85,13 @@ def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
     if not as_json:
         live_demo.introduce()
     with live_demo.place_for(into) as bank:
-        learnt = live_demo.learn(bank, aloud=not as_json)
+        learned = live_demo.learn(bank, aloud=not as_json)
         if as_json:
-            facts = msgspec.to_builtins(learnt) | {"page": write_dashboard(bank, None, page).path}
+            facts = msgspec.to_builtins(learned) | {"page": write_dashboard(bank, None, page).path}
             echo_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
-            live_demo.tell(bank, learnt, name)
+            live_demo.tell(bank, learned, name)
             live_demo.tell_page(bank, name, page)
             live_demo.tell_more(into)
 
@@ -136,19 +135,19 @@ def _source(given: str | None) -> Path:
 
 
 def _shortest(source: Path) -> str:
-    """How the sample is named on a command line."""
+    """Return the sample's shortest name for a command line."""
     return source.name if not source.is_absolute() else str(source)
 
 
 class _Stop(msgspec.Struct, frozen=True):
-    """One point in time of the tour: the bank there, and what a search found."""
+    """A point in time of the tour: the bank there, and the hits of a search."""
 
     replayed: Replayed
     found: list[Found]
 
 
 class _Tour(msgspec.Struct, frozen=True):
-    """What the tour shows."""
+    """The bank of the tour, its query and its points in time."""
 
     bank: Bank
     query: str
@@ -164,28 +163,28 @@ def _prepared(bank: Bank) -> _Tour:
 
 
 def _positions(bank: Bank) -> list[int]:
-    """After a third of the runs, after two thirds, and now."""
+    """Return the positions after a third of the runs, after two thirds, and now."""
     ends = [event.seq for event in bank.events(types={"run_judged"})] or [bank.position]
     return [ends[len(ends) // 3], ends[len(ends) * 2 // 3], bank.position]
 
 
 def _telling_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Found]]]:
-    """A query that was really asked, preferably one that finds something else at each of the positions."""
+    """Return a recorded query, preferably one with other hits at each position, with its hits."""
     with ExitStack() as stack:
         views = [stack.enter_context(bank.as_of(position)) for position in positions]
-        tried = [(query, [view.search(query, HITS) for view in views]) for query in _queries(bank)]
+        tried = [(query, [view.search(query, limits.DEMO_HITS) for view in views]) for query in _queries(bank)]
     return max(tried, key=lambda entry: len({tuple(hit.id for hit in hits) for hits in entry[1] if hits}))
 
 
 def _queries(bank: Bank) -> list[str]:
-    """The queries recorded last, newest first; a plain word where there are none."""
+    """Return the latest recorded queries, newest first; a plain word where there are none."""
     asked = (
         event.query
         for event in bank.events(types={"memories_retrieved"}, resolve=True)
         if isinstance(event, MemoriesRetrieved)
     )
     distinct = list(dict.fromkeys(query for query in asked if isinstance(query, str) and query))
-    return distinct[: -QUERIES - 1 : -1] or ["query"]
+    return distinct[: -limits.DEMO_QUERIES - 1 : -1] or ["query"]
 
 
 def _facts(tour: _Tour, page: str) -> dict[str, Any]:
@@ -203,7 +202,7 @@ def _facts(tour: _Tour, page: str) -> dict[str, Any]:
     return {"bank": tour.bank.name, "query": tour.query, "points": stops, "page": page}
 
 
-# ---------------------------------------------------------------- the telling
+# ---------------------------------------------------------------- printing
 
 
 def _tell(tour: _Tour, name: str, page: Path) -> None:
@@ -217,7 +216,7 @@ def _tell(tour: _Tour, name: str, page: Path) -> None:
     _command(f"dashboard {name} -o {page}")
     written = write_dashboard(tour.bank, None, page)
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
-    echo("Open it in a browser: what leaked into prompts, by run and by tool, with red flags. It needs no network.")
+    echo("Open it in a browser: leakage into prompts by run and by tool, with red flags. It needs no network.")
     _tell_more(tour, name)
 
 
@@ -225,17 +224,17 @@ def _introduce(tour: _Tour, name: str) -> None:
     runs = tour.stops[-1].replayed.state.runs.values()
     events, purpose = count(tour.bank.position, "event"), purpose_of(tour.bank)
     echo_paragraph(
-        f"The bank {name!r} is an append-only log of {events}, from {count(len(runs), 'run')} of an agent: what it was "
-        "asked, what it did, how that was judged, and what was learnt from it, as items: short pieces of advice for "
-        f"later runs.{' No model ran in them, they are scripted.' if all(run.scripted for run in runs) else ''}"
+        f"The bank {name!r} is an append-only log of {events}, from {count(len(runs), 'run')} of an agent: its tasks, "
+        "its steps, the verdicts on them, and the items extracted from them, short pieces of advice for later "
+        f"runs.{' No model ran in them, they are scripted.' if all(run.scripted for run in runs) else ''}"
     )
     if purpose:
         echo()
-        echo_paragraph(f"What it is for, in its own words: {purpose}")
+        echo_paragraph(f"Its purpose, in its own words: {purpose}")
     echo()
     echo_paragraph(
-        "Everything but the log (items, counters, search index) is computed from it, so it can be had as it was at any "
-        "position. This tour works on a copy. A line that begins with $ is the command that shows the same."
+        "Everything else (items, counters, search index) is computed from the log, so the bank can be shown as it was "
+        "at any position. This tour works on a copy. A line that begins with $ is the command that prints the same."
     )
 
 
@@ -251,7 +250,7 @@ def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
     print_items(state)
     echo(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
     echo()
-    _command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {HITS}')
+    _command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {limits.DEMO_HITS}')
     print_hits(stop.found)
 
 
@@ -260,7 +259,7 @@ def _tell_difference(before: Replayed, after: Replayed, name: str) -> None:
     _command(f"diff {name}@{before.position} {name}@{after.position}")
     echo_paragraph(
         "A use is a run that an item was given to; a win, a use in a run that was judged a success. Support counts how "
-        "often an item was learnt. A run's learning verdict feeds the bank; its scoring verdict only measures."
+        "often an item was learned. A run's learning verdict feeds the bank; its scoring verdict only measures."
     )
     print_diff(diff_states(before.state, after.state))
 
@@ -270,8 +269,8 @@ def _tell_more(tour: _Tour, name: str) -> None:
     ideas = {
         f"log {name} --tail 20": "the last events",
         f"show {name} {hit or 1}": "an item: its words, its history, the runs it was given to" if hit else "an event",
-        f"verify {name} --retrievals": "check every byte, and make every recorded search again",
-        f"rerun {name} --all": "run every run again from its own events, with no model",
+        f"verify {name} --retrievals": "check every byte, and repeat every recorded search",
+        f"rerun {name} --all": "re-execute every run from its own events, with no model",
         "--help": "all commands",
     }
     echo_heading("Go on")

@@ -1,4 +1,4 @@
-"""`diff`: what changed between two points in time, or differs between two banks."""
+"""`diff`: the differences between two points in time, or between two banks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _state(text: str) -> State:
 
 
 def print_diff(found: Diff) -> None:
-    """Print what differs; says so where nothing does."""
+    """Print the differences, or that there are none."""
     if found.empty:
         echo("nothing differs")
     _print_whole("items added", found.added, "after")
@@ -72,7 +72,7 @@ def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:
 
 
 def _changes(changes: tuple[Change, ...]) -> str:
-    """All changes of one thing on one line; of something new or gone only what it is or was."""
+    """Return all changes of one thing on one line; for a new or removed thing, its values alone."""
     for word, side, other in (("new", "after", "before"), ("gone", "before", "after")):
         if all(getattr(change, other) is None for change in changes):
             return f"{word}: {', '.join(f'{change.what} {_shown(getattr(change, side))}' for change in changes)}"

@@ -1,4 +1,4 @@
-"""`doctor`: whether the sandbox for an agent's code can run here, and what to do if not."""
+"""`doctor`: a check of whether the sandbox for an agent's code runs here, with fixes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TIMES = {
 @click.option("--warm", is_flag=True, help="Fill the sandbox's cache first (13 MB from the npm registry).")
 @click.pass_context
 def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
-    """Say whether the sandbox that runs an agent's code works here, and how to fix what doesn't.
+    """Check whether the sandbox that runs an agent's code works here, and print how to fix what doesn't.
 
-    It is tried for real: a session is started from the cache, without a network, and runs code that calls a tool.
-    Agents never fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.
+    The check starts a real session from the cache, without a network, and runs code that calls a tool. Agents never
+    fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.
     """
     from rbank_es.sandbox.doctor import examine
 

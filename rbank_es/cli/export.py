@@ -1,4 +1,4 @@
-"""`export`: write a bank in a form that others read."""
+"""`export`: write a bank in a format that other tools read."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ FORMS = ("items", "trajectories", "reasoningbank", "events", "prov")
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("--format", "form", metavar="F", type=click.Choice(FORMS), required=True, help=", ".join(FORMS))
-@click.option("-o", "output", metavar="FILE|DIR", default="-", help="Where to write; standard output, unless given.")
+@click.option("-o", "output", metavar="FILE|DIR", default="-", help="Where to write; default: standard output.")
 def export(bank: str, form: str, output: str, as_json: bool) -> None:
-    """Write a bank as it was at a point in time, in a form that others read and that import takes back.
+    """Write a bank as it was at a point in time, in a format that other tools read, and import too.
 
     items: the active items, as a JSON list. trajectories: JSON Lines, one file per run. reasoningbank: JSON Lines,
-    one line per run. events: the whole log, as JSON Lines. prov: where each item comes from and which runs used it,
-    as W3C PROV-O in Turtle (it can't be imported). With --json, what is printed is a report of the files written.
+    one line per run. events: the whole log, as JSON Lines. prov: the origin of each item and the runs that used it, as
+    W3C PROV-O in Turtle (it can't be imported). With --json, a report of the files written is printed.
     """
     from rbank_es.exporters import export as pieces_of
 
@@ -58,24 +58,24 @@ def export(bank: str, form: str, output: str, as_json: bool) -> None:
 
 
 def _left_out(bank: Bank, point: str | None, form: str) -> int:
-    """How many active items have no place in this form; also said on standard error, where there are any."""
+    """Return how many active items have no place in this format, after reporting them on standard error."""
     from rbank_es.exporters import without_run
 
     items = without_run(bank, point) if form == "reasoningbank" else 0
     if items:
-        print(f"left out {count(items, 'item')} that no run brought; --format items has all", file=sys.stderr)
+        print(f"left out {count(items, 'item')} that came from no run; --format items has all", file=sys.stderr)
     return items
 
 
-class Written(msgspec.Struct, frozen=True):
-    """A file that was written."""
+class WrittenFile(msgspec.Struct, frozen=True):
+    """A file that was written, with its size."""
 
     path: str
     size_bytes: int
 
 
 def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tuple[Path, Iterator[bytes]]]:
-    """What is to be written where: one file, or all files of this form into a folder."""
+    """Yield paths with their contents: one file, or all files of this format in a directory."""
     from rbank_es.exporters import export as pieces_of
     from rbank_es.exporters import export_files
 
@@ -88,8 +88,8 @@ def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tu
         yield path / name, pieces
 
 
-def save(path: Path, pieces: Iterable[bytes]) -> Written:
-    """Write a file whole, or leave what is there as it was."""
+def save(path: Path, pieces: Iterable[bytes]) -> WrittenFile:
+    """Write a file whole, or leave the one that is there unchanged."""
     draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
     try:
         with draft.open("wb") as stream:
@@ -98,4 +98,4 @@ def save(path: Path, pieces: Iterable[bytes]) -> Written:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return Written(str(path), size_bytes)
+    return WrittenFile(str(path), size_bytes)

@@ -1,4 +1,4 @@
-"""`guide`: an agent explores an ontology once and writes a guide to it, which later runs see a summary of."""
+"""`guide`: an agent explores an ontology once and writes a guide, whose summary later runs get."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.agent_options import (
     OF_THE_AGENT,
     SCRIPTED,
@@ -25,11 +26,17 @@ from rbank_es.cli.shared.agent_options import (
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, whole_bank
 from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
-from rbank_es.cli.shared.output import count, echo, echo_fields, echo_heading, echo_json, safe_block, styled
+from rbank_es.cli.shared.output import (
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    format_cost,
+    safe_block,
+    styled,
+)
 from rbank_es.errors import BadInput
-
-ITERATIONS = 20
-"""Steps for exploring a whole ontology: more than for one question."""
 
 
 @command(
@@ -42,20 +49,20 @@ ITERATIONS = 20
 @executor_options
 @agent_model_options
 @server_options
-@click.option("--again", is_flag=True, help="Write another one, though there is one under these very settings.")
+@click.option("--again", is_flag=True, help="Write another guide, though there is one under the same settings.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
 def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) -> None:
     """Have an agent explore an ontology or an endpoint once, and write a guide to it.
 
-    The whole text is kept in the bank, with what it cost; runs with --l3 get its summary, at most 1,000 characters,
-    from then on. BANK is made if there is none. Interrupted, the same command goes on.
+    The whole text is kept in the bank, with its cost; runs with --l3 get its summary, at most 1,000 characters,
+    from then on. BANK is made if there is none. After an interruption, the same command resumes.
     """
     from rbank_es.loop.guide import guide_settings, write_guide
     from rbank_es.loop.settings import LoopSettings
 
     place = whole_bank(bank)
     if given["lm"] is None:
-        raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
+        raise BadInput("no model is named: give --lm, such as openai/gpt-4.1-mini or script:FILE")
     refuse_idle(click.get_current_context(), given, OF_THE_AGENT)
     models = {name: given[name] for name in ("lm", "sub_lm")}
     with ExitStack() as stack:
@@ -64,7 +71,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
             LoopSettings(
                 **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
                 executor=given["executor"],
-                iterations=given["iterations"] or ITERATIONS,
+                iterations=given["iterations"] or limits.GUIDE_ITERATIONS,
                 unsafe_local=given["unsafe_local"],
                 layers=("L0", "L1"),
                 constraints=read_constraints(None, given["paths"]),
@@ -79,17 +86,17 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     if as_json:
         echo_json(facts | msgspec.to_builtins(made))
     else:
-        _tell(made, facts)
+        _print(made, facts)
 
 
-def _tell(made: Any, facts: dict[str, str]) -> None:
+def _print(made: Any, facts: dict[str, str]) -> None:
     from rbank_es.context.guide import guide_summary
 
     summary = guide_summary(made.text)
     echo(styled(f"a guide to {made.ontology}: {count(made.chars, 'character')}", "bold"))
     if made.how == "known":
-        echo("it was written before, under these very settings; --again writes another")
-    echo_heading("what runs with --l3 get of it")
+        echo("written earlier under the same settings; --again writes another")
+    echo_heading("summary for runs with --l3")
     echo(safe_block(summary.text))
     echo()
     echo_fields(
@@ -98,7 +105,7 @@ def _tell(made: Any, facts: dict[str, str]) -> None:
             "outcome": made.outcome,
             "calls": made.lm_calls,
             "tokens": made.tokens_in + made.tokens_out,
-            "cost": f"${made.cost_usd:.4f}" if made.cost_usd is not None else None,
+            "cost": format_cost(made.cost_usd),
             "left out": summary.cut,
             **facts,
         }

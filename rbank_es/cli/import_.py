@@ -1,4 +1,4 @@
-"""`import`: take in the files of other tools, and of other banks."""
+"""`import`: add the files of other tools, and of other banks, to a bank."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 @command("import", "rbank-es import notes items.json trajectories/ --create")
 @click.argument("bank")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--create", is_flag=True, help="Make the bank first if there is none.")
+@click.option("--create", is_flag=True, help="Create the bank if there is none.")
 def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> None:
-    """Take in files, told apart by what they hold; of a folder, all .json and .jsonl files in it.
+    """Import files, whose form is recognised by their content; of a directory, all .json and .jsonl files in it.
 
-    Items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events as
-    written by export. The time that a file records becomes occurred_at. Importing the same file twice adds nothing.
+    Forms: items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events
+    as written by export. Times in a file become occurred_at. Importing the same file twice adds nothing.
     """
     from rbank_es.importers import import_paths
 
@@ -39,7 +39,7 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> N
 
 
 def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
-    """The bank, made if need be; but first the files are read, for a broken one should not leave an empty bank."""
+    """Open or create the bank, after reading all files, because a broken one must not leave an empty bank."""
     from rbank_es.importers.file_import import files_in, read_file
 
     place = whole_bank(bank)

@@ -1,4 +1,4 @@
-"""`init`: make a bank."""
+"""`init`: create a bank."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @command("init", "rbank-es init notes", "rbank-es init ./banks/notes --policy policies.toml")
 @click.argument("bank")
-@click.option("--policy", metavar="FILE", help="Policies as TOML or JSON; the defaults, unless given.")
+@click.option("--policy", metavar="FILE", help="Policies as TOML or JSON; default: the built-in ones.")
 def init(bank: str, policy: str | None, as_json: bool) -> None:
-    """Make a bank: a directory with an empty log, in which its birth and the policies in force are recorded first.
+    """Create a bank: a directory with a log, in which its creation and the policies in force are recorded first.
 
-    A policy decides what is retrieved, how new items are consolidated with old ones, and what is forgotten. It is
-    recorded whole, with its version, so that changing one later is an event like any other.
+    Policies decide which items are retrieved, how new items are consolidated with old ones, and which are forgotten.
+    Each is recorded whole, with its version, so that changing one later is an event like any other.
     """
     from rbank_es.bank import Bank
 

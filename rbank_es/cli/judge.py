@@ -1,17 +1,15 @@
-"""`judge`: whether a run succeeded; and how well a judge judges, on cases that an expert has judged."""
+"""`judge`: judge a run, or measure a judge on cases labelled by an expert."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from rbank_es.cli.shared.application import Command, command, debug_option
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology
+from rbank_es.cli.shared.application import Command, command, debug_option, decorated
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology, temporary_bank
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -23,6 +21,7 @@ from rbank_es.cli.shared.output import (
     safe_block,
     safe_line,
     styled,
+    verdict,
 )
 from rbank_es.errors import BadInput
 
@@ -35,12 +34,11 @@ if TYPE_CHECKING:
     from rbank_es.models.router import Lms
     from rbank_es.sparql.source import Source
 
-Options = Callable[[Callable[..., Any]], Callable[..., Any]]
 Purpose = Literal["learning", "scoring"]
 
 
-class Means(NamedTuple):
-    """What a judge may look at and ask, as the command line names it."""
+class JudgeSources(NamedTuple):
+    """The source and the model that a judge may query, as named on the command line."""
 
     paths: tuple[str, ...]
     endpoint: str | None
@@ -50,7 +48,7 @@ class Means(NamedTuple):
     lm_args: tuple[str, ...]
 
     def choice(self) -> LmChoice | None:
-        """The model that is named; None where none is."""
+        """Return the model named, None where none is."""
         from rbank_es.models.choice import LmChoice
 
         if self.lm is None:
@@ -58,7 +56,7 @@ class Means(NamedTuple):
         return LmChoice.parse(self.lm, api_base=self.api_base, arguments=self.lm_args)
 
     def source(self, stack: ExitStack) -> Source | None:
-        """The ontology or endpoint that is named; with a VoID file alone, its schema, and nothing is asked."""
+        """Open the ontology or endpoint named; with a VoID file alone, its schema, without any queries."""
         from rbank_es.sparql.source import open_source
 
         if self.paths and (self.endpoint is not None or self.void is not None):
@@ -77,35 +75,30 @@ class Means(NamedTuple):
         return found
 
 
-def means(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say what a judge may look at and ask."""
-    options: tuple[Options, ...] = (
-        click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
-        click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; judges ask it."),
-        click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
-        click.option("--lm", "--judge-lm", "lm", metavar="MODEL", help="The model that judges, or script:FILE."),
-        click.option("--api-base", metavar="URL", help="The address of a model server of one's own."),
-        click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+judge_source_options = decorated(
+    click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
+    click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; judges query it."),
+    click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
+    click.option("--lm", "--judge-lm", "lm", metavar="MODEL", help="The model that judges, or script:FILE."),
+    click.option("--api-base", metavar="URL", help="Address of your own model server."),
+    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
+)
 
 
-class Judging(click.Group):
-    """The two commands, with an example of each."""
+class JudgeGroup(click.Group):
+    """The group of both commands."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One example of each command, as it was written."""
+        """Write one example of each command, unwrapped."""
         with formatter.section("Examples"):
             for made in self.commands.values():
                 if isinstance(made, Command):
                     formatter.write(f"  {made.examples[0]}\n")
 
 
-@click.group("judge", cls=Judging, options_metavar="", subcommand_metavar="COMMAND ...")
+@click.group("judge", cls=JudgeGroup, options_metavar="", subcommand_metavar="COMMAND ...")
 def judge() -> None:
-    """Judge a run, or measure a judge on cases that an expert has judged.
+    """Judge a run, or measure a judge on cases labelled by an expert.
 
     A judge is a set of deterministic checks, the right query of a task, or a model. Verdicts for learning feed the
     bank; verdicts for scoring only measure. Both commands print JSON with --json.
@@ -126,19 +119,19 @@ def judge() -> None:
     "--judge", "judge_name", type=click.Choice(["checks", "gold", "lm"]), default="checks", show_default=True,
     help="Deterministic checks; these and a model; or the right query of each case.",
 )  # fmt: skip
-@click.option("--bank", metavar="BANK", help="Whose principles and past cases the model is given.")
-@means
+@click.option("--bank", metavar="BANK", help="The bank whose principles and past cases the model gets.")
+@judge_source_options
 def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **options: Any) -> None:
     """Run a judge over labelled cases; print accuracy, precision, recall, kappa, and every disagreement.
 
-    A case has: id, query (the task), agent_sparql, agent_answer, expert_verdict, and if you like expected_sparql,
-    expert_reason, outcome. The judge sees nothing of what the expert says. Without --ont or --endpoint only the words
-    of a case are judged. No bank is written to, and only a model and an endpoint that you name are asked.
+    A case has: id, query (the task), agent_sparql, agent_answer, expert_verdict, and optionally expected_sparql,
+    expert_reason, outcome. The judge sees nothing from the expert. Without --ont or --endpoint only the words of a
+    case are judged. No bank is written to, and no model or endpoint is called but those named here.
     """
     from rbank_es.judging.calibration import calibrate as run_all
     from rbank_es.judging.calibration import load_cases
 
-    given = Means(**options)
+    given = JudgeSources(**options)
     with ExitStack() as stack:
         labelled = load_cases(cases)
         known = stack.enter_context(open_at(bank)[0]) if bank is not None else None
@@ -148,11 +141,11 @@ def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **op
         model = {"model": choice.name, "scripted": choice.scripted} if choice is not None else {}
         echo_json({"judge": judge_name, **model, **found.as_dict()})
     else:
-        _tell(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found)
-        _tell_scripted(choice)
+        _print_calibration(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found)
+        _print_scripted_note(choice)
 
 
-def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
+def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
     from rbank_es.errors import JudgeFailed, LmFailed
     from rbank_es.judging.checks import judge_by_checks
     from rbank_es.judging.judges import decide
@@ -166,7 +159,7 @@ def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Call
         return lambda case: _by_gold(case, source)
     if choice is None:
         return lambda case: judge_by_checks(case.run, source, purpose="scoring")
-    scratch = stack.enter_context(_scratch())
+    scratch = stack.enter_context(temporary_bank())
 
     def asked(case: Case) -> Verdict:
         try:
@@ -189,22 +182,13 @@ def _by_gold(case: Case, source: Source | None) -> Verdict:
     return judge_by_gold(case.run, case.gold, source)
 
 
-@contextmanager
-def _scratch() -> Iterator[Bank]:
-    """A bank for the calls of models, which goes away."""
-    from rbank_es.bank import Bank
-
-    with tempfile.TemporaryDirectory(prefix="rbank-judge-") as folder, Bank.create(Path(folder) / "scratch") as bank:
-        yield bank
-
-
 def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
     from rbank_es.models.router import Lms
 
     return Lms(bank, run, {"judge": choice}, task=task)
 
 
-def _tell(name: str, found: Calibration) -> None:
+def _print_calibration(name: str, found: Calibration) -> None:
     metrics = found.metrics
     echo(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
     shown = {key: value for key, value in metrics.as_dict().items() if key in ("accuracy", "precision", "recall")}
@@ -220,24 +204,20 @@ def _tell(name: str, found: Calibration) -> None:
     for each in found.disagreements:
         if each.verdict is not None:
             echo(f"{safe_line(each.case.id)}: {safe_line(each.case.query)}")
-            echo(f"  judge   {_word(each.verdict.success)}: {safe_line(each.verdict.reason)}")
+            echo(f"  judge   {verdict(each.verdict.success)}: {safe_line(each.verdict.reason)}")
             why = f": {safe_line(each.case.expert_reason)}" if each.case.expert_reason else ""
-            echo(f"  expert  {_word(each.case.expert_verdict)}{why}")
+            echo(f"  expert  {verdict(each.case.expert_verdict)}{why}")
     if found.unjudged:
         echo_heading(f"without a verdict ({len(found.unjudged)})")
         for each in found.unjudged:
             echo(f"{safe_line(each.case.id)}: {safe_line(each.failure)}")
 
 
-def _tell_scripted(choice: LmChoice | None) -> None:
+def _print_scripted_note(choice: LmChoice | None) -> None:
     from rbank_es.cli.shared.agent_options import SCRIPTED
 
     if choice is not None and choice.scripted:
         echo(styled(f"\n{SCRIPTED}", "yellow"))
-
-
-def _word(success: bool) -> str:
-    return "success" if success else "failure"
 
 
 # ---------------------------------------------------------------- run
@@ -250,16 +230,18 @@ def _word(success: bool) -> str:
 )
 @click.argument("bank")
 @click.argument("run_id", metavar="RUN")
+@click.option("--policy", type=click.Choice(["checks", "lm"]), help="How to judge; default: by the bank's policy.")
 @click.option(
-    "--policy", type=click.Choice(["checks", "lm"]), help="How to judge; as the bank's policy says, unless given."
+    "--gold",
+    metavar="SPARQL",
+    help="The right query. It judges for learning only under a supervised policy.",
 )
-@click.option("--gold", metavar="SPARQL", help="The right query. It scores; it judges for learning only if supervised.")
 @click.option(
     "--purpose", type=click.Choice(["learning", "scoring"]), default="learning", show_default=True,
-    help="What the verdict is for.",
+    help="The use of the verdict.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Write nothing to the bank, a model's calls neither.")
-@means
+@click.option("--dry-run", is_flag=True, help="Write nothing to the bank, not even model calls.")
+@judge_source_options
 def run(
     bank: str,
     run_id: str,
@@ -270,20 +252,20 @@ def run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Judge a run of a bank from its own events, and record the verdict; the latest of a purpose holds."""
+    """Judge a run of a bank from its own events, and record the verdict; the latest of each purpose stands."""
     from rbank_es.judging.gold import gold_of
     from rbank_es.judging.judges import decide
     from rbank_es.judging.run_outcome import outcome_of
 
-    given = Means(**options)
+    given = JudgeSources(**options)
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
         outcome = outcome_of(opened, run_id)
         choice, chosen = given.choice(), _policy(opened, policy)
         _check_use(chosen, choice, gold, purpose)
-        record = stack.enter_context(_scratch()) if dry_run else opened
+        record = stack.enter_context(temporary_bank()) if dry_run else opened
         lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
-        verdict = decide(
+        judged = decide(
             outcome,
             policy=chosen,
             source=given.source(stack),
@@ -292,20 +274,20 @@ def run(
             bank=opened,
             purpose=purpose,
         )
-        position = None if dry_run else opened.append(verdict.event(run_id)).last
+        position = None if dry_run else opened.append(judged.event(run_id)).last
     if as_json:
-        echo_json(verdict.as_dict() | {"run": run_id, "position": position, "findings": verdict.findings})
+        echo_json(judged.as_dict() | {"run": run_id, "position": position, "findings": judged.findings})
         return
-    echo(styled(_word(verdict.success), "green" if verdict.success else "red"))
-    echo(safe_block(verdict.reason))
-    echo_fields({"judge": f"{verdict.judge}-{verdict.judge_version}", "purpose": purpose, "position": position})
-    _tell_scripted(choice if verdict.kind == "lm" else None)
+    echo(styled(verdict(judged.success) or "", "green" if judged.success else "red"))
+    echo(safe_block(judged.reason))
+    echo_fields({"judge": f"{judged.judge}-{judged.judge_version}", "purpose": purpose, "position": position})
+    _print_scripted_note(choice if judged.kind == "lm" else None)
 
 
 def _check_use(policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
-    """Raises `BadInput` for what is given and would not be used."""
+    """Raise `BadInput` for an option that would not be used."""
     if choice is not None and policy.name != "lm":
-        raise BadInput(f"the judging policy {policy.name} asks no model: leave out --judge-lm, or add --policy lm")
+        raise BadInput(f"the judging policy {policy.name} calls no model: leave out --judge-lm, or add --policy lm")
     if gold is not None and not gold.strip():
         raise BadInput("--gold holds no query")
     if gold is not None and purpose == "learning" and not policy.supervised:

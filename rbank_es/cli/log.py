@@ -1,4 +1,4 @@
-"""`log`: the events themselves. A table for people; for programs, the lines as they are stored."""
+"""`log`: the events of a bank, as a table for people, as stored lines for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.arguments import nearest_hint, open_at, split_names
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     echo,
@@ -37,7 +37,7 @@ SUMMARY_COLUMNS = 20
 
 
 class _RunOf(msgspec.Struct):
-    """The one field of a stored line that `--run` looks at."""
+    """The field of a stored line that `--run` filters by."""
 
     run: str | None = None
 
@@ -48,22 +48,16 @@ _RUN_OF = msgspec.json.Decoder(_RunOf)
 def _types(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
     if value is None:
         return None
-    names = [name.strip() for name in value.split(",") if name.strip()]
+    names = split_names(value)
     for name in names:
         check_type(name)
-    if not names:
-        raise click.BadParameter("no types given; separate several by commas.", context, parameter)
     return frozenset(names)
 
 
 def check_type(name: str) -> None:
-    """Raises `BadEvent`, with the nearest name, unless there is an event type of that name."""
+    """Raise `BadEvent`, with the nearest name, unless there is an event type of that name."""
     if name not in TYPES:
-        import difflib
-
-        near = difflib.get_close_matches(name, TYPES, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(TYPES)}"
-        raise BadEvent(f"unknown event type {name!r}; {hint}")
+        raise BadEvent(f"unknown event type {name!r}; {nearest_hint(name, TYPES)}")
 
 
 @command(
@@ -75,8 +69,8 @@ def check_type(name: str) -> None:
 @click.option("--type", "types", metavar="T,...", callback=_types, help="Only events of these types.")
 @click.option("--run", metavar="ID", help="Only events of this run.")
 @click.option("--since", metavar="POINT", help="Only events after this point.")
-@click.option("--tail", metavar="N", type=click.IntRange(1, limits.LOG_TAIL), help="Only the last N of them.")
-@click.option("--follow", is_flag=True, help="Go on as events are appended, by any process, until Ctrl-C.")
+@click.option("--tail", metavar="N", type=click.IntRange(1, limits.LOG_TAIL), help="Only the last N of these.")
+@click.option("--follow", is_flag=True, help="Follow the log as any process appends, until Ctrl-C.")
 def log(
     bank: str,
     types: frozenset[str] | None,
@@ -88,12 +82,12 @@ def log(
 ) -> None:
     """List the events of a bank, oldest first.
 
-    On a terminal each event is one line: position, time (UTC), type, run, and what it says. With --json, or when the
+    On a terminal each event is one line: position, time (UTC), type, run, and a summary. With --json, or when the
     output goes to a file or a program, events are printed as JSON Lines, byte for byte as they are stored.
     """
     opened, point = open_at(bank)
     if follow and point is not None:
-        raise click.UsageError("--follow shows what is to come; leave out the point in time.")
+        raise click.UsageError("--follow prints events to come; leave out the point in time.")
     with opened:
         upto = opened.resolve(point)
         after = opened.resolve(since) if since is not None else 0
@@ -104,7 +98,7 @@ def log(
 
 
 class _Reader:
-    """Prints the events that fit, as a table for people or as stored lines."""
+    """Printer of the events that match, as a table for people or as stored lines."""
 
     def __init__(self, bank: Bank, types: Collection[str] | None, run: str | None, *, people: bool) -> None:
         self.bank, self.types, self.run, self.people = bank, types, run, people
@@ -147,7 +141,7 @@ def _last(entries: Iterable[Entry], tail: int | None) -> Iterable[Entry]:
 
 
 class Layout:
-    """The columns of the table: as wide as a bank's positions and the terminal need and allow."""
+    """Columns of the table, fitted to the bank's positions and to the terminal's width."""
 
     def __init__(self, position: int) -> None:
         self.room = terminal_columns()
@@ -158,18 +152,18 @@ class Layout:
         self.run = 20 if wide else 12
 
     def header(self) -> str:
-        """The titles of the columns."""
-        return styled(self._joined("seq", "time (UTC)", "type", "run", "what"), "bold")
+        """Return the titles of the columns."""
+        return styled(self._joined("seq", "time (UTC)", "type", "run", "summary"), "bold")
 
     def row(self, event: Event) -> str:
-        """One event, cut to the width of the terminal."""
+        """Return the line of an event, truncated to the terminal's width."""
         run = safe_line(getattr(event, "run", None) or "")
         at = format_time(event.at)[self.time]
         return self._joined(f"{event.seq:,}", at, type_of(event), run, summary(event))
 
-    def _joined(self, position: str, time: str, type_: str, run: str, what: str) -> str:
+    def _joined(self, position: str, time: str, type_: str, run: str, facts: str) -> str:
         time_width = self.time.stop - self.time.start
         cells = [pad(position, self.position, right=True), pad(time, time_width), pad(type_, self.type)]
         cells.append(pad(truncate(run, self.run), self.run))
         before = "  ".join(cells)
-        return f"{before}  {truncate(what, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()
+        return f"{before}  {truncate(facts, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()

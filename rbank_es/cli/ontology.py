@@ -1,4 +1,4 @@
-"""`ontology`: what is in an ontology, and the card that an agent would be given of it."""
+"""`ontology`: the contents of an ontology, and the sense card that agents get of it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ SOURCES = {
     "shacl": "SHACL shapes",
     "void": "VoID partitions",
 }
-"""Where constraints are found, in words."""
+"""Sources of constraints, in words."""
 
 
-class Facts(NamedTuple):
-    """What the command shows of an ontology, or of a VoID description (which has no files of its own)."""
+class OntologyFacts(NamedTuple):
+    """An ontology with its sense card, or a VoID description, which has no files of its own."""
 
     id: str
     schema: Schema
@@ -51,35 +51,35 @@ class Facts(NamedTuple):
 
 @command("ontology", "rbank-es ontology lights", "rbank-es ontology model.ttl data/ --json")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--id", "id", metavar="ID", help="What to call it; its first file's name, unless given.")
+@click.option("--id", "id", metavar="ID", help="The ontology's name; default: of its first file.")
 @click.option("--void", "is_void", is_flag=True, help="PATH is a VoID description of an endpoint.")
 @click.option(
     "--card-budget", "budget_chars", metavar="N", type=int, default=limits.CONTEXT_L0_CHARS, show_default=True,
     help="Characters of the sense card.",
 )  # fmt: skip
 def ontology(paths: tuple[str, ...], id: str | None, is_void: bool, budget_chars: int, as_json: bool) -> None:
-    """Show what is in an ontology: size, classes, properties, namespaces, constraints, and its sense card.
+    """Show the contents of an ontology: size, classes, properties, namespaces, constraints, and its sense card.
 
     PATH is a file in Turtle, TriG, RDF/XML, N-Triples, N-Quads or JSON-LD, or a directory of these; several are one
-    dataset. The word 'lights' is the small ontology that comes with rbank-es, unless a file is called so. Parsed
-    graphs are kept in a cache, so the second time is fast.
+    dataset. The word 'lights' is the small ontology that comes with rbank-es, unless a file has that name. Parsed
+    graphs are cached.
     """
     found = _described(paths, id, budget_chars) if is_void else _loaded(paths, id, budget_chars)
     if as_json:
         echo_json(_as_json(found))
     else:
-        _tell(found)
+        _print(found)
 
 
-def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
+def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> OntologyFacts:
     from rbank_es.context.ontology_card import sense_card
 
     found = read_ontology(paths, id)
     card = sense_card(found.schema, found.prefixes, budget_chars, name=found.id)
-    return Facts(found.id, found.schema, card, found)
+    return OntologyFacts(found.id, found.schema, card, found)
 
 
-def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
+def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> OntologyFacts:
     from rbank_es.context.ontology_card import sense_card
     from rbank_es.ontology.prefixes import Prefixes
     from rbank_es.ontology.void import load_void
@@ -89,14 +89,14 @@ def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Fac
     [place] = ontology_paths(paths)
     schema = load_void(place)
     name = id or place.stem
-    return Facts(name, schema, sense_card(schema, Prefixes(schema.prefixes), budget_chars, name=name))
+    return OntologyFacts(name, schema, sense_card(schema, Prefixes(schema.prefixes), budget_chars, name=name))
 
 
-# ---------------------------------------------------------------- the figures
+# ---------------------------------------------------------------- figures
 
 
 def constraints_by_source(schema: Schema) -> dict[str, dict[str, int]]:
-    """How many domains, ranges and cardinalities were found in each of the sources, those with any."""
+    """Return the counts of domains, ranges and cardinalities by source; sources without any are left out."""
     kinds = {
         "domains": Counter[str](bound.source for info in schema.properties for bound in info.domains),
         "ranges": Counter[str](bound.source for info in schema.properties for bound in info.ranges),
@@ -107,7 +107,7 @@ def constraints_by_source(schema: Schema) -> dict[str, dict[str, int]]:
 
 
 def axioms(schema: Schema) -> dict[str, int]:
-    """How often classes and properties are said to be something that a query should know."""
+    """Return the counts of axioms that matter for queries, by kind."""
     infos = schema.properties
     pairs = {tuple(sorted((info.iri, other))) for info in infos for other in info.inverses}
     return {
@@ -133,9 +133,9 @@ def _sizes(schema: Schema) -> dict[str, int]:
     }
 
 
-def _as_json(found: Facts) -> dict[str, Any]:
+def _as_json(found: OntologyFacts) -> dict[str, Any]:
     files = found.ontology.files if found.ontology else ()
-    told = [
+    listed = [
         {"path": str(file.path), "format": file.format, "size_bytes": file.size_bytes, "sha256": file.sha256}
         for file in files
     ]
@@ -144,7 +144,7 @@ def _as_json(found: Facts) -> dict[str, Any]:
         "title": found.schema.title,
         "digest": found.ontology.digest if found.ontology else None,
         "cached": found.ontology.cached if found.ontology else False,
-        "files": told,
+        "files": listed,
         **{name.replace(" ", "_"): number for name, number in _sizes(found.schema).items()},
         "formalisms": found.schema.formalisms,
         "namespaces": found.schema.prefixes,
@@ -154,10 +154,10 @@ def _as_json(found: Facts) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------- for people
+# ---------------------------------------------------------------- printing
 
 
-def _tell(found: Facts) -> None:
+def _print(found: OntologyFacts) -> None:
     schema = found.schema
     echo(styled(safe_block(schema.title or found.id), "bold"))
     numbers = {name: number for name, number in _sizes(schema).items() if number}

@@ -1,4 +1,4 @@
-"""`replay`: the bank as it was, folded from the log and nothing else."""
+"""`replay`: the bank at a point in time, folded from the log alone."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ STATES = get_args(Standing)
 
 @command("replay", "rbank-es replay notes@2026-01-31T12:00", "rbank-es replay notes@120 --into then.sqlite")
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.option("--into", metavar="FILE", help="Also write the read models as they were then, as a SQLite file.")
+@click.option("--into", metavar="FILE", help="Also write the read models of that point, as a SQLite file.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def replay(bank: str, into: str | None, force: bool, as_json: bool) -> None:
-    """Fold the log up to a point in time and print what the bank was then: items, runs, uses, wins, and digests.
+    """Fold the log up to a point in time and print the bank as it was then: items, runs, uses, wins, and digests.
 
-    The state digests hold no positions and no times, so two banks, or two replays, that know the same have the same
-    digests. No model is asked and nothing is written, save the file named by --into, which opens in any SQLite tool.
+    The state digests hold no positions and no times, so two banks, or two replays, with the same content have the same
+    digests. No model is called and nothing is written but the file of --into, which opens in any SQLite tool.
     """
     opened, point = open_at(bank)
     target = outside(opened, writable(Path(into))) if into else None
@@ -101,7 +101,7 @@ def _print(facts: dict[str, Any], state: State) -> None:
 
 
 def print_items(state: State) -> None:
-    """Print how many items a state has, by source and by what became of them."""
+    """Print the number of items of a bank's state, by source and by standing."""
     counts = Counter((entry.item.src, entry.state) for entry in state.items.values())
     sources = [src for src in get_args(Source) if any(counts[src, standing] for standing in STATES)]
     rows: list[list[Any]] = [[src, *(counts[src, standing] for standing in STATES)] for src in sources]

@@ -1,4 +1,4 @@
-"""`run`: an agent set to tasks, one after the other, and what it learns kept for the next ones."""
+"""`run`: set an agent to tasks, one after the other, each with the items that earlier ones taught."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.agent_options import (
     MODELS,
@@ -40,6 +41,7 @@ from rbank_es.cli.shared.output import (
     echo_heading,
     echo_json,
     echo_table,
+    format_cost,
     safe_line,
     styled,
     warn,
@@ -54,13 +56,10 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 UNNAMED = "unnamed/model"
-"""What stands for the model where none needs to be named: in a dry run."""
+"""Name of the model where a dry run has none."""
 
 UNDONE = 2
-"""Exit code where tasks were left undone, as of a loop that stops at one."""
-
-MATTS_K = 3
-"""Rollouts of `--matts` (source: the ReasoningBank paper's parallel scaling, as its command line had it)."""
+"""Exit code where tasks are left undone, the same as of a loop that stops at a task."""
 
 
 @command(
@@ -88,38 +87,41 @@ MATTS_K = 3
     "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
     help="How memory reaches the agent: put in its context, by its tools (no L2), or both.",
 )  # fmt: skip
-@click.option(
-    "--guide", "guide_file", metavar="FILE", help="A guide in Markdown; the latest in the bank, unless given."
-)
-@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; those beside PATH, unless given.")
+@click.option("--guide", "guide_file", metavar="FILE", help="A guide in Markdown; default: the latest in the bank.")
+@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; default: those beside PATH.")
 @click.option(
     "--judge", type=click.Choice(["none", "checks", "lm"]), default="lm", show_default=True,
-    help="Who says whether a run succeeded: nobody, checks alone, or a model where no check decides.",
+    help="Who judges a run: nobody, checks alone, or a model where no check decides.",
 )  # fmt: skip
-@click.option("--supervised", is_flag=True, help="Right answers of tasks judge for learning too, not only for scoring.")
+@click.option(
+    "--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, not only scoring."
+)
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
 @click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
 @click.option(
-    "--matts-k", metavar="N", type=click.IntRange(1), help=f"How many; {MATTS_K}, unless given. Implies --matts."
+    "--matts-k",
+    metavar="N",
+    type=click.IntRange(1),
+    help=f"Rollouts of each task; default: {limits.MATTS_ROLLOUTS}. Implies --matts.",
 )
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
-    help="Put the question to each rollout in other words, so that they differ.",
+    help="Word the question differently for each rollout.",
 )  # fmt: skip
-@click.option("--temperature", metavar="T", type=click.FloatRange(0, 2), help="Of the agent, where rollouts are alike.")
-@click.option("--no-dedup", is_flag=True, help="From now on, the bank takes near duplicates too (a policy_set event).")
+@click.option("--temperature", metavar="T", type=click.FloatRange(0, 2), help="The agent's; varies rollouts.")
+@click.option("--no-dedup", is_flag=True, help="Accept near duplicates from now on (a policy_set event).")
 @click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
-@click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last.")
-@click.option("--again", is_flag=True, help="Also run what the bank has under these very settings.")
+@click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last task.")
+@click.option("--again", is_flag=True, help="Repeat tasks that are finished under the same settings.")
 @click.option("--test", "self_test", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
-@click.option("--dry-run", is_flag=True, help="Print the context and the calls that would be made; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the context and an estimate of the calls; write nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
 def run(bank: str, as_json: bool, **given: Any) -> None:
-    """Set an agent to tasks: retrieve, run, judge, extract, consolidate; each may use what the ones before taught.
+    """Set an agent to tasks: retrieve, run, judge, extract, consolidate; each task may use items from earlier ones.
 
-    BANK is made if there is none. Everything is recorded as it happens, so an interrupted loop goes on where it
+    BANK is created if there is none. Everything is recorded as it happens, so an interrupted loop resumes where it
     stopped when the same command is given again, and finished tasks aren't repeated (--again repeats them). Keys are
-    taken from the environment alone, such as OPENAI_API_KEY, and are never recorded.
+    read from environment variables alone, such as OPENAI_API_KEY, and are never recorded.
     """
     place = whole_bank(bank)
     given["matts"] = given["matts"] or given["matts_k"] is not None
@@ -156,20 +158,20 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         _report(facts, results)
     undone = sum(result.undone for result in results)
     if undone:
-        warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs what is left")
+        warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs these")
         click.get_current_context().exit(UNDONE)
 
 
-# ---------------------------------------------------------------- what is asked for
+# ---------------------------------------------------------------- arguments
 
 
 def _refuse_nonsense(given: dict[str, Any]) -> None:
     if (given["question"] is None) == (given["tasks_file"] is None):
-        raise BadInput("what should the agent do? Give one question with --task, or a file of them with --tasks")
+        raise BadInput("there is no task: give one question with --task, or a file of tasks with --tasks")
     if given["lm"] is None and not given["dry_run"]:
-        raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
+        raise BadInput("no model is named: give --lm, such as openai/gpt-4.1-mini or script:FILE")
     if given["judge"] == "none" and (given["extract"] or given["matts"]):
-        raise BadInput("nothing is learnt of runs that nobody judged: leave out --judge none, or --extract and --matts")
+        raise BadInput("runs that nobody judged teach nothing: leave out --judge none, or --extract and --matts")
     if given["load_mem"] is not None:
         from rbank_es.importers.file_import import read_file
 
@@ -179,17 +181,17 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
 
 
 def _refuse_losing(path: Path, given: dict[str, Any]) -> None:
-    """Raise `BadInput` where items would be written over something that the run reads; what it loads may be renewed."""
+    """Raise `BadInput` where --save-mem would overwrite a file that the run reads, but for that of --load-mem."""
     models = [str(given[name] or "") for name in MODELS]
     scripts = [model.removeprefix(SCRIPT) for model in models if model.startswith(SCRIPT)]
     files = [given[name] for name in ("tasks_file", "guide_file", "constraints", "void") if given[name] is not None]
     read, target = {Path(each).resolve() for each in (*scripts, *files, *given["paths"])}, path.resolve()
     if target in read or (target.exists() and read & {*target.parents}):
-        raise BadInput(f"--save-mem would write over {path}, which the run reads: choose another file")
+        raise BadInput(f"--save-mem would overwrite {path}, which the run reads: choose another file")
 
 
 def _tasks(question: str | None, file: str | None, source: Source, *, supervised: bool) -> tuple[Task, ...]:
-    """The tasks that are about this source; says how many are about others."""
+    """Return the tasks about this source; warn of the others that are left out."""
     from rbank_es.loop.tasks import Task, about, load_tasks
 
     if question is not None:
@@ -198,9 +200,7 @@ def _tasks(question: str | None, file: str | None, source: Source, *, supervised
     ours = about(tasks, source.id)
     if not ours:
         named = ", ".join(sorted({str(task.ontology) for task in tasks}))
-        raise BadInput(
-            f"all tasks of {file} are about {named}, and what is asked is called {source.id}; name it with --id"
-        )
+        raise BadInput(f"all tasks of {file} are about {named}, and the source is named {source.id}; name it with --id")
     if supervised and not any(task.gold_sparql or task.answer for task in ours):
         raise BadInput(f"no task of {file} has a right answer to judge by: leave out --supervised")
     if len(ours) < len(tasks):
@@ -215,7 +215,7 @@ def _existing(place: str) -> Bank | None:
 
 
 def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> LoopSettings:
-    """The settings that the options mean. Raises `BadInput`."""
+    """Return the loop's settings from the options. Raises `BadInput`."""
     from rbank_es.loop.settings import LoopSettings
 
     learns = given["extract"] or given["matts"]
@@ -235,21 +235,21 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
         guide=read_guide(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
         extract=learns,
         extract_from="contrastive" if given["matts"] else None,
-        rollouts=(given["matts_k"] or MATTS_K) if given["matts"] else 1,
+        rollouts=(given["matts_k"] or limits.MATTS_ROLLOUTS) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
     )
 
 
 def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: Bank | None) -> None:
-    """Say what the person may not have meant."""
+    """Warn of options that work, but are probably not meant."""
     if "L0" not in settings.layers and settings.extract:
         warn("without L0 an agent may take the ontology for another one, and learn from that")
     if "L3" in settings.layers and settings.guide is None:
         from rbank_es.context.guide import latest_guide
 
         if bank is None or latest_guide(bank, source.id) is None:
-            warn(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
+            warn(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide writes one")
     if given["dry_run"]:
         _warn_of_dry_run(given)
     if settings.scripted:
@@ -258,13 +258,13 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
 
 def _warn_of_dry_run(given: dict[str, Any]) -> None:
     if given["load_mem"] is not None:
-        warn("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
+        warn("a dry run writes nothing, so the items of --load-mem are not in the context shown")
     idle = [flag for flag, on in (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"])) if on]
     if idle:
         warn(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
 
 
-# ---------------------------------------------------------------- running
+# ---------------------------------------------------------------- the loop
 
 
 def _run(
@@ -275,7 +275,7 @@ def _run(
     given: dict[str, Any],
     results: list[TaskResult],
 ) -> dict[str, Any]:
-    """Run the loop, adding each result as it comes; facts about the bank."""
+    """Run the loop, appending each result to `results` as it comes; return facts about the bank."""
     from rbank_es.loop.closed_loop import run_closed_loop
 
     opened, made = open_or_create(place)
@@ -313,7 +313,7 @@ def _prepare(bank: Bank, given: dict[str, Any]) -> None:
 
 
 def _without_dedup(bank: Bank) -> None:
-    """Record that from here on candidates are appended, near duplicates or not; unless that is so already."""
+    """Record the consolidation policy `append`, unless it is in force already."""
     from rbank_es.events import PolicySet
     from rbank_es.policies import Append
 
@@ -331,7 +331,7 @@ def _save(bank: Bank, path: Path) -> None:
         save(path, export(bank, None, "items"))
     except OSError as error:
         refused = CannotWrite(str(path), error)
-        refused.add_note("Nothing is lost, all is in the bank: rbank-es export writes it too")
+        refused.add_note("Nothing is lost: the items are in the bank, and rbank-es export writes them too")
         raise refused from None
 
 
@@ -339,14 +339,14 @@ def _try_judging(given: dict[str, Any], *, as_json: bool) -> None:
     from rbank_es.cli.shared.self_test import try_judging
 
     if given["lm"] is None:
-        raise BadInput("which model judges and extracts? Name it with --lm, or give script:FILE")
+        raise BadInput("no model is named to judge and extract: give --lm, such as openai/gpt-4.1-mini or script:FILE")
     models = parse_models(
         {name: given[name] for name in ("lm", "judge_lm", "extractor_lm")}, given["api_base"], given["lm_args"]
     )
     try_judging(models, verbose=given["verbose"], as_json=as_json)
 
 
-# ---------------------------------------------------------------- reporting
+# ---------------------------------------------------------------- printing
 
 
 def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
@@ -358,7 +358,7 @@ def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
 
 
 def _report_stopped(results: Sequence[TaskResult], tasks: int) -> None:
-    """What was done before the loop stopped; why it did is told on standard error."""
+    """Print the tasks finished before the loop stopped; the error itself goes to standard error."""
     _report_tasks(results)
     if len(results) < tasks:
         echo(styled(f"\nstopped after {len(results)} of {count(tasks, 'task')}", "yellow"))
@@ -373,7 +373,7 @@ def _report_tasks(results: Sequence[TaskResult]) -> None:
 
 
 def print_results(results: Sequence[TaskResult]) -> None:
-    """The summary table: a row for each task."""
+    """Print the table of results, a row for each task."""
     headers = ["task", "outcome", "verdict", "score", "steps", "calls", "tokens", "cost", "new", "known", "reason"]
     rows: list[list[Cell]] = [
         [
@@ -384,7 +384,7 @@ def print_results(results: Sequence[TaskResult]) -> None:
             result.iterations,
             result.lm_calls,
             result.tokens_in + result.tokens_out,
-            f"${result.cost_usd:.4f}" if result.cost_usd is not None else None,
+            format_cost(result.cost_usd),
             len(result.added),
             "done before" if result.how == "known" else None,
             result.reason,
@@ -398,7 +398,7 @@ def print_results(results: Sequence[TaskResult]) -> None:
 
 
 def print_spreads(results: Sequence[TaskResult]) -> None:
-    """What several rollouts of each task came to; nothing where there was one."""
+    """Print a table of the rollouts of each task, if there were several."""
     rows: list[list[Cell]] = []
     for result in results:
         spread = result.spread
@@ -417,7 +417,7 @@ def print_spreads(results: Sequence[TaskResult]) -> None:
 
 
 def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
-    """What all tasks came to, by name."""
+    """Return the totals of all tasks, by name."""
     judged = [result for result in results if result.success is not None]
     scored = [result for result in results if result.scored is not None]
     costs = [result.cost_usd for result in results if result.cost_usd is not None]
@@ -428,5 +428,5 @@ def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
         "new items": len({item for result in results for item in result.added}),
         "calls": sum(result.lm_calls for result in results),
         "tokens": sum(result.tokens_in + result.tokens_out for result in results),
-        "cost": f"${sum(costs):.4f}" if costs else None,
+        "cost": format_cost(sum(costs)) if costs else None,
     }

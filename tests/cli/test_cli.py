@@ -336,14 +336,14 @@ def test_project_brings_read_models_up_to_date(place: Path) -> None:
     assert run("project", "notes", "--only", "usage", "--json", cwd=place).json["position"] == 10
     listed = run("project", "notes", "--list", "--json", cwd=place).json["projections"]
     assert {entry["name"]: entry["behind"] for entry in listed}["usage"] == 0
-    assert "made anew (asked for): usage" in run("project", "notes", "--only", "usage", "--rebuild", cwd=place).out
+    assert "rebuilt (asked for): usage" in run("project", "notes", "--only", "usage", "--rebuild", cwd=place).out
     assert re.search(r"^usage +\d+ +10 +0 ", run("project", "notes", "--list", cwd=place).out, re.MULTILINE)
 
 
 def test_project_refuses_what_makes_no_sense(place: Path) -> None:
     """Unknown names and contradictory flags are usage errors."""
     assert "no projection 'uses'; there are: " in fails("project", "notes", "--only", "uses", cwd=place)
-    assert "no names given" in fails("project", "notes", "--only", ",", cwd=place)
+    assert "holds no names" in fails("project", "notes", "--only", ",", cwd=place)
     assert "--list only looks" in fails("project", "notes", "--list", "--rebuild", cwd=place)
 
 

@@ -450,6 +450,6 @@ def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
     assert "Lighthouses have a focal height." in done.out and "scripted" in done.out
     again = run(*command, "--json", cwd=place).json
     assert again["how"] == "known" and again["chars"] == len(again["text"]) and again["cost_usd"] is None
-    assert "which model?" in fails("guide", "./bank", *FAST, cwd=place)
+    assert "no model is named" in fails("guide", "./bank", *FAST, cwd=place)
     warned = run(*LOOP, "--l3", cwd=place, code=None).err
     assert "there is no guide" not in warned

@@ -27,7 +27,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--task", "?"), "which model?"),
+        (("--task", "?"), "no model is named"),
         (("--lm", "script:turns.toml"), "--task"),
         (("--lm", "script:turns.toml", "--task", "?", "--tasks", "tasks.json"), "--task"),
         (("--lm", "script:turns.toml", "--tasks", "none.json"), "can't be read"),

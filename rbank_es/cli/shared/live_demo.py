@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.dashboard import write_dashboard
 from rbank_es.cli.search import print_hits
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from rbank_es.projections.search import Found
     from rbank_es.rerun.execution import Rerun
 
-HITS = 3
 PURPOSE = "The demo: six tasks over the shipped ontology. Scripted: a script stood in for the model."
 KINDS = {"success": "strategy", "failure": "guardrail"}
 WHAT_IT_IS = "scripted LM, real sandbox, no model"
@@ -55,7 +55,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     scored: bool | None
     reason: str
     retrieved: dict[str, str]
-    learnt: dict[str, str]
+    learned: dict[str, str]
     supported: dict[str, str]
 
 
@@ -173,7 +173,7 @@ def _told(bank: Bank, task: Task, result: TaskResult) -> Told:
         scored=result.scored,
         reason=result.reason,
         retrieved=_titles(bank, found),
-        learnt=_titles(bank, result.added),
+        learned=_titles(bank, result.added),
         supported=_titles(bank, result.supported),
     )
 
@@ -189,7 +189,7 @@ def _looked_back(bank: Bank, told: list[Told], seconds: float) -> Lesson:
     from rbank_es.rerun.ontology_lookup import Ontologies
 
     failed = next((each for each in told if each.success is False), None)
-    taught = failed.learnt if failed else {}
+    taught = failed.learned if failed else {}
     helped = next((each for each in told if each.success and taught.keys() & each.retrieved.keys()), None)
     if failed is None or helped is None:
         raise CheckFailed("the loop ran, and no run that succeeded was given an item from a failure")
@@ -216,7 +216,7 @@ def _verdict_at(bank: Bank, run: str) -> int:
 def _shown(bank: Bank, position: int, question: str) -> Shown:
     replayed = bank.replay(position)
     with bank.as_of(position) as view:
-        hits = view.search(question, HITS)
+        hits = view.search(question, limits.DEMO_HITS)
     return Shown(position=position, items=len(replayed.state.items), digest=replayed.digests.all, hits=hits)
 
 
@@ -230,9 +230,9 @@ def introduce() -> None:
     echo()
     echo_paragraph(
         "Six tasks over a small ontology, one after the other: retrieve, run, judge, extract, consolidate. What a "
-        "model would answer was written beforehand; everything else happens now: code runs in the sandbox, tools query the "
-        "ontology, checks judge before the scripted judge is asked, and items are retrieved and kept as the bank's "
-        "policies say. A script that doesn't match the prompts is refused."
+        "model would answer was written beforehand; everything else happens now: code runs in the sandbox, tools query "
+        "the ontology, checks judge before the scripted judge is asked, and items are retrieved and kept as the "
+        "bank's policies say. A script that doesn't match the prompts is refused."
     )
     flush()
 
@@ -243,7 +243,7 @@ def _say_task(told: Told, number: int, total: int) -> None:
     score = {True: "right", False: "wrong", None: "not known"}[told.scored]
     echo(f"  verdict    {verdict}: {safe_line(told.reason)}")
     echo(f"  answer     {score}, by the expected one")
-    for name, items in (("retrieved", told.retrieved), ("learnt", told.learnt), ("confirmed", told.supported)):
+    for name, items in (("retrieved", told.retrieved), ("learned", told.learned), ("confirmed", told.supported)):
         rows = [f"{id}  {safe_line(title)}" for id, title in items.items()]
         for label, row in zip([name, *[""] * len(rows)], rows or ["nothing"], strict=False):
             echo(f"  {label:<9}  {row}")
@@ -254,7 +254,7 @@ def tell(bank: Bank, lesson: Lesson, name: str) -> None:
     """Print the bank before the lesson and now, and the re-execution of the helped run."""
     helped = next(each for each in lesson.tasks if each.run == lesson.helped)
     failed = next(each for each in lesson.tasks if each.run == lesson.failed)
-    lessons = [title for id, title in failed.learnt.items() if id in helped.retrieved]
+    lessons = [title for id, title in failed.learned.items() if id in helped.retrieved]
     echo()
     echo_paragraph(
         f"The failure of {failed.task} taught a {'; '.join(lessons)}. {helped.task} got that, and succeeded. "
@@ -262,11 +262,8 @@ def tell(bank: Bank, lesson: Lesson, name: str) -> None:
     )
     for when, shown in (("Before the lesson", lesson.before), ("Now", lesson.after)):
         echo_heading(f"{when}: position {shown.position:,}, {count(shown.items, 'item')}")
-        echo(
-            styled(
-                f'$ {program_name()} search {name}@{shown.position} "{safe_line(lesson.question)}" -k {HITS}', "cyan"
-            )
-        )
+        search = f'search {name}@{shown.position} "{safe_line(lesson.question)}" -k {limits.DEMO_HITS}'
+        echo(styled(f"$ {program_name()} {search}", "cyan"))
         print_hits(shown.hits)
         echo(f"state digest {shown.digest[:16]}…, the same at every replay")
     echo_heading("A run, re-executed from its own events")
