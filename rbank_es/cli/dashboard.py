@@ -15,7 +15,7 @@ from rbank_es.cli.shared.output import echo, echo_json, format_size
 from rbank_es.events import BankCreated
 
 if TYPE_CHECKING:
-    from rbank_es.dashboard import Written
+    from rbank_es.dashboard import WrittenPage
 
 
 @command("dashboard", "rbank-es dashboard notes -o notes.html", "rbank-es dashboard notes@HEAD~100 -o then.html")
@@ -35,7 +35,7 @@ def dashboard(bank: str, output: str, as_json: bool) -> None:
         echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
 
 
-def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:
+def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> WrittenPage:
     """Write the page of a bank at a point. Raises as `write_page` does, and `BadPoint`."""
     from rbank_es.dashboard import PageFacts, write_page
 
