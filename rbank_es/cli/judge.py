@@ -232,9 +232,7 @@ def _print_scripted_note(choice: LmChoice | None) -> None:
 @click.argument("run_id", metavar="RUN")
 @click.option("--policy", type=click.Choice(["checks", "lm"]), help="How to judge; default: by the bank's policy.")
 @click.option(
-    "--gold",
-    metavar="SPARQL",
-    help="The right query. It judges for learning only under a supervised policy.",
+    "--gold", metavar="SPARQL", help="The right query. It judges for learning only under a supervised policy."
 )
 @click.option(
     "--purpose", type=click.Choice(["learning", "scoring"]), default="learning", show_default=True,

@@ -77,18 +77,14 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
         range=[0, top], tickformat="~s" if top > 10 else ",d", **({"dtick": 1} if top < 6 else {})
     )
     layout = figures.layout(
-        xaxis=figures.axis(title="runs, in the order they began", **figures.ordinal(len(runs))),
-        yaxis=yaxis,
+        xaxis=figures.axis(title="runs, in the order they began", **figures.ordinal(len(runs))), yaxis=yaxis
     )
     limit = figures.threshold(measure.threshold) if measure.threshold is not None else {}
     return figures.figure([line], layout | limit)
 
 
 def _run_hover(row: Row, value: float | None, measure: Measure) -> str:
-    parts = [
-        f"{count(value)} {measure.unit}" if value is not None else NOT_RECORDED,
-        label(row["run"], 60),
-    ]
+    parts = [f"{count(value)} {measure.unit}" if value is not None else NOT_RECORDED, label(row["run"], 60)]
     parts += [label(row["task"], 100, 50)] if row.get("task") else []
     parts += [moment(row["started_at"])] if row.get("started_at") else []
     return "<br>".join(parts)

@@ -53,9 +53,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 MEASURES = (
     Measure(
-        column="total_chars_returned",
-        title="Returned by tools",
-        about="All tool returns of a run, in characters.",
+        column="total_chars_returned", title="Returned by tools", about="All tool returns of a run, in characters."
     ),
     Measure(
         column="max_single_return",
@@ -76,11 +74,7 @@ MEASURES = (
         unit="items",
         threshold=limits.FLAG_ITEMS_INJECTED,
     ),
-    Measure(
-        column="prompt_chars_max",
-        title="Longest prompt",
-        about="The longest prompt of a run, in characters.",
-    ),
+    Measure(column="prompt_chars_max", title="Longest prompt", about="The longest prompt of a run, in characters."),
     Measure(
         column="stdout_chars",
         title="Printed output",
@@ -250,10 +244,7 @@ def reading(measure: Measure, runs: Sequence[Row]) -> str:
     top, run = max(recorded, key=lambda pair: pair[0])
     parts = ["None in any run"]
     if top:
-        parts = [
-            f"Most {count(top)} in {shorten(run['run'], 40)}",
-            f"latest {count(recorded[-1][0])}",
-        ]
+        parts = [f"Most {count(top)} in {shorten(run['run'], 40)}", f"latest {count(recorded[-1][0])}"]
     if measure.threshold is not None:
         over = sum(value > measure.threshold for value, _ in recorded)
         often = f"over {measure.threshold:,} in {over:,} of {plural(len(recorded), 'run')}"

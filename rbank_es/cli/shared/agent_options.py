@@ -44,10 +44,7 @@ source_options = decorated(
     click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead: its URL, or a profile's name."),
     click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query."),
     click.option(
-        "--id",
-        "id",
-        metavar="ID",
-        help="The source's name in the bank; default: of the first file or the endpoint.",
+        "--id", "id", metavar="ID", help="The source's name in the bank; default: of the first file or the endpoint."
     ),
 )
 
