@@ -631,7 +631,7 @@ def test_demo_without_a_sandbox_says_so_and_tours_the_sample(tmp_path: Path) -> 
     refused = run("demo", "--into", "./lesson", cwd=tmp_path, env=cold, code=2)
     assert "doctor --warm" in refused.err or "pip install" in refused.err
     assert refused.out == "" and not (tmp_path / "lesson").exists()
-    assert "--into keeps what is run" in fails("demo", "--into", "lesson", "--recorded", cwd=tmp_path)
+    assert "--into keeps the bank of live tasks" in fails("demo", "--into", "lesson", "--recorded", cwd=tmp_path)
 
 
 def test_demo_of_any_bank(place: Path) -> None:
@@ -752,7 +752,7 @@ def test_output_is_plain_when_piped_and_fits_when_shown(arguments: tuple[str, ..
 def test_log_on_a_narrow_terminal(sample: Path) -> None:
     """On a terminal each event is one line, cut to the width."""
     lines = on_terminal("log", "sample", "--tail", "9", cwd=sample, columns=80, env={"NO_COLOR": "1"}).out.splitlines()
-    assert lines[0].split() == ["seq", "time", "(UTC)", "type", "run", "what"]
+    assert lines[0].split() == ["seq", "time", "(UTC)", "type", "run", "summary"]
     assert len(lines) == 10 and max(map(len, lines)) <= 80 and any(line.endswith("…") for line in lines)
 
 

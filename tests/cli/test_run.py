@@ -342,7 +342,7 @@ def test_a_dry_run_counts_no_calls_for_what_is_done(finished: Finished) -> None:
     command = (*LOOP, "--extract", "--dry-run")
     before = digest_of(finished.place)
     said = run(*command, cwd=finished.place).out
-    assert said.count("done before") == 2 and "2 tasks: 0 to 0 calls" in said
+    assert said.count("finished before") == 2 and "2 tasks: 0 to 0 calls" in said
     again = run(*command, "--again", "--json", cwd=finished.place).json["tasks"]
     assert [len(task["calls"]) for task in again] == [4, 4]
     other = run(*LOOP, "--judge", "checks", "--dry-run", "--json", cwd=finished.place).json["tasks"]
