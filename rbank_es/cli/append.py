@@ -91,6 +91,7 @@ def _append_to_new(place: str, events: list[Event], expect: int | Expected, size
     directory = directory_of(place)
     if directory.exists():
         return None
+    # Remember these, so that a refused append leaves no new directories behind.
     missing = [folder for folder in directory.parents if not folder.exists()]
     draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
     try:
@@ -149,6 +150,7 @@ def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int
                 error.add_note(f"The first {count(start, 'event')} are in the log, up to position {groups[-1].last:,}.")
             raise
         groups.append(AppendedGroup(done.first, done.last, len(done.events), done.duplicate))
+        # Each further group must follow the one before it, else another writer came between.
         if expected is not ANY:
             expected = done.last
     return AppendResult(bank.name, groups, str(bank.head(groups[-1].last)))

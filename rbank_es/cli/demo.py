@@ -23,6 +23,7 @@ from rbank_es.cli.shared.arguments import writable
 from rbank_es.cli.shared.output import (
     count,
     echo,
+    echo_command,
     echo_heading,
     echo_json,
     echo_paragraph,
@@ -67,36 +68,36 @@ def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_jso
         _tour(bank, page, as_json=as_json)
         return
     try:
-        _lesson(into, page, as_json=as_json)
+        _live(into, page, as_json=as_json)
     except SandboxUnavailable as error:
         if into is not None:
             raise
         if not as_json:
-            _say_unavailable(error)
+            _print_problem(error)
         _tour(None, page, as_json=as_json)
 
 
-def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
+def _live(into: str | None, page: Path, *, as_json: bool) -> None:
     from rbank_es.cli.shared import live_demo
 
-    problem = live_demo.unavailable()
+    problem = live_demo.sandbox_problem()
     if problem is not None:
         raise problem
     if not as_json:
-        live_demo.introduce()
-    with live_demo.place_for(into) as bank:
-        learned = live_demo.learn(bank, aloud=not as_json)
+        live_demo.print_introduction()
+    with live_demo.demo_bank(into) as bank:
+        result = live_demo.run_tasks(bank, aloud=not as_json)
         if as_json:
-            facts = msgspec.to_builtins(learned) | {"page": write_dashboard(bank, None, page).path}
+            facts = msgspec.to_builtins(result) | {"page": write_dashboard(bank, None, page).path}
             echo_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
-            live_demo.tell(bank, learned, name)
-            live_demo.tell_page(bank, name, page)
-            live_demo.tell_more(into)
+            live_demo.print_result(bank, result, name)
+            live_demo.print_page(bank, name, page)
+            live_demo.print_next_steps(into)
 
 
-def _say_unavailable(error: SandboxUnavailable) -> None:
+def _print_problem(error: SandboxUnavailable) -> None:
     echo(styled("\nThe tasks can't be run here: the sandbox for an agent's code does not work.", "yellow"))
     echo(f"why     {error.reason}")
     echo(f"to fix  {error.fix}")
@@ -109,13 +110,14 @@ def _tour(bank: str | None, page: Path, *, as_json: bool) -> None:
     source = _source(bank)
     with tempfile.TemporaryDirectory(prefix="rbank-demo-") as folder:
         copy = Path(folder) / source.name
+        # Work on a copy, because the tour projects, and must not change a bank that it only shows.
         shutil.copytree(source, copy)
         with Bank.open(copy) as opened:
             tour = _prepared(opened)
             if as_json:
                 echo_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
             else:
-                _tell(tour, bank or _shortest(source), page)
+                _print_tour(tour, bank or _shortest(source), page)
 
 
 def _source(given: str | None) -> Path:
@@ -157,7 +159,7 @@ class _Tour(msgspec.Struct, frozen=True):
 def _prepared(bank: Bank) -> _Tour:
     bank.project()
     positions = _positions(bank)
-    query, found = _telling_query(bank, positions)
+    query, found = _changing_query(bank, positions)
     stops = (_Stop(bank.replay(position), hits) for position, hits in zip(positions, found, strict=True))
     return _Tour(bank, query, tuple(stops))
 
@@ -168,7 +170,7 @@ def _positions(bank: Bank) -> list[int]:
     return [ends[len(ends) // 3], ends[len(ends) * 2 // 3], bank.position]
 
 
-def _telling_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Found]]]:
+def _changing_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Found]]]:
     """Return a recorded query, preferably one with other hits at each position, with its hits."""
     with ExitStack() as stack:
         views = [stack.enter_context(bank.as_of(position)) for position in positions]
@@ -205,22 +207,22 @@ def _facts(tour: _Tour, page: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- printing
 
 
-def _tell(tour: _Tour, name: str, page: Path) -> None:
+def _print_tour(tour: _Tour, name: str, page: Path) -> None:
     echo(styled("A reasoning bank, at three points in time", "bold"))
     echo()
-    _introduce(tour, name)
+    _print_introduction(tour, name)
     for number, stop in enumerate(tour.stops, 1):
-        _tell_stop(tour, number, stop, name)
-    _tell_difference(tour.stops[-2].replayed, tour.stops[-1].replayed, name)
+        _print_stop(tour, number, stop, name)
+    _print_difference(tour.stops[-2].replayed, tour.stops[-1].replayed, name)
     echo_heading("A page about the whole bank")
-    _command(f"dashboard {name} -o {page}")
+    echo_command(f"dashboard {name} -o {page}")
     written = write_dashboard(tour.bank, None, page)
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
     echo("Open it in a browser: leakage into prompts by run and by tool, with red flags. It needs no network.")
-    _tell_more(tour, name)
+    _print_next_steps(tour, name)
 
 
-def _introduce(tour: _Tour, name: str) -> None:
+def _print_introduction(tour: _Tour, name: str) -> None:
     runs = tour.stops[-1].replayed.state.runs.values()
     events, purpose = count(tour.bank.position, "event"), purpose_of(tour.bank)
     echo_paragraph(
@@ -238,25 +240,25 @@ def _introduce(tour: _Tour, name: str) -> None:
     )
 
 
-def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
+def _print_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
     replayed = stop.replayed
     state, used = replayed.state, usage(replayed.state).values()
     uses, wins = sum(uses for uses, _ in used), sum(wins for _, wins in used)
     echo_heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {format_time(replayed.at)} UTC")
-    _command(f"replay {name}@{replayed.position}")
+    echo_command(f"replay {name}@{replayed.position}")
     runs = count(len(state.runs), "run")
     echo(f"{runs} so far. Items were given to runs {count(uses, 'time')}, {wins:,} of them to a run that succeeded.")
     echo()
     print_items(state)
     echo(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
     echo()
-    _command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {limits.DEMO_HITS}')
+    echo_command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {limits.DEMO_HITS}')
     print_hits(stop.found)
 
 
-def _tell_difference(before: Replayed, after: Replayed, name: str) -> None:
+def _print_difference(before: Replayed, after: Replayed, name: str) -> None:
     echo_heading(f"What changed between positions {before.position:,} and {after.position:,}")
-    _command(f"diff {name}@{before.position} {name}@{after.position}")
+    echo_command(f"diff {name}@{before.position} {name}@{after.position}")
     echo_paragraph(
         "A use is a run that an item was given to; a win, a use in a run that was judged a success. Support counts how "
         "often an item was learned. A run's learning verdict feeds the bank; its scoring verdict only measures."
@@ -264,7 +266,7 @@ def _tell_difference(before: Replayed, after: Replayed, name: str) -> None:
     print_diff(diff_states(before.state, after.state))
 
 
-def _tell_more(tour: _Tour, name: str) -> None:
+def _print_next_steps(tour: _Tour, name: str) -> None:
     hit = next((hit.id for hit in tour.stops[-1].found), None)
     ideas = {
         f"log {name} --tail 20": "the last events",
@@ -277,7 +279,3 @@ def _tell_more(tour: _Tour, name: str) -> None:
     widest = max(map(len, ideas))
     for arguments, about in ideas.items():
         echo(f"{program_name()} {arguments.ljust(widest)}  {styled(about, 'dim')}")
-
-
-def _command(arguments: str) -> None:
-    echo(styled(f"$ {program_name()} {arguments}", "cyan"))

@@ -52,6 +52,7 @@ def erase(
     if sum(value is not None for value in named.values()) != 1:
         raise click.UsageError("name exactly one thing to erase: --event, --item, --run or --text.")
     with open_whole(bank) as opened:
+        # Search first in any case, because people must see the places before they confirm.
         found = opened.erase(**named, reason=reason, dry_run=True)
         if not as_json:
             print_places(found)

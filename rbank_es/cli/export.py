@@ -41,6 +41,7 @@ def export(bank: str, form: str, output: str, as_json: bool) -> None:
 
     opened, point = open_at(bank)
     with opened:
+        # Count before writing, because the warning must come before a long output.
         left_out = _left_out(opened, point, form)
         if output == "-":
             if as_json:

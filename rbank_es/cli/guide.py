@@ -77,6 +77,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
                 constraints=read_constraints(None, given["paths"]),
             )
         )
+        # Check before the bank is opened, so that a missing key leaves no empty bank behind.
         check_settings(settings)
         opened = stack.enter_context(open_or_create(place)[0])
         live = stack.enter_context(LoopDisplay(verbose=verbose))

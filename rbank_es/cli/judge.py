@@ -166,6 +166,7 @@ def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) 
             with _models(scratch, "calibration", choice, case.id) as lms:
                 return decide(case.run, policy=LmJudging(), source=source, lms=lms, bank=bank, purpose="scoring")
         except LmFailed as failure:
+            # These would fail for every further case too.
             if failure.code in STOPPING or failure.code in FATAL:
                 raise
             raise JudgeFailed("lm", failure.message) from failure
@@ -261,6 +262,7 @@ def run(
         outcome = outcome_of(opened, run_id)
         choice, chosen = given.choice(), _policy(opened, policy)
         _check_use(chosen, choice, gold, purpose)
+        # Model calls are recorded wherever they are made: in a dry run, in a bank that is thrown away.
         record = stack.enter_context(temporary_bank()) if dry_run else opened
         lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
         judged = decide(

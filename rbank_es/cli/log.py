@@ -105,6 +105,7 @@ class _Reader:
         self._layout: Layout | None = None
 
     def print(self, after: int, upto: int, tail: int | None) -> None:
+        # Where nothing filters, skip straight to the tail: decoding a million events takes seconds.
         if tail is not None and self.types is None and self.run is None:
             after = max(after, upto - tail)
         if self.people:
@@ -124,6 +125,7 @@ class _Reader:
         try:
             for event in self.bank.follow(after=after, types=self.types):
                 if self.run is None or getattr(event, "run", None) == self.run:
+                    # Read the event again, because programs get the line as it is stored.
                     self.print(event.seq - 1, event.seq, None)
                     flush()
         except KeyboardInterrupt:

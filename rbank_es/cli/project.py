@@ -77,6 +77,7 @@ def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) ->
     flush()
     try:
         for _ in _moments(bank):
+            # Files change without new events too.
             if bank.position == position:
                 continue
             applied = _apply(bank, only, False)

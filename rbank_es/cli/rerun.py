@@ -121,6 +121,7 @@ def _outcomes(bank: Bank, named: tuple[str, ...], options: RerunOptions, progres
     with Ontologies(ontology_paths(options.paths)) as ontologies:
         for number, run in enumerate(runs):
             progress(number, len(runs))
+            # One bank per run, because each starts from another point in time.
             place = kept / run if kept and len(runs) > 1 else kept
             try:
                 compared = run_again(bank, run, ontologies=ontologies, into=place, **shared)

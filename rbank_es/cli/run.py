@@ -144,6 +144,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
             print_dry_run(tasks, settings, source, known, again=given["again"], as_json=as_json)
             return
         check_settings(settings)
+        # Results are collected here, so that they can be reported when the loop ends in an error.
         results: list[TaskResult] = []
         try:
             with resumable(given["again"]):
@@ -280,6 +281,7 @@ def _run(
 
     opened, made = open_or_create(place)
     with opened, LoopDisplay(verbose=given["verbose"]) as live:
+        # Resolve the path before the first task: a bad one must not cost a whole loop.
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         _prepare(opened, given)
 
@@ -291,6 +293,7 @@ def _run(
         try:
             run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:
+            # Save after an error too, because finished tasks have taught items.
             if saved is not None:
                 _save(opened, saved)
         return {
@@ -391,6 +394,7 @@ def print_results(results: Sequence[TaskResult]) -> None:
         ]
         for result in results
     ]
+    # Leave out columns without a value, because the table must fit a terminal.
     shown = [
         at for at in range(len(headers)) if headers[at] not in ("cost", "score", "known") or any(r[at] for r in rows)
     ]

@@ -156,6 +156,7 @@ def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str |
     from rbank_es.tools.runtime.tool_session import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
+    # Mode `both`, because the manual should list every tool, those of memory too.
     policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
     if endpoint is not None:
         return build_tools(bank, run=RUN, endpoint=endpoint, void=void, policy=policy)

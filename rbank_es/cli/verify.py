@@ -26,6 +26,7 @@ def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -
     A head (POSITION:DIGEST, printed here and by append) that you noted somewhere safe proves that nothing up to there
     was changed, truncated or reordered since. Exit code 1: a noted head or a retrieval does not hold. 3: damage.
     """
+    # Parse before opening: a mistyped head must not cost the reading of the whole log.
     noted = [Head.parse(text) for text in heads]
     with open_whole(bank) as opened, Progress("verifying") as progress:
         seen = opened.verify(noted=noted, retrievals=retrievals, progress=progress)

@@ -34,6 +34,7 @@ def write_page(view: Rows, path: str | os.PathLike[str], facts: PageFacts) -> Wr
     Raises `MissingExtra` where plotly is not installed, `CannotWrite` where the system refuses or `path` is no file.
     """
     content = render(view, facts).encode()
+    # Replace the target of a symlink, not the link.
     goal = Path(path).resolve()
     draft = goal.parent / f".{goal.name[:100]}.{os.getpid()}.part"
     try:

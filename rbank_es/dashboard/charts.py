@@ -72,6 +72,7 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
         },
         cliponaxis=False,
     )
+    # Room for the highest marker, and for the threshold even where all runs stay below it.
     top = 1.12 * max(largest, measure.threshold or 0, 1)
     yaxis = figures.side_axis(
         range=[0, top], tickformat="~s" if top > 10 else ",d", **({"dtick": 1} if top < 6 else {})

@@ -103,7 +103,7 @@ def axis(*, title: str = "", zero: bool = False, **more: Any) -> Figure:
         "zeroline": zero,
         "zerolinewidth": 1,
         "rangemode": "tozero" if zero else "normal",
-        "fixedrange": True,
+        "fixedrange": True,  # because zooming by accident hides points without a word
         "automargin": True,
         "tickfont": {"size": 11},
         "nticks": 6,

@@ -40,6 +40,7 @@ def render(view: Rows, facts: PageFacts) -> str:
     main = _empty(facts) if picture.empty else _sections(picture, {chart.key: chart for chart in charts})
     body = join(_header(picture), main)
     style = _asset("style.css")
+    # The footer tells the size of all else; its own few bytes don't count.
     footer = _footer(len(f"{body}{scripts}{style}".encode()), bool(drawn))
     return Template(_asset("page.html")).substitute(
         policy=policy,
@@ -62,6 +63,7 @@ def _asset(name: str) -> str:
 
 def _scripts(drawn: dict[str, figures.Figure]) -> tuple[Html, str]:
     """Return the scripts, and the policy that allows these and no others."""
+    # The policy names the digests of these very texts, so they must go into the page unchanged.
     programs = [figures.library(), _asset("script.js")]
     data = json.dumps({"figures": drawn, "dark": figures.repaint()}, separators=(",", ":"), allow_nan=False)
     blocks = [f'<script type="application/json" id="figures">{_inert(data)}</script>']

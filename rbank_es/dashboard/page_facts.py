@@ -173,6 +173,7 @@ def read(view: Rows, facts: PageFacts) -> Picture:
 
 
 def _runs(runs: Iterable[Row], leakage: Iterable[Row]) -> list[Row]:
+    # A run whose start was not recorded has leakage, and no row of its own.
     joined: dict[str, dict[str, Any]] = {row["run"]: dict(row) for row in runs}
     for row in leakage:
         joined.setdefault(row["run"], {}).update(

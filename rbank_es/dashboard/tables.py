@@ -156,6 +156,7 @@ def flag_name(row: Row) -> str:
 
 
 def _flag_tool(row: Row) -> str:
+    # Only this kind belongs to a tool; the others are about the context of a run.
     if row["flag"] != "single_return":
         return element("span", "the context", class_="muted")
     return text("tool", 60)(row)

@@ -110,6 +110,7 @@ def open_named_source(
         source = open_source(ontology=read_ontology(paths, id))
     else:
         raise BadInput("the agent has no source to query: name an ontology with --ont, or an endpoint with --endpoint")
+    # Close at the end of the command: a local engine is a process of its own.
     stack.callback(source.close)
     return source
 

@@ -174,7 +174,7 @@ def debug_option() -> click.Option:
 @click.version_option(__version__, prog_name="rbank-es", message="%(prog)s %(version)s")
 @click.pass_context
 def application(context: click.Context) -> None:
-    """An event-sourced reasoning bank: what an agent did, what it learned, and how the bank was at any point in time.
+    """Keep what agents do and learn in an event-sourced reasoning bank, and show it as of any point in time.
 
     New here? Run: rbank-es demo
     """

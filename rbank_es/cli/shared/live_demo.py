@@ -19,6 +19,7 @@ from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
 from rbank_es.cli.shared.output import (
     count,
     echo,
+    echo_command,
     echo_fields,
     echo_heading,
     echo_paragraph,
@@ -45,7 +46,7 @@ KINDS = {"success": "strategy", "failure": "guardrail"}
 WHAT_IT_IS = "scripted LM, real sandbox, no model"
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class DemoTask(msgspec.Struct, frozen=True, kw_only=True):
     """A finished task with the items it was given, taught and confirmed, as titles by id."""
 
     task: str
@@ -59,7 +60,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     supported: dict[str, str]
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class DemoPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The bank at a point in time, and the hits of a search there."""
 
     position: int
@@ -68,20 +69,20 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     hits: list[Found]
 
 
-class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the loop. `helped` is the first run that succeeded with an item learned from the run `failed`."""
 
-    tasks: list[Told]
+    tasks: list[DemoTask]
     failed: str
     helped: str
     question: str
-    before: Shown
-    after: Shown
+    before: DemoPoint
+    after: DemoPoint
     rerun: Rerun
     seconds: float
 
 
-def unavailable() -> SandboxUnavailable | None:
+def sandbox_problem() -> SandboxUnavailable | None:
     """Return why the loop can't run here, with a fix; None if no reason is found without starting a sandbox."""
     from rbank_es.sandbox import deno
 
@@ -96,7 +97,7 @@ def unavailable() -> SandboxUnavailable | None:
 
 
 @contextmanager
-def place_for(kept: str | None) -> Iterator[Bank]:
+def demo_bank(kept: str | None) -> Iterator[Bank]:
     """Create a bank: at `kept` where given, else in a temporary directory."""
     with ExitStack() as stack:
         if kept is None:
@@ -104,7 +105,7 @@ def place_for(kept: str | None) -> Iterator[Bank]:
         yield stack.enter_context(Bank.create(kept, purpose=PURPOSE))
 
 
-def learn(bank: Bank, *, aloud: bool) -> Lesson:
+def run_tasks(bank: Bank, *, aloud: bool) -> DemoResult:
     """Run the tasks, printing each result if `aloud`; return it with the bank before and after the failure.
 
     Raises `SandboxUnavailable` if the sandbox doesn't start, `CheckFailed` if no failure taught a later success.
@@ -113,14 +114,15 @@ def learn(bank: Bank, *, aloud: bool) -> Lesson:
     from rbank_es.sparql.source import open_source
 
     tasks, settings = scripted_tasks(), _settings()
-    told: list[Told] = []
+    done: list[DemoTask] = []
     began = time.monotonic()
 
     def ended(result: TaskResult) -> None:
-        told.append(_told(bank, tasks[len(told)], result))
+        done.append(_demo_task(bank, tasks[len(done)], result))
         if aloud:
+            # Because the redrawn line would be left amid the output.
             live.wipe()
-            _say_task(told[-1], len(told), len(tasks))
+            _print_task(done[-1], len(done), len(tasks))
 
     with closing(open_source(ontology=_ontology())) as source, LoopDisplay() as live:
         try:
@@ -131,7 +133,7 @@ def learn(bank: Bank, *, aloud: bool) -> Lesson:
                 raise stop.cause from stop
             stop.advice = ""  # because the next demo has a bank of its own
             raise
-    return _looked_back(bank, told, time.monotonic() - began)
+    return _demo_result(bank, done, time.monotonic() - began)
 
 
 def scripted_tasks() -> list[Task]:
@@ -158,14 +160,14 @@ def _ontology() -> Ontology:
 # ---------------------------------------------------------------- results
 
 
-def _told(bank: Bank, task: Task, result: TaskResult) -> Told:
+def _demo_task(bank: Bank, task: Task, result: TaskResult) -> DemoTask:
     found = [
         hit.id
         for event in bank.events(types={"memories_retrieved"}, run=result.run)
         if isinstance(event, MemoriesRetrieved)
         for hit in event.hits
     ]
-    return Told(
+    return DemoTask(
         task=task.id,
         question=task.question,
         run=result.run,
@@ -183,25 +185,25 @@ def _titles(bank: Bank, ids: Iterable[str]) -> dict[str, str]:
     return {id: f"{KINDS[items[id].item.polarity]}: {items[id].item.title}" for id in ids}
 
 
-def _looked_back(bank: Bank, told: list[Told], seconds: float) -> Lesson:
+def _demo_result(bank: Bank, done: list[DemoTask], seconds: float) -> DemoResult:
     """Return the bank just after the failure was judged and now, and the helped run, re-executed."""
     from rbank_es.rerun.execution import rerun
     from rbank_es.rerun.ontology_lookup import Ontologies
 
-    failed = next((each for each in told if each.success is False), None)
+    failed = next((each for each in done if each.success is False), None)
     taught = failed.learned if failed else {}
-    helped = next((each for each in told if each.success and taught.keys() & each.retrieved.keys()), None)
+    helped = next((each for each in done if each.success and taught.keys() & each.retrieved.keys()), None)
     if failed is None or helped is None:
         raise CheckFailed("the loop ran, and no run that succeeded was given an item from a failure")
     with Ontologies() as ontologies:
         again = rerun(bank, helped.run, ontologies=ontologies)
-    return Lesson(
-        tasks=told,
+    return DemoResult(
+        tasks=done,
         failed=failed.run,
         helped=helped.run,
         question=helped.question,
-        before=_shown(bank, _verdict_at(bank, failed.run), helped.question),
-        after=_shown(bank, bank.position, helped.question),
+        before=_demo_point(bank, _verdict_at(bank, failed.run), helped.question),
+        after=_demo_point(bank, bank.position, helped.question),
         rerun=again,
         seconds=round(seconds, 1),
     )
@@ -213,17 +215,17 @@ def _verdict_at(bank: Bank, run: str) -> int:
     return max(event.seq for event in events if isinstance(event, RunJudged))
 
 
-def _shown(bank: Bank, position: int, question: str) -> Shown:
+def _demo_point(bank: Bank, position: int, question: str) -> DemoPoint:
     replayed = bank.replay(position)
     with bank.as_of(position) as view:
         hits = view.search(question, limits.DEMO_HITS)
-    return Shown(position=position, items=len(replayed.state.items), digest=replayed.digests.all, hits=hits)
+    return DemoPoint(position=position, items=len(replayed.state.items), digest=replayed.digests.all, hits=hits)
 
 
 # ---------------------------------------------------------------- printing
 
 
-def introduce() -> None:
+def print_introduction() -> None:
     """Print what the demo is going to do."""
     echo(styled("An agent that learns from its failures", "bold"))
     echo(styled(WHAT_IT_IS, "yellow"))
@@ -237,52 +239,51 @@ def introduce() -> None:
     flush()
 
 
-def _say_task(told: Told, number: int, total: int) -> None:
-    echo_heading(f"{number} of {total}, {told.task}: {safe_line(told.question)}")
-    verdict = {True: styled("success", "green"), False: styled("failure", "red"), None: "not judged"}[told.success]
-    score = {True: "right", False: "wrong", None: "not known"}[told.scored]
-    echo(f"  verdict    {verdict}: {safe_line(told.reason)}")
+def _print_task(done: DemoTask, number: int, total: int) -> None:
+    echo_heading(f"{number} of {total}, {done.task}: {safe_line(done.question)}")
+    verdict = {True: styled("success", "green"), False: styled("failure", "red"), None: "not judged"}[done.success]
+    score = {True: "right", False: "wrong", None: "not known"}[done.scored]
+    echo(f"  verdict    {verdict}: {safe_line(done.reason)}")
     echo(f"  answer     {score}, by the expected one")
-    for name, items in (("retrieved", told.retrieved), ("learned", told.learned), ("confirmed", told.supported)):
+    for name, items in (("retrieved", done.retrieved), ("learned", done.learned), ("confirmed", done.supported)):
         rows = [f"{id}  {safe_line(title)}" for id, title in items.items()]
         for label, row in zip([name, *[""] * len(rows)], rows or ["nothing"], strict=False):
             echo(f"  {label:<9}  {row}")
     flush()
 
 
-def tell(bank: Bank, lesson: Lesson, name: str) -> None:
+def print_result(bank: Bank, result: DemoResult, name: str) -> None:
     """Print the bank before the lesson and now, and the re-execution of the helped run."""
-    helped = next(each for each in lesson.tasks if each.run == lesson.helped)
-    failed = next(each for each in lesson.tasks if each.run == lesson.failed)
+    helped = next(each for each in result.tasks if each.run == result.helped)
+    failed = next(each for each in result.tasks if each.run == result.failed)
     lessons = [title for id, title in failed.learned.items() if id in helped.retrieved]
     echo()
     echo_paragraph(
         f"The failure of {failed.task} taught a {'; '.join(lessons)}. {helped.task} got that, and succeeded. "
-        f"All six took {lesson.seconds} seconds."
+        f"All six took {result.seconds} seconds."
     )
-    for when, shown in (("Before the lesson", lesson.before), ("Now", lesson.after)):
+    for when, shown in (("Before the lesson", result.before), ("Now", result.after)):
         echo_heading(f"{when}: position {shown.position:,}, {count(shown.items, 'item')}")
-        search = f'search {name}@{shown.position} "{safe_line(lesson.question)}" -k {limits.DEMO_HITS}'
-        echo(styled(f"$ {program_name()} {search}", "cyan"))
+        echo_command(f'search {name}@{shown.position} "{safe_line(result.question)}" -k {limits.DEMO_HITS}')
         print_hits(shown.hits)
         echo(f"state digest {shown.digest[:16]}…, the same at every replay")
     echo_heading("A run, re-executed from its own events")
-    echo(styled(f"$ {program_name()} rerun {name} {lesson.helped}", "cyan"))
-    echo(f"{lesson.rerun.run}: {'identical' if lesson.rerun.identical else 'different'}")
-    echo_fields({"events compared": lesson.rerun.events, "model, key, sandbox": "not used"})
+    echo_command(f"rerun {name} {result.helped}")
+    echo(f"{result.rerun.run}: {'identical' if result.rerun.identical else 'different'}")
+    echo_fields({"events compared": result.rerun.events, "model, key, sandbox": "not used"})
 
 
-def tell_page(bank: Bank, name: str, page: Path) -> None:
+def print_page(bank: Bank, name: str, page: Path) -> None:
     """Write the bank's dashboard, and print where."""
     echo_heading("A page about the whole bank")
-    echo(styled(f"$ {program_name()} dashboard {name} -o {page}", "cyan"))
+    echo_command(f"dashboard {name} -o {page}")
     written = write_dashboard(bank, None, page)
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
     runs = sum(1 for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted) and event.scripted)
     echo(f"{count(runs, 'run')}, all scripted. Open it in a browser; it needs no network.")
 
 
-def tell_more(kept: str | None) -> None:
+def print_next_steps(kept: str | None) -> None:
     """Print what to try next."""
     echo_heading("Go on")
     if kept is None:

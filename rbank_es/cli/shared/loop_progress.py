@@ -81,6 +81,7 @@ class LoopDisplay:
 
     def events(self, events: Sequence[Event]) -> None:
         """Show events that were recorded; any thread may call this."""
+        # Rollouts record from several threads.
         with self._mutex:
             for event in events:
                 self._note(event)

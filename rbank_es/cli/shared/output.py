@@ -207,6 +207,11 @@ def echo_paragraph(text: str) -> None:
     echo("\n".join(textwrap.wrap(safe_line(text), min(terminal_columns(), PARAGRAPH_COLUMNS))))
 
 
+def echo_command(arguments: str) -> None:
+    """Print a command line of this program, to be typed."""
+    echo(styled(f"$ {program_name()} {arguments}", "cyan"))
+
+
 def echo_heading(text: str) -> None:
     """Print a heading, with a blank line before it."""
     echo(f"\n{styled(text, 'bold')}")
@@ -214,6 +219,7 @@ def echo_heading(text: str) -> None:
 
 def echo_fields(values: Mapping[str, Cell], *, indent: int = 0) -> None:
     """Print aligned lines of name and value; leave out None and empty texts."""
+    # Leave out what is unknown, because an empty line would look like an empty value.
     shown = {name: format_cell(value) for name, value in values.items() if value is not None and value != ""}
     widest = max(map(len, shown), default=0)
     for name, value in shown.items():
@@ -234,6 +240,7 @@ def echo_table(
     if not body:
         echo(none)
         return
+    # Only columns that hold nothing but numbers, because mixed ones read as text.
     right = [all(isinstance(row[at], int | float | None) for row in body) for at in range(len(headers))]
     cells = [[safe_line(format_cell(value)) for value in row] for row in body]
     if on_terminal():
