@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es.bank import Bank
+from rbank_es.cli.shared.agent_options import constraints_beside, context_options
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import (
     ONTOLOGY_HELP,
     is_shipped,
-    ontology_paths,
     open_at,
     parse_budget,
     read_ontology,
@@ -63,14 +63,7 @@ class Subject(NamedTuple):
 @click.option("--l1/--no-l1", default=True, help="Constraints: what holds, and what to avoid.")
 @click.option("--l2/--no-l2", default=True, help="Procedures: what earlier runs taught.")
 @click.option("--l3/--no-l3", default=True, help="The summary of a guide.")
-@click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="The budgets.")
-@click.option(
-    "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
-    help="How memory reaches the agent: in the context, by its tools (no L2), or both.",
-)  # fmt: skip
-@click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'.")
-@click.option("--guide", metavar="FILE", help="A guide in Markdown; default: the latest in the bank.")
-@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; default: those beside PATH.")
+@context_options
 @click.option("--observed", is_flag=True, help="Begin L0 with the terms that successful runs used.")
 @click.option("--slice", "task_slice", is_flag=True, help="Begin L0 and L1 with the terms that the task names.")
 def context(
@@ -79,7 +72,7 @@ def context(
     endpoint: str | None,
     void: str | None,
     id: str | None,
-    guide: str | None,
+    guide_file: str | None,
     constraints: str | None,
     budgets: tuple[str, ...],
     as_json: bool,
@@ -107,7 +100,7 @@ def context(
             layers=layers,
             budgets=dict(map(parse_budget, budgets)),
             curated=Path(constraints) if constraints else subject.constraints,
-            guide=Path(guide) if guide else subject.guide,
+            guide=Path(guide_file) if guide_file else subject.guide,
             ontology_id=id,
             **choices,
         )
@@ -128,13 +121,7 @@ def _subject(paths: Sequence[str], endpoint: str | None, void: str | None, id: s
         return Subject(None, None, None)
     if any(map(is_shipped, paths)):
         return Subject(read_ontology(paths, id), lights().guide, lights().constraints)
-    return Subject(read_ontology(paths, id), None, _constraints_beside(paths))
-
-
-def _constraints_beside(paths: Sequence[str]) -> Path | None:
-    from rbank_es.context.curated_constraints import curated_beside
-
-    return next(filter(None, map(curated_beside, ontology_paths(paths))), None)
+    return Subject(read_ontology(paths, id), None, constraints_beside(paths))
 
 
 def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
-from rbank_es.cli.shared.output import echo, echo_json, format_size
+from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
 from rbank_es.events import BankCreated
 
 if TYPE_CHECKING:
@@ -49,6 +49,15 @@ def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> WrittenP
             purpose=purpose_of(bank),
         )
         return write_page(view, path, facts)
+
+
+def print_page(bank: Bank, name: str, path: Path) -> None:
+    """Write the page of a bank, and print the command that does so."""
+    echo_heading("A page about the whole bank")
+    echo_command(f"dashboard {name} -o {path}")
+    written = write_dashboard(bank, None, path)
+    echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
+    echo("Open it in a browser: leakage into prompts by run and by tool, with red flags. It needs no network.")
 
 
 def purpose_of(bank: Bank) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import directory_of
-from rbank_es.cli.dashboard import purpose_of, write_dashboard
+from rbank_es.cli.dashboard import print_page, purpose_of, write_dashboard
 from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
@@ -28,7 +28,6 @@ from rbank_es.cli.shared.output import (
     echo_json,
     echo_paragraph,
     flush,
-    format_size,
     format_time,
     program_name,
     safe_line,
@@ -93,7 +92,7 @@ def _live(into: str | None, page: Path, *, as_json: bool) -> None:
         else:
             name = into or bank.name
             live_demo.print_result(bank, result, name)
-            live_demo.print_page(bank, name, page)
+            print_page(bank, name, page)
             live_demo.print_next_steps(into)
 
 
@@ -214,11 +213,7 @@ def _print_tour(tour: _Tour, name: str, page: Path) -> None:
     for number, stop in enumerate(tour.stops, 1):
         _print_stop(tour, number, stop, name)
     _print_difference(tour.stops[-2].replayed, tour.stops[-1].replayed, name)
-    echo_heading("A page about the whole bank")
-    echo_command(f"dashboard {name} -o {page}")
-    written = write_dashboard(tour.bank, None, page)
-    echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
-    echo("Open it in a browser: leakage into prompts by run and by tool, with red flags. It needs no network.")
+    print_page(tour.bank, name, page)
     _print_next_steps(tour, name)
 
 

@@ -64,10 +64,8 @@ def rerun(
     runs: tuple[str, ...],
     every: bool,
     paths: tuple[str, ...],
-    tasks: str | None,
-    live_sandbox: bool,
-    into: str | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Re-execute recorded runs with this release, and compare them with the record, event by event.
 
@@ -84,8 +82,7 @@ def rerun(
         raise BadInput("name the runs to re-execute, or give --all")
     opened, point = open_at(bank)
     with opened, Progress("running again") as progress:
-        options = RerunOptions(point, paths, tasks, live_sandbox, into)
-        done = list(_outcomes(opened, runs, options, progress))
+        done = list(_outcomes(opened, runs, progress, point=point, paths=paths, **options))
         name = opened.name
     code = _code(done, every)
     if as_json:
@@ -95,30 +92,26 @@ def rerun(
     click.get_current_context().exit(code)
 
 
-class RerunOptions(NamedTuple):
-    """The options that hold for all runs."""
-
-    point: str | None
-    paths: tuple[str, ...]
-    tasks: str | None
-    live_sandbox: bool
-    into: str | None
-
-
-def _outcomes(bank: Bank, named: tuple[str, ...], options: RerunOptions, progress: Progress) -> Iterator[RerunOutcome]:
+def _outcomes(
+    bank: Bank,
+    named: tuple[str, ...],
+    progress: Progress,
+    *,
+    point: str | None,
+    paths: tuple[str, ...],
+    tasks: str | None,
+    live_sandbox: bool,
+    into: str | None,
+) -> Iterator[RerunOutcome]:
     from rbank_es.loop.tasks import load_tasks
     from rbank_es.rerun.execution import rerun as run_again
     from rbank_es.rerun.ontology_lookup import Ontologies
     from rbank_es.rerun.recorded_run import runs_of
 
-    kept = outside(bank, Path(options.into)) if options.into else None
-    shared: dict[str, Any] = {
-        "point": options.point,
-        "tasks": load_tasks(options.tasks) if options.tasks else (),
-        "live_sandbox": options.live_sandbox,
-    }
-    runs = list(dict.fromkeys(named)) or runs_of(bank, options.point)
-    with Ontologies(ontology_paths(options.paths)) as ontologies:
+    kept = outside(bank, Path(into)) if into else None
+    shared: dict[str, Any] = {"point": point, "tasks": load_tasks(tasks) if tasks else (), "live_sandbox": live_sandbox}
+    runs = list(dict.fromkeys(named)) or runs_of(bank, point)
+    with Ontologies(ontology_paths(paths)) as ontologies:
         for number, run in enumerate(runs):
             progress(number, len(runs))
             # One bank per run, because each starts from another point in time.

@@ -17,6 +17,7 @@ from rbank_es.cli.shared.agent_options import (
     SCRIPTED,
     agent_model_options,
     check_settings,
+    context_options,
     executor_options,
     learning_model_options,
     open_named_source,
@@ -81,14 +82,7 @@ UNDONE = 2
 @click.option("--l1/--no-l1", default=False, help="Constraints: what holds, and what to avoid.")
 @click.option("--l2/--no-l2", default=True, show_default=True, help="Procedures: what earlier runs taught.")
 @click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
-@click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="The budgets.")
-@click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'.")
-@click.option(
-    "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
-    help="How memory reaches the agent: put in its context, by its tools (no L2), or both.",
-)  # fmt: skip
-@click.option("--guide", "guide_file", metavar="FILE", help="A guide in Markdown; default: the latest in the bank.")
-@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; default: those beside PATH.")
+@context_options
 @click.option(
     "--judge", type=click.Choice(["none", "checks", "lm"]), default="lm", show_default=True,
     help="Who judges a run: nobody, checks alone, or a model where no check decides.",

@@ -57,7 +57,7 @@ def test_a_plugin_adds_a_command(tmp_path: Path) -> None:
     assert "rbank-es tasks notes" in rbank("tasks", "--help", cwd=tmp_path).stdout
     listed = rbank("--help", cwd=tmp_path).stdout.split("Plugins:")[1]
     assert "tasks" in listed and "List the tasks of a bank's runs" in listed
-    assert "Did you mean 'tasks'?" in rbank("taskz", cwd=tmp_path).stderr
+    assert "did you mean 'tasks'?" in rbank("taskz", cwd=tmp_path).stderr
 
 
 def test_a_broken_plugin_stops_no_command_of_ours(tmp_path: Path) -> None:

@@ -73,6 +73,18 @@ executor_options = decorated(
 )  # fmt: skip
 
 
+context_options = decorated(
+    click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="Budgets."),
+    click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'."),
+    click.option(
+        "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
+        help="How memory reaches the agent: in the context, by its tools (no L2), or both.",
+    ),
+    click.option("--guide", "guide_file", metavar="FILE", help="A guide in Markdown; default: the latest in the bank."),
+    click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; default: those beside PATH."),
+)  # fmt: skip
+
+
 def parse_models(
     given: dict[str, str | None], api_base: str | None, arguments: Sequence[str]
 ) -> dict[str, LmChoice | None]:
@@ -127,12 +139,19 @@ def resumable(again: bool) -> Iterator[None]:
         raise
 
 
+def constraints_beside(paths: Sequence[str]) -> Path | None:
+    """Return the file of curated constraints beside an ontology, None where there is none."""
+    from rbank_es.context.curated_constraints import curated_beside
+
+    return next(filter(None, map(curated_beside, ontology_paths(paths))), None)
+
+
 def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
     """Return the curated constraints: from the file named, else from the one beside the ontology, else None.
 
     Raises `BadContextFile` for a file that can't be used.
     """
-    from rbank_es.context.curated_constraints import curated_beside, parse_curated
+    from rbank_es.context.curated_constraints import parse_curated
     from rbank_es.context.files import read_text
 
     if given is not None:
@@ -140,7 +159,7 @@ def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
     elif any(map(is_shipped, paths)):
         place = lights().constraints
     else:
-        place = next(filter(None, map(curated_beside, ontology_paths(paths))), None)
+        place = constraints_beside(paths)
     if place is None:
         return None
     text = read_text(place)

@@ -77,12 +77,9 @@ class Commands(click.Group):
         name = args[0]
         if name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
-        import difflib
+        from rbank_es.cli.shared.arguments import nearest_hint
 
-        names = COMMANDS.names()
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names)}."
-        raise click.UsageError(f"No such command {name!r}. {hint}", ctx)
+        raise click.UsageError(f"no command has the name {name!r}; {nearest_hint(name, COMMANDS.names())}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by section."""

@@ -13,7 +13,6 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.cli.dashboard import write_dashboard
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
 from rbank_es.cli.shared.output import (
@@ -24,14 +23,13 @@ from rbank_es.cli.shared.output import (
     echo_heading,
     echo_paragraph,
     flush,
-    format_size,
     program_name,
     safe_line,
     styled,
 )
 from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
-from rbank_es.events import MemoriesRetrieved, RunJudged, RunStarted
+from rbank_es.events import MemoriesRetrieved, RunJudged
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -271,16 +269,6 @@ def print_result(bank: Bank, result: DemoResult, name: str) -> None:
     echo_command(f"rerun {name} {result.helped}")
     echo(f"{result.rerun.run}: {'identical' if result.rerun.identical else 'different'}")
     echo_fields({"events compared": result.rerun.events, "model, key, sandbox": "not used"})
-
-
-def print_page(bank: Bank, name: str, page: Path) -> None:
-    """Write the bank's dashboard, and print where."""
-    echo_heading("A page about the whole bank")
-    echo_command(f"dashboard {name} -o {page}")
-    written = write_dashboard(bank, None, page)
-    echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
-    runs = sum(1 for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted) and event.scripted)
-    echo(f"{count(runs, 'run')}, all scripted. Open it in a browser; it needs no network.")
 
 
 def print_next_steps(kept: str | None) -> None:
