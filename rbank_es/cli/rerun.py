@@ -59,14 +59,7 @@ class RerunOutcome(NamedTuple):
 )
 @click.option("--live-sandbox", is_flag=True, help="Also run the agent's code again, in the sandbox.")
 @click.option("--into", metavar="DIR", help="Keep the new bank in DIR; of several runs, one bank each.")
-def rerun(
-    bank: str,
-    runs: tuple[str, ...],
-    every: bool,
-    paths: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
-) -> None:
+def rerun(bank: str, runs: tuple[str, ...], every: bool, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Re-execute recorded runs with this release, and compare them with the record, event by event.
 
     Each runs in a copy of the bank as it was just before. Model responses are taken from the record, and so are the
