@@ -425,7 +425,9 @@ DASHBOARD_BARS = 20
 """Bars of one chart of the dashboard, each with a name to read."""
 
 DASHBOARD_TEXT_CHARS = 120
-"""What the dashboard shows of a task, a title, a name."""
+DASHBOARD_NAME_CHARS = 60
+DASHBOARD_PURPOSE_CHARS = 500
+"""Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose."""
 
 # -------------------- cli
 

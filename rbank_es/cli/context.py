@@ -60,8 +60,8 @@ class Subject(NamedTuple):
 @click.option("--id", "id", metavar="ID", help="The ontology's name in the bank; default: of its first file.")
 @click.option("--task", metavar="TEXT", required=True, help="The question, as the agent gets it.")
 @click.option("--l0/--no-l0", default=True, help="The sense card of the ontology.")
-@click.option("--l1/--no-l1", default=True, help="Constraints: what holds, and what to avoid.")
-@click.option("--l2/--no-l2", default=True, help="Procedures: what earlier runs taught.")
+@click.option("--l1/--no-l1", default=True, help="Constraints of the ontology, and pitfalls.")
+@click.option("--l2/--no-l2", default=True, help="Items from earlier runs.")
 @click.option("--l3/--no-l3", default=True, help="The summary of a guide.")
 @context_options
 @click.option("--observed", is_flag=True, help="Begin L0 with the terms that successful runs used.")

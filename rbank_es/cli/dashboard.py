@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("-o", "output", metavar="FILE.html", required=True, help="The file to write.")
 def dashboard(bank: str, output: str, as_json: bool) -> None:
-    """Write one HTML page with charts: what leaked into prompts by run and by tool, red flags, size, uses and wins.
+    """Write one HTML page with charts: leakage into prompts by run and by tool, red flags, size, uses and wins.
 
     The page is one file: it opens from disk, works offline, and makes no network requests.
     """

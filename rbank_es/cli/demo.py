@@ -56,7 +56,7 @@ def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_jso
     network is used. Without --into, only the page is left behind.
 
     With --recorded or --bank, and where the sandbox can't run, it tours a recorded bank instead, on a copy of it: three
-    points in time, a search at each, and what changed.
+    points in time, a search at each, and the changes between them.
     """
     page = writable(Path(output))
     if recorded or bank is not None:

@@ -24,7 +24,7 @@ TIMES = {
 @click.option("--warm", is_flag=True, help="Fill the sandbox's cache first (13 MB from the npm registry).")
 @click.pass_context
 def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
-    """Check whether the sandbox that runs an agent's code works here, and print how to fix what doesn't.
+    """Check whether the sandbox that runs an agent's code works here, and print fixes where it doesn't.
 
     The check starts a real session from the cache, without a network, and runs code that calls a tool. Agents never
     fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.

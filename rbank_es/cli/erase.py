@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--item", metavar="ID", help="The words of this item.")
 @click.option("--run", metavar="ID", help="The texts of all events of this run.")
 @click.option("--text", metavar="FILE", help="The text in FILE (without its last newline), wherever it occurs.")
-@click.option("--dry-run", is_flag=True, help="Only list what would be erased.")
+@click.option("--dry-run", is_flag=True, help="Only list the places.")
 @click.option("--reason", metavar="TEXT", default="", help="The reason, recorded with the erasure.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def erase(

@@ -54,8 +54,8 @@ def export(bank: str, form: str, output: str, as_json: bool) -> None:
         echo_json({"bank": opened.name, "format": form, "files": written, "items_left_out": left_out})
     else:
         total = format_size(sum(file.size_bytes for file in written))
-        what = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
-        echo(f"wrote {what} ({total})")
+        where = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
+        echo(f"wrote {where} ({total})")
 
 
 def _left_out(bank: Bank, point: str | None, form: str) -> int:

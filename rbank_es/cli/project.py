@@ -59,7 +59,7 @@ def _facts(bank: Bank, applied: Applied) -> dict[str, Any]:
 
 
 def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, events: str = "") -> None:
-    """Print what was applied: as one line of JSON if `line`; with `events` in place of their number, if given."""
+    """Print the result: as one line of JSON if `line`; with `events` in place of their number, if given."""
     if as_json:
         facts = _facts(bank, applied)
         write_bytes(msgspec.json.encode(facts) + b"\n") if line else echo_json(facts)

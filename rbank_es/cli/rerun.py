@@ -163,13 +163,13 @@ def _print_one(done: RerunOutcome) -> None:
         echo_paragraph(done.refused)
         return
     compared, found = done.compared, done.compared.difference
-    made = {"made by": SCRIPTED if compared.scripted else None}
+    maker = {"made by": SCRIPTED if compared.scripted else None}
     if found is None:
-        echo_fields({"events compared": compared.events, **made})
+        echo_fields({"events compared": compared.events, **maker})
     else:
         at = f" at position {found.position:,}" if found.position else ""
         where = f"event {found.number} of {compared.events}, {found.type}{at}"
-        told = {"field": found.field, "recorded": found.recorded, "now": found.now, "maybe": found.hint}
-        echo_fields({"first difference": where, **told, **made})
+        values = {"field": found.field, "recorded": found.recorded, "now": found.now, "maybe": found.hint}
+        echo_fields({"first difference": where, **values, **maker})
     for note in compared.notes:
         echo_fields({"note": note})

@@ -79,8 +79,8 @@ UNDONE = 2
 @learning_model_options
 @server_options
 @click.option("--l0/--no-l0", default=None, help="The sense card of the ontology; on with --extract and --matts.")
-@click.option("--l1/--no-l1", default=False, help="Constraints: what holds, and what to avoid.")
-@click.option("--l2/--no-l2", default=True, show_default=True, help="Procedures: what earlier runs taught.")
+@click.option("--l1/--no-l1", default=False, help="Constraints of the ontology, and pitfalls.")
+@click.option("--l2/--no-l2", default=True, show_default=True, help="Items from earlier runs.")
 @click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
 @context_options
 @click.option(

@@ -236,9 +236,9 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
     echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
-    told = ("task", "answer", "sparql", "error", "success", "score", "judge")
+    apart = ("task", "answer", "sparql", "error", "success", "score", "judge")
     times = {name: format_time(row[name]) for name in ("started_at", "finished_at")}
-    plain = {name: value for name, value in (row | times).items() if name not in told}
+    plain = {name: value for name, value in (row | times).items() if name not in apart}
     echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
     for name in ("answer", "sparql", "error"):
         if row[name]:

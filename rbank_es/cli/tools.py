@@ -232,10 +232,10 @@ def _print_call(tried: TriedCall) -> None:
     echo(styled(f"{tried.chars:,} characters, of at most {tried.cap_chars:,}", "dim"))
     for event in tried.events:
         if isinstance(event, ToolCalled):
-            said = f"call {event.call}" + (f", payload behind {event.alias}" if event.alias else "")
+            facts = f"call {event.call}" + (f", payload behind {event.alias}" if event.alias else "")
         else:
-            said = summary(event)
-        echo(styled(f"recorded at {event.seq:,}: {type_of(event)}, {safe_line(said)}", "dim"))
+            facts = summary(event)
+        echo(styled(f"recorded at {event.seq:,}: {type_of(event)}, {safe_line(facts)}", "dim"))
     flush()
 
 

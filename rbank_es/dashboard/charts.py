@@ -11,7 +11,17 @@ from rbank_es import limits
 from rbank_es.dashboard import figures, page_facts
 from rbank_es.dashboard.figures import Figure, label, light, tick
 from rbank_es.dashboard.page_facts import Measure, Picture, Row
-from rbank_es.dashboard.page_text import NOT_RECORDED, clean, count, moment, percent, plural, points, shorten
+from rbank_es.dashboard.page_text import (
+    NOT_RECORDED,
+    clean,
+    count,
+    moment,
+    percent,
+    plural,
+    points,
+    short_name,
+    shorten,
+)
 from rbank_es.projections.health import WINDOW
 
 _STATE_COLOURS = {"active": "accent", "superseded": "pale", "merged": "plum", "forgotten": "sand", "retracted": "flag"}
@@ -85,7 +95,10 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
 
 
 def _run_hover(row: Row, value: float | None, measure: Measure) -> str:
-    parts = [f"{count(value)} {measure.unit}" if value is not None else NOT_RECORDED, label(row["run"], 60)]
+    parts = [
+        f"{count(value)} {measure.unit}" if value is not None else NOT_RECORDED,
+        label(short_name(row["run"])),
+    ]
     parts += [label(row["task"], 100, 50)] if row.get("task") else []
     parts += [moment(row["started_at"])] if row.get("started_at") else []
     return "<br>".join(parts)
@@ -101,7 +114,7 @@ def _tool_chart(picture: Picture) -> Chart:
     most = top["total_chars_returned"] or 0
     share = f", {percent(top['total_chars_returned'] / total)} of all" if total else ""
     shown = tools[: limits.DASHBOARD_BARS]
-    hover = [f"{label(row['tool'], 60)}<br>{count(row['total_chars_returned'])} characters" for row in shown]
+    hover = [f"{label(short_name(row['tool']))}<br>{count(row['total_chars_returned'])} characters" for row in shown]
     bars = figures.bar(page_facts.values(shown, "total_chars_returned"), hover, "accent")
     return Chart(
         key="tools",
@@ -112,8 +125,8 @@ def _tool_chart(picture: Picture) -> Chart:
     )
 
 
-def _cut(shown: int, n: int, what: str) -> str:
-    return f" Drawn: the {shown:,} {what}, of {n:,}." if shown < n else ""
+def _cut(shown: int, n: int, things: str) -> str:
+    return f" Drawn: the {shown:,} {things}, of {n:,}." if shown < n else ""
 
 
 def _size_chart(rows: Sequence[Row]) -> Chart:
@@ -218,7 +231,7 @@ def _item_chart(picture: Picture) -> Chart:
         key="items-used",
         title=title,
         about=about + _cut(len(used), len(picture.used), "items used most"),
-        reading=f"Used most: {shorten(used[0]['title'], 60)} ({_score(used[0])}).",
+        reading=f"Used most: {short_name(used[0]['title'])} ({_score(used[0])}).",
         figure=figures.figure([uses, wins], layout | {"barmode": "overlay"}),
     )
 

@@ -23,6 +23,7 @@ from rbank_es.dashboard.page_text import (
     moment,
     percent,
     plural,
+    short_name,
     shorten,
     size,
 )
@@ -98,7 +99,7 @@ def _header(picture: Picture) -> Html:
         "header",
         element("p", "Reasoning bank", class_="kind"),
         element("h1", shorten(facts.name)),
-        element("p", shorten(facts.purpose, 500), class_="purpose") if facts.purpose else "",
+        element("p", shorten(facts.purpose, limits.DASHBOARD_PURPOSE_CHARS), class_="purpose") if facts.purpose else "",
         element("dl", *entries, class_="place"),
         _scripted(picture),
     )
@@ -110,23 +111,23 @@ def _scripted(picture: Picture) -> Html:
         return Html("")
     if n == len(picture.runs):
         which = "The only run" if n == 1 else f"All {n:,} runs"
-        said = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
+        text = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
     else:
-        said = f"{n:,} of {plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
-    return element("p", said, class_="note")
+        text = f"{n:,} of {plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
+    return element("p", text, class_="note")
 
 
 def _empty(facts: PageFacts) -> Html:
     if facts.point:
-        said = "At this point in time the bank held no runs and no items. Choose a later one."
+        text = "At this point in time the bank held no runs and no items. Choose a later one."
     else:
-        said = "This bank is empty: it holds no runs and no items. Add some, and write the page again:"
-    place = shorten(facts.name, 60)
+        text = "This bank is empty: it holds no runs and no items. Add some, and write the page again:"
+    place = short_name(facts.name)
     commands = (
         f"rbank-es import {place} PATH\nrbank-es append {place} EVENTS.jsonl\nrbank-es dashboard {place} -o PAGE.html"
     )
     shown = Html("") if facts.point else element("pre", element("code", commands))
-    return element("main", element("h2", "An empty bank"), element("p", said), shown, id="main")
+    return element("main", element("h2", "An empty bank"), element("p", text), shown, id="main")
 
 
 def _sections(picture: Picture, charts: dict[str, Chart]) -> Html:
@@ -213,10 +214,10 @@ def _leakage(picture: Picture, charts: dict[str, Chart]) -> Html:
     )
 
 
-def _thinned(n: int, what: str) -> Html:
+def _thinned(n: int, things: str) -> Html:
     if n <= limits.DASHBOARD_POINTS:
         return Html("")
-    return element("p", f"The charts draw {limits.DASHBOARD_POINTS:,} points for {n:,} {what}.")
+    return element("p", f"The charts draw {limits.DASHBOARD_POINTS:,} points for {n:,} {things}.")
 
 
 def _tools(picture: Picture, charts: dict[str, Chart]) -> Html:
@@ -273,13 +274,13 @@ def _more(summary: str, content: Html) -> Html:
 
 def _figure(chart: Chart, class_: str | None = None) -> Html:
     """Return a chart with its texts; for screen readers the drawing is its title and its reading."""
-    said = [element("h3", chart.title)]
-    said += [element("p", chart.about, class_="about")] if chart.about else []
+    text = [element("h3", chart.title)]
+    text += [element("p", chart.about, class_="about")] if chart.about else []
     if chart.figure is None:
         return element(
-            "figure", element("figcaption", *said), element("p", chart.reading, class_="nothing"), class_=class_
+            "figure", element("figcaption", *text), element("p", chart.reading, class_="nothing"), class_=class_
         )
-    said += [element("p", chart.reading, class_="reading")]
+    text += [element("p", chart.reading, class_="reading")]
     height = f"min-height:{chart.figure['layout']['height']}px"
     warning = element("noscript", "This chart needs JavaScript; the tables hold the same numbers.")
     drawing = element(
@@ -291,7 +292,7 @@ def _figure(chart: Chart, class_: str | None = None) -> Html:
         aria_label=f"Chart: {chart.title}. {chart.reading}",
         style=height,
     )
-    return element("figure", element("figcaption", *said), drawing, class_=class_)
+    return element("figure", element("figcaption", *text), drawing, class_=class_)
 
 
 def _footer(size_bytes: int, charts: bool) -> Html:

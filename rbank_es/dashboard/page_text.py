@@ -39,6 +39,11 @@ def shorten(text: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> str:
     return text[:end].rstrip() + "…"
 
 
+def short_name(text: str) -> str:
+    """Return an id or a name in at most `limits.DASHBOARD_NAME_CHARS` characters."""
+    return shorten(text, limits.DASHBOARD_NAME_CHARS)
+
+
 def escape(text: str) -> Html:
     """Return the text as markup that only shows it; `Html` is returned unchanged."""
     return text if isinstance(text, Html) else Html(html.escape(_UNSEEN.sub("\ufffd", text)))

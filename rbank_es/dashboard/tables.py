@@ -19,6 +19,7 @@ from rbank_es.dashboard.page_text import (
     moment,
     percent,
     points,
+    short_name,
     shorten,
 )
 
@@ -41,8 +42,8 @@ def table(caption: str, columns: Sequence[TableColumn], rows: Sequence[Row], *, 
         caption = f"{caption} {len(shown):,} of {len(rows):,} are shown{cut and ', ' + cut}."
     head = element("tr", *(element("th", c.heading, scope="col", class_=_kind(c)) for c in columns))
     body = (element("tr", *(_cell(column, row, first=column is columns[0]) for column in columns)) for row in shown)
-    said = element("caption", element("span", caption))
-    made = element("table", said, element("thead", head), element("tbody", *body))
+    heading = element("caption", element("span", caption))
+    made = element("table", heading, element("thead", head), element("tbody", *body))
     return element("div", made, class_="table", role="region", tabindex="0", aria_label=caption.split(".")[0])
 
 
@@ -99,7 +100,7 @@ def runs(picture: Picture) -> Html:
 
 def _run(row: Row) -> str:
     task = element("span", shorten(row["task"]), class_="second") if row.get("task") else ""
-    return join(element("span", shorten(row["run"], 60), class_="mono"), task)
+    return join(element("span", short_name(row["run"]), class_="mono"), task)
 
 
 def _began(row: Row) -> str:
@@ -122,7 +123,7 @@ def _verdict(row: Row) -> str:
 def tools(picture: Picture) -> Html:
     """Return the table of tools, by characters returned."""
     columns = [
-        TableColumn("Tool", text("tool", 60), number=False),
+        TableColumn("Tool", text("tool", limits.DASHBOARD_NAME_CHARS), number=False),
         TableColumn("Calls", number("calls")),
         TableColumn("Errors", number("errors")),
         TableColumn("Returned", number("total_chars_returned")),
@@ -142,7 +143,7 @@ def flags(picture: Picture) -> Html:
         TableColumn(
             "Times over", lambda row: f"{(row['value'] or 0) / row['threshold']:,.1f}×" if row["threshold"] else "–"
         ),
-        TableColumn("Run", text("run", 60), number=False),
+        TableColumn("Run", text("run", limits.DASHBOARD_NAME_CHARS), number=False),
         TableColumn("Tool", _flag_tool, number=False),
         TableColumn("Position", number("seq")),
     ]
@@ -152,14 +153,14 @@ def flags(picture: Picture) -> Html:
 def flag_name(row: Row) -> str:
     """Return a flag's name in plain words; an unknown one keeps its own name."""
     known = page_facts.FLAGS.get(row["flag"])
-    return known.name if known else shorten(row["flag"], 60)
+    return known.name if known else short_name(row["flag"])
 
 
 def _flag_tool(row: Row) -> str:
     # Only this kind belongs to a tool; the others are about the context of a run.
     if row["flag"] != "single_return":
         return element("span", "the context", class_="muted")
-    return text("tool", 60)(row)
+    return text("tool", limits.DASHBOARD_NAME_CHARS)(row)
 
 
 def used(picture: Picture) -> Html:
@@ -179,7 +180,7 @@ def used(picture: Picture) -> Html:
 
 
 def _item(row: Row) -> str:
-    return join(shorten(row["title"]), element("span", shorten(row["item"], 60), class_="second mono"))
+    return join(shorten(row["title"]), element("span", short_name(row["item"]), class_="second mono"))
 
 
 def stock(picture: Picture) -> Html:

@@ -1,6 +1,6 @@
 """Options of the commands that set an agent to work: models, sources, budgets; how they are read and refused.
 
-An option that would do nothing beside the others of a command line is refused, with what to do instead.
+An option that would do nothing beside the others of a command line is refused, with advice.
 """
 
 from __future__ import annotations

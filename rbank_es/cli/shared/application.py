@@ -28,7 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Agents": {
         "run": "Set an agent to tasks, and keep what it learns.",
         "guide": "Have an agent write a guide to an ontology, once.",
-        "ontology": "Show what is in an ontology, and its card.",
+        "ontology": "Show the contents of an ontology, and its card.",
         "context": "Print the context of an agent, layer by layer; write nothing.",
         "tools": "List the tools an agent may call, and try them.",
         "judge": "Judge a run, or measure a judge on labelled cases.",
@@ -91,7 +91,7 @@ class Commands(click.Group):
                     formatter.write_dl([(name.ljust(widest), about) for name, about in commands.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what BANK, POINT and the exit codes are."""
+        """Write the meaning of BANK, POINT and the exit codes."""
         with formatter.section("BANK"):
             formatter.write_text(
                 "a bare name (kept under $RBANK_HOME, else ./logs), or a path that begins with ./ ../ /"
@@ -104,7 +104,7 @@ class Commands(click.Group):
         with formatter.section("Exit codes"):
             formatter.write_text(
                 "0 done, 1 a check failed, 2 bad input, 3 corruption, 4 conflict, 70 a defect of rbank-es itself, "
-                "130 interrupted (Ctrl-C), 141 nobody read the output any more"
+                "130 interrupted (Ctrl-C), 141 the reader of the output went away"
             )
 
 

@@ -163,5 +163,5 @@ def _print_totals(calls: Sequence[Sequence[CallEstimate]], tasks: int) -> None:
     echo_paragraph(
         f"{count(tasks, 'task')}: {least:,} to {most:,} calls; if all are made, about {tokens:,} tokens of "
         f"{CHARS_A_TOKEN} characters each. Failed calls are retried up to {limits.LM_RETRIES} times. Later tasks "
-        "may get more context, from what earlier ones teach. Nothing was asked and nothing was written."
+        "may get more context, from what earlier ones teach. No model was called and nothing was written."
     )

@@ -63,8 +63,9 @@ def _run_started(event: ev.RunStarted) -> str:
 
 
 def _context(event: ev.ContextBuilt) -> str:
-    cut = [layer.layer for layer in event.layers if layer.truncated]
-    return _parts(count(event.chars, "character"), _names(event.items), f"cut: {' '.join(cut)}" if cut else None)
+    truncated = [layer.layer for layer in event.layers if layer.truncated]
+    ends = f"truncated: {' '.join(truncated)}" if truncated else None
+    return _parts(count(event.chars, "character"), _names(event.items), ends)
 
 
 def _retrieved(event: ev.MemoriesRetrieved) -> str:
@@ -77,7 +78,7 @@ def _tool(event: ev.ToolCalled) -> str:
     returned = count(event.chars, "character") if event.chars is not None else None
     took = f"{event.duration_s:.2f} s" if event.duration_s is not None else None
     failed = f"failed ({event.error_code or 'error'})" if event.error_code or event.error else None
-    facts = _parts(failed, returned, "cut" if event.truncated else None, took)
+    facts = _parts(failed, returned, "truncated" if event.truncated else None, took)
     call = f"{event.tool}({text_of(event.arguments)})"
     return _with(f"{call} → {facts}" if facts else call, event.error)
 
@@ -139,10 +140,10 @@ def _undone(event: ev.DecisionUndone) -> str:
 
 
 def _artifact(event: ev.ArtifactMaterialised) -> str:
-    what = f"{event.kind} {event.artifact}"
+    name = f"{event.kind} {event.artifact}"
     tokens = f"{event.tokens_in:,} → {event.tokens_out or 0:,} tokens" if event.tokens_in is not None else None
     cost = format_cost(event.cost_usd)
-    return _with(_parts(what, event.ontology, count(event.chars, "character"), tokens, cost), event.text)
+    return _with(_parts(name, event.ontology, count(event.chars, "character"), tokens, cost), event.text)
 
 
 def _erased(event: ev.ContentErased) -> str:

@@ -224,7 +224,7 @@ def _demo_point(bank: Bank, position: int, question: str) -> DemoPoint:
 
 
 def print_introduction() -> None:
-    """Print what the demo is going to do."""
+    """Print the plan of the demo."""
     echo(styled("An agent that learns from its failures", "bold"))
     echo(styled(WHAT_IT_IS, "yellow"))
     echo()
@@ -272,10 +272,10 @@ def print_result(bank: Bank, result: DemoResult, name: str) -> None:
 
 
 def print_next_steps(kept: str | None) -> None:
-    """Print what to try next."""
+    """Print commands to try next."""
     echo_heading("Go on")
     if kept is None:
-        echo("The bank was temporary. To keep it, and type what stands behind each $ above:")
+        echo("The bank was temporary. To keep it, and repeat the commands behind each $ above:")
         echo(f"  {program_name()} demo --into lesson")
     echo("The same loop with a model and an ontology of your own, its key taken from the environment:")
     echo(f"  {program_name()} run mybank --ont model.ttl --tasks tasks.json --lm openai/gpt-4.1-mini --l0 --extract")
