@@ -15,6 +15,7 @@ from rbank_es import errors
 from rbank_es.bank import Bank
 from rbank_es.cli.shared import main as run
 from rbank_es.cli.shared import output
+from rbank_es.cli.shared.application import application
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import Progress, format_bar
 from rbank_es.events import Erased, NoteLogged, Ref, type_of
@@ -194,10 +195,10 @@ def test_a_defect_is_named_without_a_traceback(
 ) -> None:
     """An exception that nobody foresaw is one message as well, with a way to see more."""
 
-    def broken(arguments: list[str]) -> int:
+    def broken(*_: object) -> int:
         raise ZeroDivisionError("oops\x1b[2J")
 
-    monkeypatch.setattr(run, "_invoke", broken)
+    monkeypatch.setattr(application, "make_context", broken)
     assert run.main([]) == run.DEFECT
     said = capfd.readouterr().err
     assert said.startswith("rbank-es: unexpected ZeroDivisionError: oops\\x1b[2J") and "--debug" in said
