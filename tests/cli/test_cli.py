@@ -126,7 +126,7 @@ def test_version_and_nearest_command(tmp_path: Path) -> None:
     """`--version` prints the release; a mistyped command is answered with the nearest one."""
     assert run("--version", cwd=tmp_path).out == f"rbank-es {__version__}\n"
     assert "did you mean 'append'?" in fails("apend", cwd=tmp_path)
-    assert "There are: init, " in fails("zzzz", cwd=tmp_path)
+    assert "there are: init, " in fails("zzzz", cwd=tmp_path)
     assert "See: rbank-es log --help" in fails("log", cwd=tmp_path)
 
 

@@ -326,7 +326,7 @@ def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Fi
     before = digest_of(place)
     done = run("run", "./bank", *FAST, "--tasks", "tasks.json", "--l0", "--extract", "--dry-run", cwd=place)
     assert "# Graph: The lights" in done.out and "Guardrails:" in done.out and "unnamed/model" in done.out
-    assert "Nothing was asked and nothing was written." in " ".join(done.out.split())
+    assert "No model was called and nothing was written." in " ".join(done.out.split())
     told = run("run", "./none", *FAST, "--task", "Which?", "--matts", "--dry-run", "--json", cwd=place).json
     [task] = told["tasks"]
     agent = next(each for each in task["calls"] if each["role"] == "agent")
