@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rbank_es.bank import Bank
-from rbank_es.cli.tools import laid_out
+from rbank_es.cli.tools import format_result
 from rbank_es.data import lights
 from rbank_es.events import RunStarted
 from rbank_es.events.items import make_id
@@ -98,7 +98,7 @@ def _tool(tool: Manual, box: Toolbox, keys: dict[str, str]) -> Iterator[str]:
     yield ""
     yield from ("```text", tool.usage, *(f"    {line}".rstrip() for line in tool.doc.splitlines()), "```", "")
     arguments = CALLS[tool.name]
-    result = laid_out(box.call(tool.name, arguments))
+    result = format_result(box.call(tool.name, arguments))
     given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     masked = KEY.sub(lambda found: keys.setdefault(found[0], f"key-{len(keys) + 1}"), result)
     yield from ("```text", f"{tool.name}({given})", masked, "```", "")

@@ -575,3 +575,20 @@ DASHBOARD_TEXT_CHARS = 120
 
 LOG_TAIL = 1_000_000
 """The largest `--tail`."""
+
+ERASURE_RUNS_SHOWN = 20
+ERASURE_POSITIONS_SHOWN = 20
+"""Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all."""
+
+GUIDE_ITERATIONS = 20
+"""Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question."""
+
+MATTS_ROLLOUTS = 3
+"""Rollouts of `--matts`, unless asked otherwise (source: the ReasoningBank paper's parallel scaling)."""
+
+DEMO_HITS = 3
+DEMO_QUERIES = 12
+"""Hits of each search in the demo, and recorded queries that it tries, to find one whose hits changed over time."""
+
+SEARCH_HITS_DEFAULT = 6
+"""Hits of `search`, unless asked otherwise: as many as the agent's own search tool returns."""

@@ -1,4 +1,4 @@
-"""`append`: add events to a bank, all or none."""
+"""`append`: append events to a bank, all or none."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, open_whole, whole_bank
-from rbank_es.cli.shared.input_bytes import read_bounded
-from rbank_es.cli.shared.output import say, say_json
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_or_create, open_whole, read_bounded, whole_bank
+from rbank_es.cli.shared.output import count, echo, echo_json
 from rbank_es.errors import BadEvent, BadInput, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
 from rbank_es.log.file.system_calls import System
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     from rbank_es.events import Event
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Where one atomic group ended up."""
+class AppendedGroup(msgspec.Struct, frozen=True):
+    """Positions of one atomic group."""
 
     first: int
     last: int
@@ -48,26 +46,26 @@ def _expectation(context: click.Context, parameter: click.Parameter, value: str)
 @command("append", "rbank-es append notes events.jsonl --expect 12", "producer | rbank-es append notes --create")
 @click.argument("bank")
 @click.argument("file", default="-")
-@click.option("--create", is_flag=True, help="Make the bank first if there is none.")
+@click.option("--create", is_flag=True, help="Create the bank if there is none.")
 @click.option(
     "--expect",
     metavar="N|empty|any",
     default="any",
     callback=_expectation,
-    help="Append only if the log stands at position N, or is empty.",
+    help="Append only if the log ends at position N, or is empty.",
 )
 @click.option(
     "--batch",
     metavar="N",
     type=click.IntRange(1, limits.GROUP_EVENTS),
-    help="Append in groups of N, each all or none; one group, unless given.",
+    help="Append in groups of N, each all or none; default: one group.",
 )
 def append(bank: str, file: str, create: bool, expect: int | Expected, batch: int | None, as_json: bool) -> None:
     """Append new events from FILE, or from standard input: one JSON object, or JSON Lines.
 
-    All of them become visible at once, or none does; when this returns they are on disk. Everything is checked
-    before anything is written. Leave out seq, at and crc: the log's writer sets them. Give each event an id (a UUID)
-    and the same command may be repeated after any failure: what is in the log already is not appended again.
+    All events become visible at once, or none does; on return they are on disk. All are validated before any is
+    written. Leave out seq, at and crc: the log's writer sets them. Give each event an id (a UUID), and the command
+    may be repeated after any failure: events that are in the log already are not appended again.
     """
     place = whole_bank(bank)
     events = _parsed(file)
@@ -81,18 +79,19 @@ def append(bank: str, file: str, create: bool, expect: int | Expected, batch: in
     _report(done, is_new, as_json)
 
 
-def _append_to_new(place: str, events: list[Event], expect: int | Expected, size: int) -> Done | None:
-    """Make a bank aside and append to it, then put it in its place: events that are refused leave nothing behind.
+def _append_to_new(place: str, events: list[Event], expect: int | Expected, size: int) -> AppendResult | None:
+    """Create a bank in a draft directory, append to it, then rename it, so that refused events leave nothing behind.
 
-    None, where something is in that place already, and nothing was done.
+    Return None, with nothing done, where something is in that place already.
     """
-    import shutil  # which is slow to load
+    import shutil  # Here, because it loads slowly, and most appends need no new bank.
 
     from rbank_es.bank import Bank
 
     directory = directory_of(place)
     if directory.exists():
         return None
+    # Remember these, so that a refused append leaves no new directories behind.
     missing = [folder for folder in directory.parents if not folder.exists()]
     draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
     try:
@@ -102,12 +101,12 @@ def _append_to_new(place: str, events: list[Event], expect: int | Expected, size
     finally:
         shutil.rmtree(draft, ignore_errors=True)
         for folder in missing:
-            with suppress(OSError):  # it isn't empty
+            with suppress(OSError):  # because it may not be empty
                 folder.rmdir()
 
 
 def _put(made: Path, directory: Path) -> bool:
-    """Put a new bank in its place, durably; whether it is there, and not another that somebody made meanwhile."""
+    """Move a new bank to its place, durably; return False where another was created there meanwhile."""
     try:
         made.rename(directory)
     except OSError as error:
@@ -129,20 +128,20 @@ def _parsed(file: str) -> list[Event]:
     except BadEvent as error:
         raise BadInput(f"{name}, {error}; nothing was appended") from error
     if not events:
-        raise BadInput(f"no events in {name}: expected a JSON object a line")
+        raise BadInput(f"no events in {name}: expected one JSON object a line")
     return events
 
 
-class Done(NamedTuple):
-    """What was appended to which bank, and the head after it."""
+class AppendResult(NamedTuple):
+    """The groups appended to a bank, and its head after them."""
 
     bank: str
-    groups: list[Group]
+    groups: list[AppendedGroup]
     head: str
 
 
-def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int) -> Done:
-    groups: list[Group] = []
+def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int) -> AppendResult:
+    groups: list[AppendedGroup] = []
     for start in range(0, len(events), size):
         try:
             done = bank.append(events[start : start + size], expected=expected)
@@ -150,25 +149,26 @@ def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int
             if groups:
                 error.add_note(f"The first {count(start, 'event')} are in the log, up to position {groups[-1].last:,}.")
             raise
-        groups.append(Group(done.first, done.last, len(done.events), done.duplicate))
+        groups.append(AppendedGroup(done.first, done.last, len(done.events), done.duplicate))
+        # Each further group must follow the one before it, else another writer came between.
         if expected is not ANY:
             expected = done.last
-    return Done(bank.name, groups, str(bank.head(groups[-1].last)))
+    return AppendResult(bank.name, groups, str(bank.head(groups[-1].last)))
 
 
-def _report(done: Done, created: bool, as_json: bool) -> None:
+def _report(done: AppendResult, created: bool, as_json: bool) -> None:
     bank, groups, head = done
     first, last = groups[0].first, groups[-1].last
     new = sum(group.events for group in groups if not group.duplicate)
     known = sum(group.events for group in groups if group.duplicate)
     if as_json:
         facts = {"bank": bank, "created": created, "first": first, "last": last, "appended": new, "known": known}
-        say_json(facts | {"duplicate": not new, "groups": len(groups), "head": head})
+        echo_json(facts | {"duplicate": not new, "groups": len(groups), "head": head})
         return
     where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
     if not new:
-        say(f"nothing appended to {bank}: {count(known, 'event')} stood there already, at {where}")
+        echo(f"nothing appended to {bank}: {count(known, 'event')} stood there already, at {where}")
     else:
         also = f" ({known:,} more stood there already)" if known else ""
-        say(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
-    say(f"head {head}")
+        echo(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
+    echo(f"head {head}")

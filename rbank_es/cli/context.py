@@ -1,4 +1,4 @@
-"""`context`: what an agent would be told before its first step, layer by layer, within which budgets."""
+"""`context`: the context that an agent gets before its first step, layer by layer, with the budgets used."""
 
 from __future__ import annotations
 
@@ -10,13 +10,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es.bank import Bank
+from rbank_es.cli.shared.agent_options import constraints_beside, context_options
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
-from rbank_es.cli.shared.output import Cell, heading, on_terminal, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, line
+from rbank_es.cli.shared.arguments import (
+    ONTOLOGY_HELP,
+    is_shipped,
+    open_at,
+    parse_budget,
+    read_ontology,
+    refuse_mixtures,
+)
+from rbank_es.cli.shared.output import (
+    Cell,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_table,
+    on_terminal,
+    safe_block,
+    safe_line,
+    styled,
+)
 from rbank_es.data import lights
-from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
@@ -24,8 +39,8 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 
-class About(NamedTuple):
-    """What a context is about, and the files that were written about it; a path is None where there is none."""
+class Subject(NamedTuple):
+    """The source of a context, with its guide and its curated constraints; None for each that is missing."""
 
     ontology: Ontology | Source | None
     guide: Path | None
@@ -42,39 +57,32 @@ class About(NamedTuple):
 @click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP)
 @click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; nothing is asked of it.")
 @click.option("--void", metavar="FILE", help="A VoID description of the endpoint.")
-@click.option("--id", "id", metavar="ID", help="What the bank calls the ontology; its first file's name, unless given.")
-@click.option("--task", metavar="TEXT", required=True, help="The question, as the agent would get it.")
+@click.option("--id", "id", metavar="ID", help="The ontology's name in the bank; default: of its first file.")
+@click.option("--task", metavar="TEXT", required=True, help="The question, as the agent gets it.")
 @click.option("--l0/--no-l0", default=True, help="The sense card of the ontology.")
-@click.option("--l1/--no-l1", default=True, help="Constraints: what holds, and what to avoid.")
-@click.option("--l2/--no-l2", default=True, help="Procedures: what earlier runs taught.")
+@click.option("--l1/--no-l1", default=True, help="Constraints of the ontology, and pitfalls.")
+@click.option("--l2/--no-l2", default=True, help="Items from earlier runs.")
 @click.option("--l3/--no-l3", default=True, help="The summary of a guide.")
-@click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="The budgets.")
-@click.option(
-    "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
-    help="How memory reaches the agent: put in here, by its tools (no L2), or both.",
-)  # fmt: skip
-@click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'.")
-@click.option("--guide", metavar="FILE", help="A guide in Markdown; the latest in the bank, unless given.")
-@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; those beside PATH, unless given.")
-@click.option("--observed", is_flag=True, help="L0 begins with the terms that successful runs asked with.")
-@click.option("--slice", "task_slice", is_flag=True, help="L0 and L1 begin with what the task names.")
+@context_options
+@click.option("--observed", is_flag=True, help="Begin L0 with the terms that successful runs used.")
+@click.option("--slice", "task_slice", is_flag=True, help="Begin L0 and L1 with the terms that the task names.")
 def context(
     bank: str | None,
     paths: tuple[str, ...],
     endpoint: str | None,
     void: str | None,
     id: str | None,
-    guide: str | None,
+    guide_file: str | None,
     constraints: str | None,
     budgets: tuple[str, ...],
     as_json: bool,
     **choices: Any,
 ) -> None:
-    """Print exactly what an agent would be told before its first step, then what each layer took of its budget.
+    """Print exactly the context that an agent gets before its first step, then how much of its budget each layer took.
 
-    Nothing is written, no model is asked, and the same input gives the same bytes. A layer that has nothing to say is
-    left out: L0 and L1 need an ontology or an endpoint, L2 a BANK, L3 a guide. With --ont lights, the guide and the
-    constraints that come with it are used.
+    Nothing is written, no model is called, and the same input gives the same bytes. Empty layers are left out: L0 and
+    L1 need an ontology or an endpoint, L2 a BANK, L3 a guide. With --ont lights, the guide and the constraints that
+    come with it are used.
     """
     from rbank_es.context.assembly import build_context
     from rbank_es.context.layer import LAYERS
@@ -85,51 +93,36 @@ def context(
         opened, point = open_at(bank) if bank is not None else (None, None)
         if opened is not None:
             stack.enter_context(opened)
-        about = _about(paths, endpoint, void, id, stack)
+        subject = _subject(paths, endpoint, void, id, stack)
         built = build_context(
-            ontology=about.ontology,
+            ontology=subject.ontology,
             bank=opened,
             point=point,
             layers=layers,
             budgets=dict(map(parse_budget, budgets)),
-            curated=Path(constraints) if constraints else about.constraints,
-            guide=Path(guide) if guide else about.guide,
+            curated=Path(constraints) if constraints else subject.constraints,
+            guide=Path(guide_file) if guide_file else subject.guide,
             ontology_id=id,
             **choices,
         )
         if as_json:
-            say_json(_facts(built, opened, point, choices["task"]))
+            echo_json(_facts(built, opened, point, choices["task"]))
         else:
-            _tell(built)
+            _print(built)
 
 
-def parse_budget(text: str) -> tuple[str, int]:
-    """Layer and characters from `L1=400`. Raises `BadInput`."""
-    layer, equals, number = text.partition("=")
-    if not equals or not number.strip().isdecimal():
-        raise BadInput(f"{text!r} is no budget: write a layer and characters, such as L1=400")
-    name = layer.strip()
-    return name if name == "base" else name.upper(), int(number)
-
-
-def _about(paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack) -> About:
+def _subject(paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack) -> Subject:
     if endpoint is not None:
         from rbank_es.sparql.source import open_source
 
         source = open_source(endpoint=endpoint, void=void)
         stack.callback(source.close)
-        return About(source, None, None)
+        return Subject(source, None, None)
     if not paths:
-        return About(None, None, None)
+        return Subject(None, None, None)
     if any(map(is_shipped, paths)):
-        return About(loaded(paths, id), lights().guide, lights().constraints)
-    return About(loaded(paths, id), None, _constraints_beside(paths))
-
-
-def _constraints_beside(paths: Sequence[str]) -> Path | None:
-    from rbank_es.context.constraints import curated_beside
-
-    return next(filter(None, map(curated_beside, places(paths))), None)
+        return Subject(read_ontology(paths, id), lights().guide, lights().constraints)
+    return Subject(read_ontology(paths, id), None, constraints_beside(paths))
 
 
 def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> dict[str, Any]:
@@ -147,12 +140,12 @@ def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> d
     }
 
 
-def _tell(built: Context) -> None:
-    say(block(built.text) if on_terminal() else built.text)
-    heading("budget")
+def _print(built: Context) -> None:
+    echo(safe_block(built.text) if on_terminal() else built.text)
+    echo_heading("budget")
     rows: list[list[Cell]] = [
-        [row["layer"], row["chars"], row["budget"], line(str(row["cut"])) or None] for row in built.rows()
+        [row["layer"], row["chars"], row["budget"], safe_line(str(row["cut"])) or None] for row in built.rows()
     ]
-    table(["layer", "characters", "budget", "left out"], rows, flexible=["left out"])
+    echo_table(["layer", "characters", "budget", "left out"], rows, flexible=["left out"])
     if built.items:
-        say(styled(f"\nitems: {', '.join(map(line, built.items))}", "dim"))
+        echo(styled(f"\nitems: {', '.join(map(safe_line, built.items))}", "dim"))

@@ -10,34 +10,33 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside, writable
-from rbank_es.cli.shared.output import say, say_json
-from rbank_es.cli.shared.terminal_text import size_text
+from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
 from rbank_es.events import BankCreated
 
 if TYPE_CHECKING:
-    from rbank_es.dashboard import Written
+    from rbank_es.dashboard import WrittenPage
 
 
 @command("dashboard", "rbank-es dashboard notes -o notes.html", "rbank-es dashboard notes@HEAD~100 -o then.html")
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.option("-o", "output", metavar="FILE.html", required=True, help="Where to write the page.")
+@click.option("-o", "output", metavar="FILE.html", required=True, help="The file to write.")
 def dashboard(bank: str, output: str, as_json: bool) -> None:
-    """Write one HTML page with charts: what leaked into prompts by run and by tool, red flags, size, uses and wins.
+    """Write one HTML page with charts: leakage into prompts by run and by tool, red flags, size, uses and wins.
 
-    The page is complete in itself: it opens from disk, works offline, and asks no network for anything.
+    The page is one file: it opens from disk, works offline, and makes no network requests.
     """
     opened, point = open_at(bank)
     with opened:
         written = write_dashboard(opened, point, outside(opened, writable(Path(output))))
     if as_json:
-        say_json(msgspec.to_builtins(written))
+        echo_json(msgspec.to_builtins(written))
     else:
-        say(f"wrote {written.path} ({size_text(written.size_bytes)})")
+        echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
 
 
-def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:
-    """Write the page of a bank at a point. Raises what `write_page` raises, and `BadPoint`."""
+def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> WrittenPage:
+    """Write the page of a bank at a point. Raises as `write_page` does, and `BadPoint`."""
     from rbank_es.dashboard import PageFacts, write_page
 
     with bank.as_of(point) as view:
@@ -52,7 +51,16 @@ def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> Written:
         return write_page(view, path, facts)
 
 
+def print_page(bank: Bank, name: str, path: Path) -> None:
+    """Write the page of a bank, and print the command that does so."""
+    echo_heading("A page about the whole bank")
+    echo_command(f"dashboard {name} -o {path}")
+    written = write_dashboard(bank, None, path)
+    echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
+    echo("Open it in a browser: leakage into prompts by run and by tool, with red flags. It needs no network.")
+
+
 def purpose_of(bank: Bank) -> str:
-    """What a bank says that it is for; empty where it says nothing."""
+    """Return the purpose recorded in a bank's first event; empty where there is none."""
     first = next(bank.events(point=min(1, bank.position)), None)
     return (bank.text(first.purpose) or "") if isinstance(first, BankCreated) else ""

@@ -1,4 +1,4 @@
-"""`demo`: an agent that learns, live; or a tour of a recorded bank, on a copy of it."""
+"""`demo`: a live run of an agent that learns, or a tour of a copy of a recorded bank."""
 
 from __future__ import annotations
 
@@ -11,16 +11,28 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import directory_of
-from rbank_es.cli.dashboard import purpose_of, write_dashboard
+from rbank_es.cli.dashboard import print_page, purpose_of, write_dashboard
 from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import writable
-from rbank_es.cli.shared.output import flush, heading, paragraph, program, say, say_json, styled
-from rbank_es.cli.shared.terminal_text import count, line, moment, size_text
+from rbank_es.cli.shared.arguments import writable
+from rbank_es.cli.shared.output import (
+    count,
+    echo,
+    echo_command,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
+    flush,
+    format_time,
+    program_name,
+    safe_line,
+    styled,
+)
 from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.state import usage
@@ -30,68 +42,66 @@ if TYPE_CHECKING:
     from rbank_es.bank import Replayed
     from rbank_es.projections.view import FoundItem
 
-HITS = 3
-QUERIES = 12
-"""How many of the recorded queries are tried, to show one whose answer changed with time."""
-
 
 @command("demo", "rbank-es demo", "rbank-es demo --into lesson", "rbank-es demo --bank notes -o tour.html")
 @click.option("--recorded", is_flag=True, help="Show the sample bank that comes with the source; run nothing.")
 @click.option("--bank", metavar="BANK", help="Show any bank; run nothing.")
-@click.option("--into", metavar="BANK", help="Keep the bank of the tasks that are run; it must be new.")
+@click.option("--into", metavar="BANK", help="Keep the bank of the live tasks; it must be new.")
 @click.option("-o", "output", metavar="FILE.html", default="./rbank-demo.html", show_default=True, help="The page.")
 def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_json: bool) -> None:
-    """Watch an agent learn: six tasks in the real sandbox, with a script in place of a model, and what they taught.
+    """Watch an agent learn: six tasks in the real sandbox, with a script in place of a model.
 
-    One task fails, a guardrail is drawn from it, and later tasks get that and succeed. Then the bank is searched as it
-    was before and as it is now, a run is run again from its own events, and a page is written. No model is called, no
-    key and no network are used. Without --into nothing but the page is left behind.
+    One task fails, a guardrail is extracted from it, and later tasks that get it succeed. Then the bank is searched as
+    it was before and as it is now, a run is re-executed from its own events, and a page is written. No model, key or
+    network is used. Without --into, only the page is left behind.
 
     With --recorded or --bank, and where the sandbox can't run, it tours a recorded bank instead, on a copy of it: three
-    points in time, a search at each, and what changed.
+    points in time, a search at each, and the changes between them.
     """
     page = writable(Path(output))
     if recorded or bank is not None:
         if into is not None:
-            raise BadInput("--into keeps what is run, and with --recorded or --bank nothing is")
+            raise BadInput(
+                "--into keeps the bank of live tasks, and --recorded and --bank run none: leave one of them out"
+            )
         _tour(bank, page, as_json=as_json)
         return
     try:
-        _lesson(into, page, as_json=as_json)
+        _live(into, page, as_json=as_json)
     except SandboxUnavailable as error:
         if into is not None:
             raise
         if not as_json:
-            _say_unavailable(error)
+            _print_problem(error)
         _tour(None, page, as_json=as_json)
 
 
-def _lesson(into: str | None, page: Path, *, as_json: bool) -> None:
+def _live(into: str | None, page: Path, *, as_json: bool) -> None:
     from rbank_es.cli.shared import live_demo
 
-    problem = live_demo.unavailable()
+    problem = live_demo.sandbox_problem()
     if problem is not None:
         raise problem
     if not as_json:
-        live_demo.introduce()
-    with live_demo.place_for(into) as bank:
-        learnt = live_demo.learn(bank, aloud=not as_json)
+        live_demo.print_introduction()
+    with live_demo.demo_bank(into) as bank:
+        result = live_demo.run_tasks(bank, aloud=not as_json)
         if as_json:
-            facts = msgspec.to_builtins(learnt) | {"page": write_dashboard(bank, None, page).path}
-            say_json({"bank": bank.name, "live": True, "scripted": True} | facts)
+            facts = msgspec.to_builtins(result) | {"page": write_dashboard(bank, None, page).path}
+            echo_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
-            live_demo.tell(bank, learnt, name)
-            live_demo.tell_page(bank, name, page)
-            live_demo.tell_more(into)
+            live_demo.print_result(bank, result, name)
+            print_page(bank, name, page)
+            live_demo.print_next_steps(into)
 
 
-def _say_unavailable(error: SandboxUnavailable) -> None:
-    say(styled("\nThe tasks can't be run here: the sandbox for an agent's code does not work.", "yellow"))
-    say(f"why     {error.reason}")
-    say(f"to fix  {error.fix}")
-    say("Below is the tour of a recorded bank instead.")
-    say()
+def _print_problem(error: SandboxUnavailable) -> None:
+    echo(styled("\nThe tasks can't be run here: the sandbox for an agent's code does not work.", "yellow"))
+    echo(f"why     {error.reason}")
+    echo(f"to fix  {error.fix}")
+    echo("Below is the tour of a recorded bank instead.")
+    echo()
     flush()
 
 
@@ -99,13 +109,14 @@ def _tour(bank: str | None, page: Path, *, as_json: bool) -> None:
     source = _source(bank)
     with tempfile.TemporaryDirectory(prefix="rbank-demo-") as folder:
         copy = Path(folder) / source.name
+        # Work on a copy, because the tour projects, and must not change a bank that it only shows.
         shutil.copytree(source, copy)
         with Bank.open(copy) as opened:
             tour = _prepared(opened)
             if as_json:
-                say_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
+                echo_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
             else:
-                _tell(tour, bank or _shortest(source), page)
+                _print_tour(tour, bank or _shortest(source), page)
 
 
 def _source(given: str | None) -> Path:
@@ -125,19 +136,19 @@ def _source(given: str | None) -> Path:
 
 
 def _shortest(source: Path) -> str:
-    """How the sample is named on a command line."""
+    """Return the sample's shortest name for a command line."""
     return source.name if not source.is_absolute() else str(source)
 
 
 class _Stop(msgspec.Struct, frozen=True):
-    """One point in time of the tour: the bank there, and what a search found."""
+    """A point in time of the tour: the bank there, and the hits of a search."""
 
     replayed: Replayed
     found: list[FoundItem]
 
 
 class _Tour(msgspec.Struct, frozen=True):
-    """What the tour shows."""
+    """The bank of the tour, its query and its points in time."""
 
     bank: Bank
     query: str
@@ -147,34 +158,34 @@ class _Tour(msgspec.Struct, frozen=True):
 def _prepared(bank: Bank) -> _Tour:
     bank.project()
     positions = _positions(bank)
-    query, found = _telling_query(bank, positions)
+    query, found = _changing_query(bank, positions)
     stops = (_Stop(bank.replay(position), hits) for position, hits in zip(positions, found, strict=True))
     return _Tour(bank, query, tuple(stops))
 
 
 def _positions(bank: Bank) -> list[int]:
-    """After a third of the runs, after two thirds, and now."""
+    """Return the positions after a third of the runs, after two thirds, and now."""
     ends = [event.seq for event in bank.events(types={"run_judged"})] or [bank.position]
     return [ends[len(ends) // 3], ends[len(ends) * 2 // 3], bank.position]
 
 
-def _telling_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[FoundItem]]]:
-    """A query that was really asked, preferably one that finds something else at each of the positions."""
+def _changing_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Found]]]:
+    """Return a recorded query, preferably one with other hits at each position, with its hits."""
     with ExitStack() as stack:
         views = [stack.enter_context(bank.as_of(position)) for position in positions]
-        tried = [(query, [view.search(query, HITS) for view in views]) for query in _queries(bank)]
+        tried = [(query, [view.search(query, limits.DEMO_HITS) for view in views]) for query in _queries(bank)]
     return max(tried, key=lambda entry: len({tuple(hit.id for hit in hits) for hits in entry[1] if hits}))
 
 
 def _queries(bank: Bank) -> list[str]:
-    """The queries recorded last, newest first; a plain word where there are none."""
+    """Return the latest recorded queries, newest first; a plain word where there are none."""
     asked = (
         event.query
         for event in bank.events(types={"memories_retrieved"}, resolve=True)
         if isinstance(event, MemoriesRetrieved)
     )
     distinct = list(dict.fromkeys(query for query in asked if isinstance(query, str) and query))
-    return distinct[: -QUERIES - 1 : -1] or ["query"]
+    return distinct[: -limits.DEMO_QUERIES - 1 : -1] or ["query"]
 
 
 def _facts(tour: _Tour, page: str) -> dict[str, Any]:
@@ -192,82 +203,74 @@ def _facts(tour: _Tour, page: str) -> dict[str, Any]:
     return {"bank": tour.bank.name, "query": tour.query, "points": stops, "page": page}
 
 
-# ---------------------------------------------------------------- the telling
+# ---------------------------------------------------------------- printing
 
 
-def _tell(tour: _Tour, name: str, page: Path) -> None:
-    say(styled("A reasoning bank, at three points in time", "bold"))
-    say()
-    _introduce(tour, name)
+def _print_tour(tour: _Tour, name: str, page: Path) -> None:
+    echo(styled("A reasoning bank, at three points in time", "bold"))
+    echo()
+    _print_introduction(tour, name)
     for number, stop in enumerate(tour.stops, 1):
-        _tell_stop(tour, number, stop, name)
-    _tell_difference(tour.stops[-2].replayed, tour.stops[-1].replayed, name)
-    heading("A page about the whole bank")
-    _command(f"dashboard {name} -o {page}")
-    written = write_dashboard(tour.bank, None, page)
-    say(f"wrote {written.path} ({size_text(written.size_bytes)})")
-    say("Open it in a browser: what leaked into prompts, by run and by tool, with red flags. It needs no network.")
-    _tell_more(tour, name)
+        _print_stop(tour, number, stop, name)
+    _print_difference(tour.stops[-2].replayed, tour.stops[-1].replayed, name)
+    print_page(tour.bank, name, page)
+    _print_next_steps(tour, name)
 
 
-def _introduce(tour: _Tour, name: str) -> None:
+def _print_introduction(tour: _Tour, name: str) -> None:
     runs = tour.stops[-1].replayed.state.runs.values()
     events, purpose = count(tour.bank.position, "event"), purpose_of(tour.bank)
-    paragraph(
-        f"The bank {name!r} is an append-only log of {events}, from {count(len(runs), 'run')} of an agent: what it was "
-        "asked, what it did, how that was judged, and what was learnt from it, as items: short pieces of advice for "
-        f"later runs.{' No model ran in them, they are scripted.' if all(run.scripted for run in runs) else ''}"
+    echo_paragraph(
+        f"The bank {name!r} is an append-only log of {events}, from {count(len(runs), 'run')} of an agent: its tasks, "
+        "its steps, the verdicts on them, and the items extracted from them, short pieces of advice for later "
+        f"runs.{' No model ran in them, they are scripted.' if all(run.scripted for run in runs) else ''}"
     )
     if purpose:
-        say()
-        paragraph(f"What it is for, in its own words: {purpose}")
-    say()
-    paragraph(
-        "Everything but the log (items, counters, search index) is computed from it, so it can be had as it was at any "
-        "position. This tour works on a copy. A line that begins with $ is the command that shows the same."
+        echo()
+        echo_paragraph(f"Its purpose, in its own words: {purpose}")
+    echo()
+    echo_paragraph(
+        "Everything else (items, counters, search index) is computed from the log, so the bank can be shown as it was "
+        "at any position. This tour works on a copy. A line that begins with $ is the command that prints the same."
     )
 
 
-def _tell_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
+def _print_stop(tour: _Tour, number: int, stop: _Stop, name: str) -> None:
     replayed = stop.replayed
     state, used = replayed.state, usage(replayed.state).values()
     uses, wins = sum(uses for uses, _ in used), sum(wins for _, wins in used)
-    heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {moment(replayed.at)} UTC")
-    _command(f"replay {name}@{replayed.position}")
+    echo_heading(f"{number} of {len(tour.stops)}: position {replayed.position:,}, {format_time(replayed.at)} UTC")
+    echo_command(f"replay {name}@{replayed.position}")
     runs = count(len(state.runs), "run")
-    say(f"{runs} so far. Items were given to runs {count(uses, 'time')}, {wins:,} of them to a run that succeeded.")
-    say()
+    echo(f"{runs} so far. Items were given to runs {count(uses, 'time')}, {wins:,} of them to a run that succeeded.")
+    echo()
     print_items(state)
-    say(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
-    say()
-    _command(f'search {name}@{replayed.position} "{line(tour.query)}" -k {HITS}')
+    echo(f"\nstate digest {replayed.digests.all[:16]}…, the same at every replay")
+    echo()
+    echo_command(f'search {name}@{replayed.position} "{safe_line(tour.query)}" -k {limits.DEMO_HITS}')
     print_hits(stop.found)
 
 
-def _tell_difference(before: Replayed, after: Replayed, name: str) -> None:
-    heading(f"What changed between positions {before.position:,} and {after.position:,}")
-    _command(f"diff {name}@{before.position} {name}@{after.position}")
-    paragraph(
+def _print_difference(before: Replayed, after: Replayed, name: str) -> None:
+    echo_heading(f"What changed between positions {before.position:,} and {after.position:,}")
+    echo_command(f"diff {name}@{before.position} {name}@{after.position}")
+    echo_paragraph(
         "A use is a run that an item was given to; a win, a use in a run that was judged a success. Support counts how "
-        "often an item was learnt. A run's learning verdict feeds the bank; its scoring verdict only measures."
+        "often an item was learned. A run's learning verdict feeds the bank; its scoring verdict only measures."
     )
     print_diff(diff_states(before.state, after.state))
 
 
-def _tell_more(tour: _Tour, name: str) -> None:
+def _print_next_steps(tour: _Tour, name: str) -> None:
     hit = next((hit.id for hit in tour.stops[-1].found), None)
     ideas = {
         f"log {name} --tail 20": "the last events",
         f"show {name} {hit or 1}": "an item: its words, its history, the runs it was given to" if hit else "an event",
-        f"verify {name} --retrievals": "check every byte, and make every recorded search again",
-        f"rerun {name} --all": "run every run again from its own events, with no model",
+        f"verify {name} --retrievals": "check every byte, and repeat every recorded search",
+        f"rerun {name} --all": "re-execute every run from its own events, with no model",
         "--help": "all commands",
     }
-    heading("Go on")
+    echo_heading("Go on")
     widest = max(map(len, ideas))
     for arguments, about in ideas.items():
-        say(f"{program()} {arguments.ljust(widest)}  {styled(about, 'dim')}")
-
-
-def _command(arguments: str) -> None:
-    say(styled(f"$ {program()} {arguments}", "cyan"))
+        echo(f"{program_name()} {arguments.ljust(widest)}  {styled(about, 'dim')}")

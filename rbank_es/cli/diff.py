@@ -1,4 +1,4 @@
-"""`diff`: what changed between two points in time, or differs between two banks."""
+"""`diff`: the differences between two points in time, or between two banks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
-from rbank_es.cli.shared.output import heading, say, say_json, table
+from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.output import echo, echo_heading, echo_json, echo_table
 
 if TYPE_CHECKING:
     from rbank_es.state import State
@@ -28,9 +28,9 @@ def diff(before: str, after: str, as_json: bool) -> None:
 
     found = diff_states(_state(before), _state(after))
     if as_json:
-        say_json({"from": before, "to": after} | msgspec.to_builtins(found))
+        echo_json({"from": before, "to": after} | msgspec.to_builtins(found))
     else:
-        say(f"from {before} (position {found.before:,}) to {after} (position {found.after:,})")
+        echo(f"from {before} (position {found.before:,}) to {after} (position {found.after:,})")
         print_diff(found)
 
 
@@ -41,36 +41,38 @@ def _state(text: str) -> State:
 
 
 def print_diff(found: Diff) -> None:
-    """Print what differs; says so where nothing does."""
+    """Print the differences, or that there are none."""
     if found.empty:
-        say("nothing differs")
+        echo("nothing differs")
     _print_whole("items added", found.added, "after")
     _print_whole("items no longer there", found.removed, "before")
     if found.changed:
-        heading(f"items changed: {len(found.changed):,}")
+        echo_heading(f"items changed: {len(found.changed):,}")
         rows = [[item.id, item.title, _changes(item.changes)] for item in found.changed]
-        table(["item", "title", "change"], rows, flexible=["title"])
+        echo_table(["item", "title", "change"], rows, flexible=["title"])
     if found.runs:
-        heading(f"runs: {len(found.runs):,}")
-        table(["run", "change"], [[run.run, _changes(run.changes)] for run in found.runs], flexible=["change"])
+        echo_heading(f"runs: {len(found.runs):,}")
+        echo_table(["run", "change"], [[run.run, _changes(run.changes)] for run in found.runs], flexible=["change"])
     if found.policies:
-        heading(f"policies: {len(found.policies):,}")
-        table(["policy", "change"], [[change.what, _arrow(change)] for change in found.policies], flexible=["change"])
+        echo_heading(f"policies: {len(found.policies):,}")
+        echo_table(
+            ["policy", "change"], [[change.what, _arrow(change)] for change in found.policies], flexible=["change"]
+        )
 
 
 def _print_whole(title: str, items: tuple[ItemDiff, ...], side: str) -> None:
     if not items:
         return
-    heading(f"{title}: {len(items):,}")
+    echo_heading(f"{title}: {len(items):,}")
     rows: list[list[Any]] = []
     for item in items:
         facts = {change.what: getattr(change, side) for change in item.changes}
         rows.append([item.id, *(facts.get(name, 0) for name in COUNTS), item.title])
-    table(["item", *COUNTS, "title"], rows, flexible=["title"])
+    echo_table(["item", *COUNTS, "title"], rows, flexible=["title"])
 
 
 def _changes(changes: tuple[Change, ...]) -> str:
-    """All changes of one thing on one line; of something new or gone only what it is or was."""
+    """Return all changes of one thing on one line; for a new or removed thing, its values alone."""
     for word, side, other in (("new", "after", "before"), ("gone", "before", "after")):
         if all(getattr(change, other) is None for change in changes):
             return f"{word}: {', '.join(f'{change.what} {_shown(getattr(change, side))}' for change in changes)}"

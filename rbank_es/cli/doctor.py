@@ -1,4 +1,4 @@
-"""`doctor`: whether the sandbox for an agent's code can run here, and what to do if not."""
+"""`doctor`: a check of whether the sandbox for an agent's code runs here, with fixes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import fields, heading, say, say_json, styled
+from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, styled
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.doctor import Check, Checkup
@@ -24,16 +24,16 @@ TIMES = {
 @click.option("--warm", is_flag=True, help="Fill the sandbox's cache first (13 MB from the npm registry).")
 @click.pass_context
 def doctor(context: click.Context, warm: bool, as_json: bool) -> None:
-    """Say whether the sandbox that runs an agent's code works here, and how to fix what doesn't.
+    """Check whether the sandbox that runs an agent's code works here, and print fixes where it doesn't.
 
-    It is tried for real: a session is started from the cache, without a network, and runs code that calls a tool.
-    Agents never fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.
+    The check starts a real session from the cache, without a network, and runs code that calls a tool. Agents never
+    fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.
     """
     from rbank_es.sandbox.doctor import examine
 
     seen = examine(fill_cache=warm)
     if as_json:
-        say_json(seen)
+        echo_json(seen)
     else:
         _print(seen)
     context.exit(0 if seen.ok else 1)
@@ -43,20 +43,20 @@ def _print(seen: Checkup) -> None:
     for check in seen.checks:
         _print_check(check, "ok", "FAILS")
     if seen.times_s:
-        heading("times")
-        fields({TIMES[name]: _duration(seconds) for name, seconds in seen.times_s.items()}, indent=2)
-    heading("other optional parts")
+        echo_heading("times")
+        echo_fields({TIMES[name]: _duration(seconds) for name, seconds in seen.times_s.items()}, indent=2)
+    echo_heading("other optional parts")
     for check in seen.optional:
         _print_check(check, "ok", "absent")
-    say()
-    say("the sandbox can run here" if seen.ok else styled("the sandbox can't run here", "red"))
+    echo()
+    echo("the sandbox can run here" if seen.ok else styled("the sandbox can't run here", "red"))
 
 
 def _print_check(check: Check, good: str, bad: str) -> None:
     mark = styled(good.ljust(6), "green") if check.ok else styled(bad.ljust(6), "red")
-    say(f"{mark}  {check.name:<11}  {check.detail}")
+    echo(f"{mark}  {check.name:<11}  {check.detail}")
     if not check.ok:
-        say(f"{'':8}{'':13}to fix: {check.fix}")
+        echo(f"{'':8}{'':13}to fix: {check.fix}")
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`erase`: texts removed from every file of a bank, after it was said which."""
+"""`erase`: remove texts from every file of a bank, after listing them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_whole
-from rbank_es.cli.shared.input_bytes import read_bounded, utf8
-from rbank_es.cli.shared.output import flush, on_terminal, say, say_json, table
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_whole, read_text_file
+from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, on_terminal
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.log import Erasure
-
-RUNS_SHOWN = 20
-"""How many runs that lose texts are named."""
 
 
 @command(
@@ -31,9 +27,9 @@ RUNS_SHOWN = 20
 @click.option("--event", metavar="SEQ", type=click.IntRange(1), help="The texts of the event at this position.")
 @click.option("--item", metavar="ID", help="The words of this item.")
 @click.option("--run", metavar="ID", help="The texts of all events of this run.")
-@click.option("--text", metavar="FILE", help="What FILE holds (its last newline aside), wherever it stands.")
-@click.option("--dry-run", is_flag=True, help="Only list what would be erased.")
-@click.option("--reason", metavar="TEXT", default="", help="Why; recorded with the erasure.")
+@click.option("--text", metavar="FILE", help="The text in FILE (without its last newline), wherever it occurs.")
+@click.option("--dry-run", is_flag=True, help="Only list the places.")
+@click.option("--reason", metavar="TEXT", default="", help="The reason, recorded with the erasure.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def erase(
     bank: str,
@@ -48,14 +44,15 @@ def erase(
 ) -> None:
     """Remove texts from every file of a bank: log, indexes and read models. This can't be undone.
 
-    Every other place that holds the same words is found, listed, and erased too; but of a run, only words that are its
-    own: a text that another run has too stays there. Ids, numbers and times stay, and so do heads noted before: they
-    still verify. Backups, forks and exports are not reached.
+    Every other place that holds the same words is found, listed, and erased too. With --run, texts that another run
+    has too stay there. Ids, numbers and times stay, and heads noted before still verify. Backups, forks and exports
+    are not reached.
     """
     named: dict[str, Any] = {"event": event, "item": item, "run": run, "text": _words(text)}
     if sum(value is not None for value in named.values()) != 1:
         raise click.UsageError("name exactly one thing to erase: --event, --item, --run or --text.")
     with open_whole(bank) as opened:
+        # Search first in any case, because people must see the places before they confirm.
         found = opened.erase(**named, reason=reason, dry_run=True)
         if not as_json:
             print_places(found)
@@ -69,48 +66,48 @@ def erase(
 def _words(path: str | None) -> str | None:
     if path is None:
         return None
-    words = utf8(read_bounded(path), path)
+    words = read_text_file(path)
     words = words.removesuffix("\n").removesuffix("\r")
     if not words:
-        raise BadInput(f"{path} is empty: there is nothing to look for")
+        raise BadInput(f"{path} is empty: there is no text to erase")
     return words
 
 
 def print_places(found: Erasure) -> None:
-    """Print every place that would be erased, and what would stay."""
+    """Print every place that would be erased, and the texts that would stay."""
     rows = [
         [place.seq, place.type, place.path, "named" if place.named else "holds the same words"]
         for place in found.places
     ]
-    table(["seq", "type", "field", "why"], rows, none="no event holds such a text, so there is nothing to erase")
+    echo_table(["seq", "type", "field", "why"], rows, none="no event holds such a text, so there is nothing to erase")
     if found.texts:
-        say(f"and {count(len(found.texts), 'text')} stored apart")
+        echo(f"and {count(len(found.texts), 'text')} stored apart")
     if found.short:
-        say(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
+        echo(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
     if found.facts:
-        where = ", ".join(f"{seq:,}" for seq in found.facts[:20])
-        say(f"stays: the same characters in ids or names, which are never erased (positions {where})")
+        where = ", ".join(f"{seq:,}" for seq in found.facts[: limits.ERASURE_POSITIONS_SHOWN])
+        echo(f"stays: the same characters in ids or names, which are never erased (positions {where})")
     if found.shared:
-        say(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
+        echo(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
     _print_runs(found)
 
 
 def _print_runs(found: Erasure) -> None:
-    """Print which runs lose texts though none of theirs was named: what was named is in their prompts, say."""
+    """Print the runs that lose texts though none of theirs was named, for example from their prompts."""
     named = {place.run for place in found.places if place.named}
     runs = sorted({place.run for place in found.places if place.run is not None} - named)
     if runs:
         other = "other " if named else ""
         lose = f"1 {other}run loses" if len(runs) == 1 else f"{len(runs):,} {other}runs lose"
-        more = ", …" if len(runs) > RUNS_SHOWN else ""
-        say(f"{lose} texts, and can't be run again: {', '.join(runs[:RUNS_SHOWN])}{more}")
+        more = ", …" if len(runs) > limits.ERASURE_RUNS_SHOWN else ""
+        echo(f"{lose} texts, and can't be run again: {', '.join(runs[: limits.ERASURE_RUNS_SHOWN])}{more}")
 
 
 def _confirm(yes: bool, as_json: bool) -> None:
     if yes:
         return
     if as_json or not on_terminal() or sys.stdin is None or not sys.stdin.isatty():
-        raise BadInput("nothing was erased: there is nobody to ask; add --yes, or look first with --dry-run")
+        raise BadInput("nothing was erased: nobody can be asked here; add --yes, or look first with --dry-run")
     flush()
     if not click.confirm("Erase all of this for good?", default=False):
         raise BadInput("nothing was erased")
@@ -120,12 +117,12 @@ def _finish(bank: str, found: Erasure, as_json: bool) -> None:
     if as_json:
         facts: dict[str, Any] = msgspec.to_builtins(found)
         appended = found.appended
-        say_json(
+        echo_json(
             {"bank": bank}
             | facts
             | {"appended": {"first": appended.first, "last": appended.last} if appended else None}
         )
     elif found.appended:
-        say(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
+        echo(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
     elif found.places or found.texts:
-        say("nothing was erased")
+        echo("nothing was erased")

@@ -1,4 +1,4 @@
-"""`export`: write a bank in a form that others read."""
+"""`export`: write a bank in a format that other tools read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside, writable
-from rbank_es.cli.shared.output import say, say_json, write
-from rbank_es.cli.shared.terminal_text import count, size_text
+from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.output import count, echo, echo_json, format_size, write_bytes
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -30,66 +29,68 @@ FORMS = ("items", "trajectories", "reasoningbank", "events", "prov")
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("--format", "form", metavar="F", type=click.Choice(FORMS), required=True, help=", ".join(FORMS))
-@click.option("-o", "output", metavar="FILE|DIR", default="-", help="Where to write; standard output, unless given.")
-def export_bank(bank: str, form: str, output: str, as_json: bool) -> None:
-    """Write a bank as it was at a point in time, in a form that others read and that import takes back.
+@click.option("-o", "output", metavar="FILE|DIR", default="-", help="Where to write; default: standard output.")
+def export(bank: str, form: str, output: str, as_json: bool) -> None:
+    """Write a bank as it was at a point in time, in a format that other tools read, and import too.
 
     items: the active items, as a JSON list. trajectories: JSON Lines, one file per run. reasoningbank: JSON Lines,
-    one line per run. events: the whole log, as JSON Lines. prov: where each item comes from and which runs used it,
-    as W3C PROV-O in Turtle (it can't be imported). With --json, what is printed is a report of the files written.
+    one line per run. events: the whole log, as JSON Lines. prov: the origin of each item and the runs that used it, as
+    W3C PROV-O in Turtle (it can't be imported). With --json, a report of the files written is printed.
     """
-    from rbank_es.exporters import export
+    from rbank_es.exporters import export as pieces_of
 
     opened, point = open_at(bank)
     with opened:
+        # Count before writing, because the warning must come before a long output.
         left_out = _left_out(opened, point, form)
         if output == "-":
             if as_json:
                 raise click.UsageError("--json reports on files that were written; name one with -o.")
-            for piece in export(opened, point, form):
-                write(piece)
+            for piece in pieces_of(opened, point, form):
+                write_bytes(piece)
             return
         written = [save(path, pieces) for path, pieces in _files(opened, point, form, output)]
     if as_json:
-        say_json({"bank": opened.name, "format": form, "files": written, "items_left_out": left_out})
+        echo_json({"bank": opened.name, "format": form, "files": written, "items_left_out": left_out})
     else:
-        total = size_text(sum(file.size_bytes for file in written))
-        what = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
-        say(f"wrote {what} ({total})")
+        total = format_size(sum(file.size_bytes for file in written))
+        where = written[0].path if len(written) == 1 else f"{count(len(written), 'file')} into {output}"
+        echo(f"wrote {where} ({total})")
 
 
 def _left_out(bank: Bank, point: str | None, form: str) -> int:
-    """How many active items have no place in this form; also said on standard error, where there are any."""
+    """Return how many active items have no place in this format, after reporting them on standard error."""
     from rbank_es.exporters import without_run
 
     items = without_run(bank, point) if form == "reasoningbank" else 0
     if items:
-        print(f"left out {count(items, 'item')} that no run brought; --format items has all", file=sys.stderr)
+        print(f"left out {count(items, 'item')} that came from no run; --format items has all", file=sys.stderr)
     return items
 
 
-class Written(msgspec.Struct, frozen=True):
-    """A file that was written."""
+class WrittenFile(msgspec.Struct, frozen=True):
+    """A file that was written, with its size."""
 
     path: str
     size_bytes: int
 
 
 def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tuple[Path, Iterator[bytes]]]:
-    """What is to be written where: one file, or all files of this form into a folder."""
-    from rbank_es.exporters import export, export_files
+    """Yield paths with their contents: one file, or all files of this format in a directory."""
+    from rbank_es.exporters import export as pieces_of
+    from rbank_es.exporters import export_files
 
     path = Path(output)
     if not (path.is_dir() or output.endswith("/") or form == "trajectories" and not path.suffix):
-        yield outside(bank, writable(path)), export(bank, point, form)
+        yield outside(bank, writable(path)), pieces_of(bank, point, form)
         return
     outside(bank, path).mkdir(parents=True, exist_ok=True)
     for name, pieces in export_files(bank, point, form):
         yield path / name, pieces
 
 
-def save(path: Path, pieces: Iterable[bytes]) -> Written:
-    """Write a file whole, or leave what is there as it was."""
+def save(path: Path, pieces: Iterable[bytes]) -> WrittenFile:
+    """Write a file whole, or leave the one that is there unchanged."""
     draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
     try:
         with draft.open("wb") as stream:
@@ -98,4 +99,4 @@ def save(path: Path, pieces: Iterable[bytes]) -> Written:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return Written(str(path), size_bytes)
+    return WrittenFile(str(path), size_bytes)

@@ -1,4 +1,4 @@
-"""`guide`: an agent explores an ontology once and writes a guide to it, which later runs see a summary of."""
+"""`guide`: an agent explores an ontology once and writes a guide, whose summary later runs get."""
 
 from __future__ import annotations
 
@@ -8,28 +8,35 @@ from typing import Any
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.agent_options import (
+    OF_THE_AGENT,
     SCRIPTED,
     agent_model_options,
     check_settings,
-    chosen_models,
-    constraints_text,
     executor_options,
-    opened_source,
+    open_named_source,
+    parse_models,
+    read_constraints,
+    refuse_idle,
     resumable,
     server_options,
     source_options,
 )
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, whole_bank
-from rbank_es.cli.shared.loop_progress import Live, watched
-from rbank_es.cli.shared.output import fields, heading, say, say_json, styled
-from rbank_es.cli.shared.run_options import OF_THE_AGENT, refuse_idle
-from rbank_es.cli.shared.terminal_text import block, count
+from rbank_es.cli.shared.arguments import open_or_create, whole_bank
+from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
+from rbank_es.cli.shared.output import (
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    format_cost,
+    safe_block,
+    styled,
+)
 from rbank_es.errors import BadInput
-
-ITERATIONS = 20
-"""Steps for exploring a whole ontology: more than for one question."""
 
 
 @command(
@@ -42,66 +49,67 @@ ITERATIONS = 20
 @executor_options
 @agent_model_options
 @server_options
-@click.option("--again", is_flag=True, help="Write another one, though there is one under these very settings.")
+@click.option("--again", is_flag=True, help="Write another guide, though there is one under the same settings.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
 def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) -> None:
     """Have an agent explore an ontology or an endpoint once, and write a guide to it.
 
-    The whole text is kept in the bank, with what it cost; runs with --l3 get its summary, at most 1,000 characters,
-    from then on. BANK is made if there is none. Interrupted, the same command goes on.
+    The whole text is kept in the bank, with its cost; runs with --l3 get its summary, at most 1,000 characters,
+    from then on. BANK is made if there is none. After an interruption, the same command resumes.
     """
     from rbank_es.loop.guide_run import guide_settings, write_guide
     from rbank_es.loop.settings import LoopSettings
 
     place = whole_bank(bank)
     if given["lm"] is None:
-        raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
+        raise BadInput("no model is named: give --lm, such as openai/gpt-4.1-mini or script:FILE")
     refuse_idle(click.get_current_context(), given, OF_THE_AGENT)
     models = {name: given[name] for name in ("lm", "sub_lm")}
     with ExitStack() as stack:
-        source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
+        source = open_named_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
         settings = guide_settings(
             LoopSettings(
-                **chosen_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
+                **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
                 executor=given["executor"],
-                iterations=given["iterations"] or ITERATIONS,
+                iterations=given["iterations"] or limits.GUIDE_ITERATIONS,
                 unsafe_local=given["unsafe_local"],
                 layers=("L0", "L1"),
-                constraints=constraints_text(None, given["paths"]),
+                constraints=read_constraints(None, given["paths"]),
             )
         )
+        # Check before the bank is opened, so that a missing key leaves no empty bank behind.
         check_settings(settings)
         opened = stack.enter_context(open_or_create(place)[0])
-        live = stack.enter_context(Live(verbose=verbose))
+        live = stack.enter_context(LoopDisplay(verbose=verbose))
         with resumable(again):
             made = write_guide(watched(opened, live.events), settings, source, again=again, on_task=live.task)
         facts = {"bank": opened.name, "head": str(opened.head())}
     if as_json:
-        say_json(facts | msgspec.to_builtins(made))
+        echo_json(facts | msgspec.to_builtins(made))
     else:
-        _tell(made, facts)
+        _print(made, facts)
 
 
-def _tell(made: Any, facts: dict[str, str]) -> None:
-    from rbank_es.context.guide_summary import guide_summary
+def _print(made: Any, facts: dict[str, str]) -> None:
+    from rbank_es.context.guide import guide_summary
 
     summary = guide_summary(made.text)
-    say(styled(f"a guide to {made.ontology}: {count(made.chars, 'character')}", "bold"))
+    echo(styled(f"a guide to {made.ontology}: {count(made.chars, 'character')}", "bold"))
     if made.how == "known":
-        say("it was written before, under these very settings; --again writes another")
-    heading("what runs with --l3 get of it")
-    say(block(summary.text))
-    say()
-    fields(
+        echo("written earlier under the same settings; --again writes another")
+    echo_heading("summary for runs with --l3")
+    echo(safe_block(summary.text))
+    echo()
+    echo_fields(
         {
             "run": made.run,
             "outcome": made.outcome,
             "calls": made.lm_calls,
             "tokens": made.tokens_in + made.tokens_out,
-            "cost": f"${made.cost_usd:.4f}" if made.cost_usd is not None else None,
+            "cost": format_cost(made.cost_usd),
             "left out": summary.cut,
             **facts,
         }
     )
     if made.scripted:
-        say(styled(f"\n{SCRIPTED}", "yellow"))
+        echo(styled(f"\n{SCRIPTED}", "yellow"))

@@ -1,4 +1,4 @@
-"""`import`: take in the files of other tools, and of other banks."""
+"""`import`: add the files of other tools, and of other banks, to a bank."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, open_whole, whole_bank
-from rbank_es.cli.shared.output import Cell, say, say_json, table
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_or_create, open_whole, whole_bank
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -21,12 +19,12 @@ if TYPE_CHECKING:
 @command("import", "rbank-es import notes items.json trajectories/ --create")
 @click.argument("bank")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--create", is_flag=True, help="Make the bank first if there is none.")
-def import_files(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> None:
-    """Take in files, told apart by what they hold; of a folder, all .json and .jsonl files in it.
+@click.option("--create", is_flag=True, help="Create the bank if there is none.")
+def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> None:
+    """Import files, whose form is recognised by their content; of a directory, all .json and .jsonl files in it.
 
-    Items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events as
-    written by export. The time that a file records becomes occurred_at. Importing the same file twice adds nothing.
+    Forms: items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events
+    as written by export. Times in a file become occurred_at. Importing the same file twice adds nothing.
     """
     from rbank_es.importers import import_paths
 
@@ -35,13 +33,13 @@ def import_files(bank: str, paths: tuple[str, ...], create: bool, as_json: bool)
         report = import_paths(into, paths, progress)
         facts = {"bank": into.name, "created": created, "appended": report.appended, "head": str(into.head())}
     if as_json:
-        say_json(facts | msgspec.to_builtins(report))
+        echo_json(facts | msgspec.to_builtins(report))
     else:
         _print_report(facts, report)
 
 
 def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
-    """The bank, made if need be; but first the files are read, for a broken one should not leave an empty bank."""
+    """Open or create the bank, after reading all files, because a broken one must not leave an empty bank."""
     from rbank_es.importers.file_import import files_in, read_file
 
     place = whole_bank(bank)
@@ -57,7 +55,7 @@ def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
     for file in report.files:
         known = "was there already" if file.groups and file.groups_known == file.groups else None
         rows.append([file.path, *(getattr(file, name) for name in columns), known])
-    table(headers, rows, flexible=["file"])
+    echo_table(headers, rows, flexible=["file"])
     made = "made and " if facts["created"] else ""
-    say(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")
-    say(f"head {facts['head']}")
+    echo(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")
+    echo(f"head {facts['head']}")

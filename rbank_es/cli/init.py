@@ -1,4 +1,4 @@
-"""`init`: make a bank."""
+"""`init`: create a bank."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import whole_bank
-from rbank_es.cli.shared.input_bytes import read_bounded, utf8
-from rbank_es.cli.shared.output import fields, say, say_json
+from rbank_es.cli.shared.arguments import read_text_file, whole_bank
+from rbank_es.cli.shared.output import echo, echo_fields, echo_json
 
 if TYPE_CHECKING:
     from rbank_es.events import PolicyChoice
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
 @command("init", "rbank-es init notes", "rbank-es init ./banks/notes --policy policies.toml")
 @click.argument("bank")
-@click.option("--policy", metavar="FILE", help="Policies as TOML or JSON; the defaults, unless given.")
+@click.option("--policy", metavar="FILE", help="Policies as TOML or JSON; default: the built-in ones.")
 def init(bank: str, policy: str | None, as_json: bool) -> None:
-    """Make a bank: a directory with an empty log, in which its birth and the policies in force are recorded first.
+    """Create a bank: a directory with a log, in which its creation and the policies in force are recorded first.
 
-    A policy decides what is retrieved, how new items are consolidated with old ones, and what is forgotten. It is
-    recorded whole, with its version, so that changing one later is an event like any other.
+    Policies decide which items are retrieved, how new items are consolidated with old ones, and which are forgotten.
+    Each is recorded whole, with its version, so that changing one later is an event like any other.
     """
     from rbank_es.bank import Bank
 
@@ -32,13 +31,13 @@ def init(bank: str, policy: str | None, as_json: bool) -> None:
         in_force = {choice.kind: f"{choice.name}-{choice.version}" for choice in made.state().policies.values()}
         facts = {"bank": made.name, "id": made.id, "path": str(made.path), "head": str(made.head())}
     if as_json:
-        say_json(facts | {"policies": in_force})
+        echo_json(facts | {"policies": in_force})
         return
-    say(f"made bank {facts['bank']} at {facts['path']}")
-    fields({"policies": ", ".join(f"{kind} {name}" for kind, name in in_force.items()), "head": facts["head"]})
+    echo(f"made bank {facts['bank']} at {facts['path']}")
+    echo_fields({"policies": ", ".join(f"{kind} {name}" for kind, name in in_force.items()), "head": facts["head"]})
 
 
 def _policies(path: str) -> tuple[PolicyChoice, ...]:
     from rbank_es.policies import load_policies
 
-    return load_policies(utf8(read_bounded(path), path))
+    return load_policies(read_text_file(path))

@@ -1,20 +1,28 @@
-"""`judge`: whether a run succeeded; and how well a judge judges, on cases that an expert has judged."""
+"""`judge`: judge a run, or measure a judge on cases labelled by an expert."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from rbank_es.cli.shared.application import Command, command, debug_option
-from rbank_es.cli.shared.banks import open_at, open_whole
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, loaded
-from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, count, line
+from rbank_es.cli.shared.application import Command, command, debug_option, decorated
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology, temporary_bank
+from rbank_es.cli.shared.output import (
+    Cell,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    safe_block,
+    safe_line,
+    styled,
+    verdict,
+)
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
@@ -26,12 +34,11 @@ if TYPE_CHECKING:
     from rbank_es.models.router import Lms
     from rbank_es.sparql.source import Source
 
-Options = Callable[[Callable[..., Any]], Callable[..., Any]]
 Purpose = Literal["learning", "scoring"]
 
 
-class Means(NamedTuple):
-    """What a judge may look at and ask, as the command line names it."""
+class JudgeSources(NamedTuple):
+    """The source and the model that a judge may query, as named on the command line."""
 
     paths: tuple[str, ...]
     endpoint: str | None
@@ -41,7 +48,7 @@ class Means(NamedTuple):
     lm_args: tuple[str, ...]
 
     def choice(self) -> LmChoice | None:
-        """The model that is named; None where none is."""
+        """Return the model named, None where none is."""
         from rbank_es.models.choice import LmChoice
 
         if self.lm is None:
@@ -49,13 +56,13 @@ class Means(NamedTuple):
         return LmChoice.parse(self.lm, api_base=self.api_base, arguments=self.lm_args)
 
     def source(self, stack: ExitStack) -> Source | None:
-        """The ontology or endpoint that is named; with a VoID file alone, its schema, and nothing is asked."""
+        """Open the ontology or endpoint named; with a VoID file alone, its schema, without any queries."""
         from rbank_es.sparql.source import open_source
 
         if self.paths and (self.endpoint is not None or self.void is not None):
             raise BadInput("give --ont, or --endpoint and --void: a judge looks at one source")
         if self.paths:
-            found = open_source(ontology=loaded(self.paths))
+            found = open_source(ontology=read_ontology(self.paths))
         elif self.endpoint is not None:
             found = open_source(endpoint=self.endpoint, void=self.void)
         elif self.void is not None:
@@ -68,35 +75,30 @@ class Means(NamedTuple):
         return found
 
 
-def means(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say what a judge may look at and ask."""
-    options: tuple[Options, ...] = (
-        click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
-        click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; judges ask it."),
-        click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
-        click.option("--lm", "--judge-lm", "lm", metavar="MODEL", help="The model that judges, or script:FILE."),
-        click.option("--api-base", metavar="URL", help="The address of a model server of one's own."),
-        click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+judge_source_options = decorated(
+    click.option("--ont", "paths", metavar="PATH", multiple=True, help=ONTOLOGY_HELP),
+    click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead; judges query it."),
+    click.option("--void", metavar="FILE", help="A VoID description: of the endpoint, or alone, as a schema."),
+    click.option("--lm", "--judge-lm", "lm", metavar="MODEL", help="The model that judges, or script:FILE."),
+    click.option("--api-base", metavar="URL", help="Address of your own model server."),
+    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model."),
+)
 
 
-class Judging(click.Group):
-    """The two commands, with an example of each."""
+class JudgeGroup(click.Group):
+    """The group of both commands."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One example of each command, as it was written."""
+        """Write one example of each command, unwrapped."""
         with formatter.section("Examples"):
             for made in self.commands.values():
                 if isinstance(made, Command):
                     formatter.write(f"  {made.examples[0]}\n")
 
 
-@click.group("judge", cls=Judging, options_metavar="", subcommand_metavar="COMMAND ...")
+@click.group("judge", cls=JudgeGroup, options_metavar="", subcommand_metavar="COMMAND ...")
 def judge() -> None:
-    """Judge a run, or measure a judge on cases that an expert has judged.
+    """Judge a run, or measure a judge on cases labelled by an expert.
 
     A judge is a set of deterministic checks, the right query of a task, or a model. Verdicts for learning feed the
     bank; verdicts for scoring only measure. Both commands print JSON with --json.
@@ -117,19 +119,19 @@ def judge() -> None:
     "--judge", "judge_name", metavar="NAME", default="checks", show_default=True,
     help="Who judges: checks, lm (checks and a model), gold (the right query of each case), or a plugin's judge.",
 )  # fmt: skip
-@click.option("--bank", metavar="BANK", help="Whose principles and past cases the model is given.")
-@means
+@click.option("--bank", metavar="BANK", help="The bank whose principles and past cases the model gets.")
+@judge_source_options
 def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **options: Any) -> None:
     """Run a judge over labelled cases; print accuracy, precision, recall, kappa, and every disagreement.
 
-    A case has: id, query (the task), agent_sparql, agent_answer, expert_verdict, and if you like expected_sparql,
-    expert_reason, outcome. The judge sees nothing of what the expert says. Without --ont or --endpoint only the words
-    of a case are judged. No bank is written to, and only a model and an endpoint that you name are asked.
+    A case has: id, query (the task), agent_sparql, agent_answer, expert_verdict, and optionally expected_sparql,
+    expert_reason, outcome. The judge sees nothing from the expert. Without --ont or --endpoint only the words of a
+    case are judged. No bank is written to, and no model or endpoint is called but those named here.
     """
     from rbank_es.judging.calibration import calibrate as run_all
     from rbank_es.judging.calibration import load_cases
 
-    given = Means(**options)
+    given = JudgeSources(**options)
     with ExitStack() as stack:
         labelled = load_cases(cases)
         known = stack.enter_context(open_at(bank)[0]) if bank is not None else None
@@ -137,13 +139,13 @@ def calibrate(cases: str, judge_name: str, bank: str | None, as_json: bool, **op
     choice = given.choice()
     if as_json:
         model = {"model": choice.name, "scripted": choice.scripted} if choice is not None else {}
-        say_json({"judge": judge_name, **model, **found.as_dict()})
+        echo_json({"judge": judge_name, **model, **found.as_dict()})
     else:
-        _tell(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found)
-        _tell_scripted(choice)
+        _print_calibration(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found)
+        _print_scripted_note(choice)
 
 
-def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
+def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
     from rbank_es.errors import JudgeFailed, LmFailed
     from rbank_es.judging.judges import decide, needs_of
     from rbank_es.models.call_errors import FATAL, STOPPING
@@ -151,7 +153,11 @@ def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Call
     needs, source, choice = needs_of(name), given.source(stack), given.choice()
     if ("model" in needs) != (choice is not None):
         raise BadInput("--judge lm needs --lm MODEL, and --lm is for --judge lm")
-    scratch = stack.enter_context(_scratch()) if choice is not None else None
+    if name == "gold":
+        return lambda case: _by_gold(case, source)
+    if choice is None:
+        return lambda case: judge_by_checks(case.run, source, purpose="scoring")
+    scratch = stack.enter_context(temporary_bank())
 
     def judged(case: Case) -> Verdict:
         gold = case.gold if "gold" in needs else None
@@ -164,20 +170,12 @@ def _judge(name: str, given: Means, bank: Bank | None, stack: ExitStack) -> Call
                     lms = calls.enter_context(_models(scratch, "calibration", choice, case.id))
                 return decide(case.run, judge=name, source=source, gold=gold, lms=lms, bank=bank, purpose="scoring")
         except LmFailed as failure:
+            # These would fail for every further case too.
             if failure.code in STOPPING or failure.code in FATAL:
                 raise
             raise JudgeFailed(name, failure.message) from failure
 
     return judged
-
-
-@contextmanager
-def _scratch() -> Iterator[Bank]:
-    """A bank for the calls of models, which goes away."""
-    from rbank_es.bank import Bank
-
-    with tempfile.TemporaryDirectory(prefix="rbank-judge-") as folder, Bank.create(Path(folder) / "scratch") as bank:
-        yield bank
 
 
 def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
@@ -186,40 +184,36 @@ def _models(bank: Bank, run: str, choice: LmChoice, task: str) -> Lms:
     return Lms(bank, run, {"judge": choice}, task=task)
 
 
-def _tell(name: str, found: Calibration) -> None:
+def _print_calibration(name: str, found: Calibration) -> None:
     metrics = found.metrics
-    say(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
+    echo(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
     shown = {key: value for key, value in metrics.as_dict().items() if key in ("accuracy", "precision", "recall")}
     shown |= {"F1": metrics.f1, "kappa": metrics.kappa}
-    fields({key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()})
-    heading("verdicts")
+    echo_fields({key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()})
+    echo_heading("verdicts")
     rows: list[list[Cell]] = [
         ["expert: success", metrics.true_positive, metrics.false_negative],
         ["expert: failure", metrics.false_positive, metrics.true_negative],
     ]
-    table(["", "judge: success", "judge: failure"], rows)
-    heading(f"disagreements ({len(found.disagreements)})")
+    echo_table(["", "judge: success", "judge: failure"], rows)
+    echo_heading(f"disagreements ({len(found.disagreements)})")
     for each in found.disagreements:
         if each.verdict is not None:
-            say(f"{line(each.case.id)}: {line(each.case.query)}")
-            say(f"  judge   {_word(each.verdict.success)}: {line(each.verdict.reason)}")
-            why = f": {line(each.case.expert_reason)}" if each.case.expert_reason else ""
-            say(f"  expert  {_word(each.case.expert_verdict)}{why}")
+            echo(f"{safe_line(each.case.id)}: {safe_line(each.case.query)}")
+            echo(f"  judge   {verdict(each.verdict.success)}: {safe_line(each.verdict.reason)}")
+            why = f": {safe_line(each.case.expert_reason)}" if each.case.expert_reason else ""
+            echo(f"  expert  {verdict(each.case.expert_verdict)}{why}")
     if found.unjudged:
-        heading(f"without a verdict ({len(found.unjudged)})")
+        echo_heading(f"without a verdict ({len(found.unjudged)})")
         for each in found.unjudged:
-            say(f"{line(each.case.id)}: {line(each.failure)}")
+            echo(f"{safe_line(each.case.id)}: {safe_line(each.failure)}")
 
 
-def _tell_scripted(choice: LmChoice | None) -> None:
+def _print_scripted_note(choice: LmChoice | None) -> None:
     from rbank_es.cli.shared.agent_options import SCRIPTED
 
     if choice is not None and choice.scripted:
-        say(styled(f"\n{SCRIPTED}", "yellow"))
-
-
-def _word(success: bool) -> str:
-    return "success" if success else "failure"
+        echo(styled(f"\n{SCRIPTED}", "yellow"))
 
 
 # ---------------------------------------------------------------- run
@@ -232,17 +226,16 @@ def _word(success: bool) -> str:
 )
 @click.argument("bank")
 @click.argument("run_id", metavar="RUN")
+@click.option("--policy", type=click.Choice(["checks", "lm"]), help="How to judge; default: by the bank's policy.")
 @click.option(
-    "--judge", "judge_name", metavar="NAME",
-    help="Who judges: checks, lm, gold, or a plugin's judge; as the bank's policy says, unless given.",
-)  # fmt: skip
-@click.option("--gold", metavar="SPARQL", help="The right query. It scores; it judges for learning only if supervised.")
+    "--gold", metavar="SPARQL", help="The right query. It judges for learning only under a supervised policy."
+)
 @click.option(
     "--purpose", type=click.Choice(["learning", "scoring"]), default="learning", show_default=True,
-    help="What the verdict is for.",
+    help="The use of the verdict.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Write nothing to the bank, a model's calls neither.")
-@means
+@click.option("--dry-run", is_flag=True, help="Write nothing to the bank, not even model calls.")
+@judge_source_options
 def run(
     bank: str,
     run_id: str,
@@ -253,22 +246,21 @@ def run(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Judge a run of a bank from its own events, and record the verdict; the latest of a purpose holds."""
+    """Judge a run of a bank from its own events, and record the verdict; the latest of each purpose stands."""
     from rbank_es.judging.gold import gold_of
     from rbank_es.judging.judges import decide, policy_for
     from rbank_es.judging.run_outcome import outcome_of
 
-    given = Means(**options)
+    given = JudgeSources(**options)
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
         outcome = outcome_of(opened, run_id)
-        choice = given.choice()
-        with opened.as_of() as view:
-            name, policy = policy_for(view, judge_name)
-        _check_use(name, policy, choice, gold, purpose)
-        record = stack.enter_context(_scratch()) if dry_run else opened
+        choice, chosen = given.choice(), _policy(opened, policy)
+        _check_use(chosen, choice, gold, purpose)
+        # Model calls are recorded wherever they are made: in a dry run, in a bank that is thrown away.
+        record = stack.enter_context(temporary_bank()) if dry_run else opened
         lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
-        verdict = decide(
+        judged = decide(
             outcome,
             judge=name,
             policy=policy,
@@ -278,22 +270,20 @@ def run(
             bank=opened,
             purpose=purpose,
         )
-        position = None if dry_run else opened.append(verdict.event(run_id)).last
+        position = None if dry_run else opened.append(judged.event(run_id)).last
     if as_json:
-        say_json(verdict.as_dict() | {"run": run_id, "position": position, "findings": verdict.findings})
+        echo_json(judged.as_dict() | {"run": run_id, "position": position, "findings": judged.findings})
         return
-    say(styled(_word(verdict.success), "green" if verdict.success else "red"))
-    say(block(verdict.reason))
-    fields({"judge": f"{verdict.judge}-{verdict.judge_version}", "purpose": purpose, "position": position})
-    _tell_scripted(choice if verdict.kind == "lm" else None)
+    echo(styled(verdict(judged.success) or "", "green" if judged.success else "red"))
+    echo(safe_block(judged.reason))
+    echo_fields({"judge": f"{judged.judge}-{judged.judge_version}", "purpose": purpose, "position": position})
+    _print_scripted_note(choice if judged.kind == "lm" else None)
 
 
-def _check_use(name: str, policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
+def _check_use(policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
     """Raise `BadInput` for an option that would not be used."""
-    from rbank_es.judging.judges import needs_of
-
-    if choice is not None and "model" not in needs_of(name):
-        raise BadInput(f"the judge {name} asks no model: leave out --judge-lm, or add --judge lm")
+    if choice is not None and policy.name != "lm":
+        raise BadInput(f"the judging policy {policy.name} calls no model: leave out --judge-lm, or add --policy lm")
     if gold is not None and not gold.strip():
         raise BadInput("--gold holds no query")
     if gold is not None and purpose == "learning" and not policy.supervised:

@@ -1,4 +1,4 @@
-"""`log`: the events themselves. A table for people; for programs, the lines as they are stored."""
+"""`log`: the events of a bank, as a table for people, as stored lines for programs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
+from rbank_es.cli.shared.arguments import nearest_hint, open_at, split_names
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import columns, flush, on_terminal, say, styled, write
-from rbank_es.cli.shared.terminal_text import cut, line, moment, padded, width
+from rbank_es.cli.shared.output import (
+    echo,
+    flush,
+    format_time,
+    on_terminal,
+    pad,
+    safe_line,
+    styled,
+    terminal_columns,
+    truncate,
+    width,
+    write_bytes,
+)
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import TYPES, event_types, unknown_types
@@ -26,7 +37,7 @@ SUMMARY_COLUMNS = 20
 
 
 class _RunOf(msgspec.Struct):
-    """The one field of a stored line that `--run` looks at."""
+    """The field of a stored line that `--run` filters by."""
 
     run: str | None = None
 
@@ -37,22 +48,16 @@ _RUN_OF = msgspec.json.Decoder(_RunOf)
 def _types(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
     if value is None:
         return None
-    names = [name.strip() for name in value.split(",") if name.strip()]
+    names = split_names(value)
     for name in names:
         check_type(name)
-    if not names:
-        raise click.BadParameter("no types given; separate several by commas.", context, parameter)
     return frozenset(names)
 
 
 def check_type(name: str) -> None:
-    """Raises `BadEvent`, with the nearest name, unless there is an event type of that name."""
-    if unknown_types([name]):
-        import difflib
-
-        near = difflib.get_close_matches(name, event_types(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(event_types())}"
-        raise BadEvent(f"unknown event type {name!r}; {hint}")
+    """Raise `BadEvent`, with the nearest name, unless there is an event type of that name."""
+    if name not in TYPES:
+        raise BadEvent(f"unknown event type {name!r}; {nearest_hint(name, TYPES)}")
 
 
 @command(
@@ -64,8 +69,8 @@ def check_type(name: str) -> None:
 @click.option("--type", "types", metavar="T,...", callback=_types, help="Only events of these types.")
 @click.option("--run", metavar="ID", help="Only events of this run.")
 @click.option("--since", metavar="POINT", help="Only events after this point.")
-@click.option("--tail", metavar="N", type=click.IntRange(1, limits.LOG_TAIL), help="Only the last N of them.")
-@click.option("--follow", is_flag=True, help="Go on as events are appended, by any process, until Ctrl-C.")
+@click.option("--tail", metavar="N", type=click.IntRange(1, limits.LOG_TAIL), help="Only the last N of these.")
+@click.option("--follow", is_flag=True, help="Follow the log as any process appends, until Ctrl-C.")
 def log(
     bank: str,
     types: frozenset[str] | None,
@@ -77,12 +82,12 @@ def log(
 ) -> None:
     """List the events of a bank, oldest first.
 
-    On a terminal each event is one line: position, time (UTC), type, run, and what it says. With --json, or when the
+    On a terminal each event is one line: position, time (UTC), type, run, and a summary. With --json, or when the
     output goes to a file or a program, events are printed as JSON Lines, byte for byte as they are stored.
     """
     opened, point = open_at(bank)
     if follow and point is not None:
-        raise click.UsageError("--follow shows what is to come; leave out the point in time.")
+        raise click.UsageError("--follow prints events to come; leave out the point in time.")
     with opened:
         upto = opened.resolve(point)
         after = opened.resolve(since) if since is not None else 0
@@ -93,13 +98,14 @@ def log(
 
 
 class _Reader:
-    """Prints the events that fit, as a table for people or as stored lines."""
+    """Printer of the events that match, as a table for people or as stored lines."""
 
     def __init__(self, bank: Bank, types: Collection[str] | None, run: str | None, *, people: bool) -> None:
         self.bank, self.types, self.run, self.people = bank, types, run, people
         self._layout: Layout | None = None
 
     def print(self, after: int, upto: int, tail: int | None) -> None:
+        # Where nothing filters, skip straight to the tail: decoding a million events takes seconds.
         if tail is not None and self.types is None and self.run is None:
             after = max(after, upto - tail)
         if self.people:
@@ -107,7 +113,7 @@ class _Reader:
                 self._say(event)
         else:
             for stored in _last(self._lines(after, upto), tail):
-                write(stored + b"\n")
+                write_bytes(stored + b"\n")
 
     def _lines(self, after: int, upto: int) -> Iterator[bytes]:
         for stored in self.bank.log.lines(after=after, upto=upto, types=self.types):
@@ -119,6 +125,7 @@ class _Reader:
         try:
             for event in self.bank.follow(after=after, types=self.types):
                 if self.run is None or getattr(event, "run", None) == self.run:
+                    # Read the event again, because programs get the line as it is stored.
                     self.print(event.seq - 1, event.seq, None)
                     flush()
         except KeyboardInterrupt:
@@ -127,8 +134,8 @@ class _Reader:
     def _say(self, event: Event) -> None:
         if self._layout is None:
             self._layout = Layout(self.bank.position)
-            say(self._layout.header())
-        say(self._layout.row(event))
+            echo(self._layout.header())
+        echo(self._layout.row(event))
 
 
 def _last(entries: Iterable[Entry], tail: int | None) -> Iterable[Entry]:
@@ -136,10 +143,10 @@ def _last(entries: Iterable[Entry], tail: int | None) -> Iterable[Entry]:
 
 
 class Layout:
-    """The columns of the table: as wide as a bank's positions and the terminal need and allow."""
+    """Columns of the table, fitted to the bank's positions and to the terminal's width."""
 
     def __init__(self, position: int) -> None:
-        self.room = columns()
+        self.room = terminal_columns()
         wide = self.room >= NARROW_COLUMNS
         self.position = max(3, len(f"{position:,}"))
         self.time = slice(0, 19) if wide else slice(5, 16)
@@ -147,18 +154,18 @@ class Layout:
         self.run = 20 if wide else 12
 
     def header(self) -> str:
-        """The titles of the columns."""
-        return styled(self._joined("seq", "time (UTC)", "type", "run", "what"), "bold")
+        """Return the titles of the columns."""
+        return styled(self._joined("seq", "time (UTC)", "type", "run", "summary"), "bold")
 
     def row(self, event: Event) -> str:
-        """One event, cut to the width of the terminal."""
-        run = line(getattr(event, "run", None) or "")
-        at = moment(event.at)[self.time]
+        """Return the line of an event, truncated to the terminal's width."""
+        run = safe_line(getattr(event, "run", None) or "")
+        at = format_time(event.at)[self.time]
         return self._joined(f"{event.seq:,}", at, type_of(event), run, summary(event))
 
-    def _joined(self, position: str, time: str, type_: str, run: str, what: str) -> str:
+    def _joined(self, position: str, time: str, type_: str, run: str, facts: str) -> str:
         time_width = self.time.stop - self.time.start
-        cells = [padded(position, self.position, right=True), padded(time, time_width), padded(type_, self.type)]
-        cells.append(padded(cut(run, self.run), self.run))
+        cells = [pad(position, self.position, right=True), pad(time, time_width), pad(type_, self.type)]
+        cells.append(pad(truncate(run, self.run), self.run))
         before = "  ".join(cells)
-        return f"{before}  {cut(what, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()
+        return f"{before}  {truncate(facts, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()

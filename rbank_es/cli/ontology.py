@@ -1,4 +1,4 @@
-"""`ontology`: what is in an ontology, and the card that an agent would be given of it."""
+"""`ontology`: the contents of an ontology, and the sense card that agents get of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.ontology_sources import loaded, places
-from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, count, line, size_text
+from rbank_es.cli.shared.arguments import ontology_paths, read_ontology
+from rbank_es.cli.shared.output import (
+    Cell,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_size,
+    safe_block,
+    safe_line,
+    styled,
+)
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
@@ -26,11 +37,11 @@ SOURCES = {
     "shacl": "SHACL shapes",
     "void": "VoID partitions",
 }
-"""Where constraints are found, in words."""
+"""Sources of constraints, in words."""
 
 
-class Facts(NamedTuple):
-    """What the command shows of an ontology, or of a VoID description (which has no files of its own)."""
+class OntologyFacts(NamedTuple):
+    """An ontology with its sense card, or a VoID description, which has no files of its own."""
 
     id: str
     schema: Schema
@@ -40,52 +51,52 @@ class Facts(NamedTuple):
 
 @command("ontology", "rbank-es ontology lights", "rbank-es ontology model.ttl data/ --json")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--id", "id", metavar="ID", help="What to call it; its first file's name, unless given.")
+@click.option("--id", "id", metavar="ID", help="The ontology's name; default: of its first file.")
 @click.option("--void", "is_void", is_flag=True, help="PATH is a VoID description of an endpoint.")
 @click.option(
     "--card-budget", "budget_chars", metavar="N", type=int, default=limits.CONTEXT_L0_CHARS, show_default=True,
     help="Characters of the sense card.",
 )  # fmt: skip
 def ontology(paths: tuple[str, ...], id: str | None, is_void: bool, budget_chars: int, as_json: bool) -> None:
-    """Show what is in an ontology: size, classes, properties, namespaces, constraints, and its sense card.
+    """Show the contents of an ontology: size, classes, properties, namespaces, constraints, and its sense card.
 
     PATH is a file in Turtle, TriG, RDF/XML, N-Triples, N-Quads or JSON-LD, or a directory of these; several are one
-    dataset. The word 'lights' is the small ontology that comes with rbank-es, unless a file is called so. Parsed
-    graphs are kept in a cache, so the second time is fast.
+    dataset. The word 'lights' is the small ontology that comes with rbank-es, unless a file has that name. Parsed
+    graphs are cached.
     """
     found = _described(paths, id, budget_chars) if is_void else _loaded(paths, id, budget_chars)
     if as_json:
-        say_json(_as_json(found))
+        echo_json(_as_json(found))
     else:
-        _tell(found)
+        _print(found)
 
 
-def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
+def _loaded(paths: tuple[str, ...], id: str | None, budget_chars: int) -> OntologyFacts:
     from rbank_es.context.ontology_card import sense_card
 
-    found = loaded(paths, id)
+    found = read_ontology(paths, id)
     card = sense_card(found.schema, found.prefixes, budget_chars, name=found.id)
-    return Facts(found.id, found.schema, card, found)
+    return OntologyFacts(found.id, found.schema, card, found)
 
 
-def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> Facts:
+def _described(paths: tuple[str, ...], id: str | None, budget_chars: int) -> OntologyFacts:
     from rbank_es.context.ontology_card import sense_card
     from rbank_es.ontology.prefixes import Prefixes
     from rbank_es.ontology.void import load_void
 
     if len(paths) > 1:
         raise BadInput(f"an endpoint has one VoID description, and {count(len(paths), 'path')} were given")
-    [place] = places(paths)
+    [place] = ontology_paths(paths)
     schema = load_void(place)
     name = id or place.stem
-    return Facts(name, schema, sense_card(schema, Prefixes(schema.prefixes), budget_chars, name=name))
+    return OntologyFacts(name, schema, sense_card(schema, Prefixes(schema.prefixes), budget_chars, name=name))
 
 
-# ---------------------------------------------------------------- the figures
+# ---------------------------------------------------------------- figures
 
 
 def constraints_by_source(schema: Schema) -> dict[str, dict[str, int]]:
-    """How many domains, ranges and cardinalities were found in each of the sources, those with any."""
+    """Return the counts of domains, ranges and cardinalities by source; sources without any are left out."""
     kinds = {
         "domains": Counter[str](bound.source for info in schema.properties for bound in info.domains),
         "ranges": Counter[str](bound.source for info in schema.properties for bound in info.ranges),
@@ -96,7 +107,7 @@ def constraints_by_source(schema: Schema) -> dict[str, dict[str, int]]:
 
 
 def axioms(schema: Schema) -> dict[str, int]:
-    """How often classes and properties are said to be something that a query should know."""
+    """Return the counts of axioms that matter for queries, by kind."""
     infos = schema.properties
     pairs = {tuple(sorted((info.iri, other))) for info in infos for other in info.inverses}
     return {
@@ -122,9 +133,9 @@ def _sizes(schema: Schema) -> dict[str, int]:
     }
 
 
-def _as_json(found: Facts) -> dict[str, Any]:
+def _as_json(found: OntologyFacts) -> dict[str, Any]:
     files = found.ontology.files if found.ontology else ()
-    told = [
+    listed = [
         {"path": str(file.path), "format": file.format, "size_bytes": file.size_bytes, "sha256": file.sha256}
         for file in files
     ]
@@ -133,7 +144,7 @@ def _as_json(found: Facts) -> dict[str, Any]:
         "title": found.schema.title,
         "digest": found.ontology.digest if found.ontology else None,
         "cached": found.ontology.cached if found.ontology else False,
-        "files": told,
+        "files": listed,
         **{name.replace(" ", "_"): number for name, number in _sizes(found.schema).items()},
         "formalisms": found.schema.formalisms,
         "namespaces": found.schema.prefixes,
@@ -143,32 +154,34 @@ def _as_json(found: Facts) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------- for people
+# ---------------------------------------------------------------- printing
 
 
-def _tell(found: Facts) -> None:
+def _print(found: OntologyFacts) -> None:
     schema = found.schema
-    say(styled(block(schema.title or found.id), "bold"))
+    echo(styled(safe_block(schema.title or found.id), "bold"))
     numbers = {name: number for name, number in _sizes(schema).items() if number}
     parsed = None if found.ontology is None else "earlier, from the cache" if found.ontology.cached else "just now"
-    fields({"id": found.id, **numbers, "formalisms": ", ".join(schema.formalisms), "parsed": parsed})
+    echo_fields({"id": found.id, **numbers, "formalisms": ", ".join(schema.formalisms), "parsed": parsed})
     if found.ontology is not None:
-        heading("files")
+        echo_heading("files")
         _files(found.ontology)
-    heading("namespaces")
-    table(["prefix", "namespace"], [[prefix, iri] for prefix, iri in schema.prefixes.items()], flexible=["namespace"])
-    heading("constraints")
+    echo_heading("namespaces")
+    echo_table(
+        ["prefix", "namespace"], [[prefix, iri] for prefix, iri in schema.prefixes.items()], flexible=["namespace"]
+    )
+    echo_heading("constraints")
     _constraints(schema)
     card = found.card
-    heading(f"sense card ({len(card.text):,} of {card.budget_chars:,} characters)")
-    say(block(card.text))
+    echo_heading(f"sense card ({len(card.text):,} of {card.budget_chars:,} characters)")
+    echo(safe_block(card.text))
     if card.cut:
-        say(styled(f"\nleft out: {line(card.cut)}", "dim"))
+        echo(styled(f"\nleft out: {safe_line(card.cut)}", "dim"))
 
 
 def _files(found: Ontology) -> None:
-    rows: list[list[Cell]] = [[file.path.name, file.format, size_text(file.size_bytes)] for file in found.files]
-    table(["file", "format", "size"], rows, flexible=["file"])
+    rows: list[list[Cell]] = [[file.path.name, file.format, format_size(file.size_bytes)] for file in found.files]
+    echo_table(["file", "format", "size"], rows, flexible=["file"])
 
 
 def _constraints(schema: Schema) -> None:
@@ -176,6 +189,6 @@ def _constraints(schema: Schema) -> None:
         [SOURCES[source], *numbers.values()] for source, numbers in constraints_by_source(schema).items()
     ]
     headers = ["found in", "domains", "ranges", "cardinalities"]
-    table(headers, rows, flexible=["found in"], none="no domains, ranges or cardinalities")
-    say()
-    fields({name: number for name, number in axioms(schema).items() if number})
+    echo_table(headers, rows, flexible=["found in"], none="no domains, ranges or cardinalities")
+    echo()
+    echo_fields({name: number for name, number in axioms(schema).items() if number})

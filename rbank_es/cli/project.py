@@ -1,4 +1,4 @@
-"""`project`: read models brought up to date, once or as long as it runs."""
+"""`project`: bring the read models up to date, once or continuously."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import PROJECTIONS, Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_whole
-from rbank_es.cli.shared.output import Cell, flush, say, say_json, styled, table, write
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_whole, split_names
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, flush, styled, write_bytes
 from rbank_es.events import type_of
 
 if TYPE_CHECKING:
@@ -23,25 +21,20 @@ if TYPE_CHECKING:
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    if value is None:
-        return None
-    names = [name.strip() for name in value.split(",") if name.strip()]
-    if not names:
-        raise click.BadParameter("no names given; separate several by commas.", context, parameter)
-    return names
+    return None if value is None else split_names(value)
 
 
 @command("project", "rbank-es project notes --watch", "rbank-es project notes --only usage,leakage --rebuild")
 @click.argument("bank")
 @click.option("--only", metavar="A,B", callback=_names, help="Only these read models.")
-@click.option("--rebuild", is_flag=True, help="Make them anew from the whole log.")
-@click.option("--watch", is_flag=True, help="Go on as events are appended, by any process, until Ctrl-C.")
-@click.option("--list", "only_list", is_flag=True, help="List them, and how far behind the log each one is.")
+@click.option("--rebuild", is_flag=True, help="Rebuild them from the whole log.")
+@click.option("--watch", is_flag=True, help="Follow the log as any process appends, until Ctrl-C.")
+@click.option("--list", "only_list", is_flag=True, help="List them, and how far each is behind the log.")
 def project(bank: str, only: list[str] | None, rebuild: bool, watch: bool, only_list: bool, as_json: bool) -> None:
     """Bring the read models (search index, usage, leakage, runs, lineage, health) up to the end of the log.
 
-    They are one SQLite file, made from the log alone: delete it whenever you like. With --watch and --json, one JSON
-    document is printed each time something was applied.
+    They are one SQLite file, computed from the log alone, so it can be deleted at any time. With --watch and --json,
+    one line of JSON is printed each time events were applied.
     """
     if only_list and (rebuild or watch):
         raise click.UsageError("--list only looks; leave out --rebuild and --watch.")
@@ -65,30 +58,31 @@ def _facts(bank: Bank, applied: Applied) -> dict[str, Any]:
     return {"bank": bank.name, "last": bank.position} | facts
 
 
-def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, what: str = "") -> None:
-    """Say what was applied. `line`: as one line of JSON, for it is one of several; `what`: the events instead."""
+def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, events: str = "") -> None:
+    """Print the result: as one line of JSON if `line`; with `events` in place of their number, if given."""
     if as_json:
         facts = _facts(bank, applied)
-        write(msgspec.json.encode(facts) + b"\n") if line else say_json(facts)
+        write_bytes(msgspec.json.encode(facts) + b"\n") if line else echo_json(facts)
         return
     done = f"{count(applied.events, 'event')} applied" if applied.events else "nothing to apply"
-    say(f"{bank.name}: {what or done}; read models at position {applied.position:,}")
+    echo(f"{bank.name}: {events or done}; read models at position {applied.position:,}")
     for reason in dict.fromkeys(applied.rebuilt.values()):
         names = [name for name, given in applied.rebuilt.items() if given == reason]
-        say(f"  made anew ({reason}): {', '.join(names)}")
+        echo(f"  rebuilt ({reason}): {', '.join(names)}")
 
 
 def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) -> None:
     if not as_json:
-        say(styled("watching the log; Ctrl-C ends it", "dim"))
+        echo(styled("watching the log; Ctrl-C ends it", "dim"))
     flush()
     try:
         for _ in _moments(bank):
+            # Files change without new events too.
             if bank.position == position:
                 continue
             applied = _apply(bank, only, False)
-            what = "" if as_json else _types(bank, position, applied.position)
-            _report(bank, applied, as_json, line=True, what=what)
+            events = "" if as_json else _types(bank, position, applied.position)
+            _report(bank, applied, as_json, line=True, events=events)
             flush()
             position = applied.position
     except KeyboardInterrupt:
@@ -96,7 +90,7 @@ def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) ->
 
 
 def _moments(bank: Bank) -> Iterator[object]:
-    """Yield when files of the bank changed; and now and then anyway, for file systems that don't tell."""
+    """Yield when files of the bank changed, and every `limits.POLL_S`, because not every file system notifies."""
     from watchfiles import watch
 
     yield from watch(
@@ -137,8 +131,8 @@ def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
             }
         )
     if as_json:
-        say_json({"bank": bank.name, "last": last, "projections": rows})
+        echo_json({"bank": bank.name, "last": last, "projections": rows})
         return
-    say(f"{bank.name}: log at position {last:,}")
+    echo(f"{bank.name}: log at position {last:,}")
     shown = ("name", "version", "position", "behind", "about")
-    table(shown, [[row[name] for name in shown] for row in rows], flexible=["about"])
+    echo_table(shown, [[row[name] for name in shown] for row in rows], flexible=["about"])

@@ -1,4 +1,4 @@
-"""`replay`: the bank as it was, folded from the log and nothing else."""
+"""`replay`: the bank at a point in time, folded from the log alone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside, writable
-from rbank_es.cli.shared.output import fields, heading, say, say_json, table
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import moment, size_text
+from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.output import (
+    Progress,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_size,
+    format_time,
+)
 from rbank_es.events.items import Source
 from rbank_es.state import ItemStatus, usage
 
@@ -26,13 +33,13 @@ STATES = get_args(ItemStatus)
 
 @command("replay", "rbank-es replay notes@2026-01-31T12:00", "rbank-es replay notes@120 --into then.sqlite")
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.option("--into", metavar="FILE", help="Also write the read models as they were then, as a SQLite file.")
+@click.option("--into", metavar="FILE", help="Also write the read models of that point, as a SQLite file.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def replay(bank: str, into: str | None, force: bool, as_json: bool) -> None:
-    """Fold the log up to a point in time and print what the bank was then: items, runs, uses, wins, and digests.
+    """Fold the log up to a point in time and print the bank as it was then: items, runs, uses, wins, and digests.
 
-    The state digests hold no positions and no times, so two banks, or two replays, that know the same have the same
-    digests. No model is asked and nothing is written, save the file named by --into, which opens in any SQLite tool.
+    The state digests hold no positions and no times, so two banks, or two replays, with the same content have the same
+    digests. No model is called and nothing is written but the file of --into, which opens in any SQLite tool.
     """
     opened, point = open_at(bank)
     target = outside(opened, writable(Path(into))) if into else None
@@ -40,7 +47,7 @@ def replay(bank: str, into: str | None, force: bool, as_json: bool) -> None:
         replayed = opened.replay(point, into=target, force=force, progress=progress)
         facts = _facts(opened, replayed, target)
     if as_json:
-        say_json(facts)
+        echo_json(facts)
     else:
         _print(facts, replayed.state)
 
@@ -79,25 +86,25 @@ def _outcomes(state: State) -> dict[str, int]:
 
 
 def _print(facts: dict[str, Any], state: State) -> None:
-    when = f", {moment(facts['at'])} UTC" if facts["at"] else ""
-    say(f"bank {facts['bank']} at position {facts['position']:,} of {facts['last']:,}{when}")
-    heading("items by source and state")
+    when = f", {format_time(facts['at'])} UTC" if facts["at"] else ""
+    echo(f"bank {facts['bank']} at position {facts['position']:,} of {facts['last']:,}{when}")
+    echo_heading("items by source and state")
     print_items(state)
-    heading("runs")
-    fields({name.replace("_", " "): number for name, number in facts["runs"].items()})
-    heading("use of items in runs")
-    fields({"uses": facts["uses"], "wins": facts["wins"]})
-    heading("state digests (SHA-256)")
-    fields(facts["digests"])
+    echo_heading("runs")
+    echo_fields({name.replace("_", " "): number for name, number in facts["runs"].items()})
+    echo_heading("use of items in runs")
+    echo_fields({"uses": facts["uses"], "wins": facts["wins"]})
+    echo_heading("state digests (SHA-256)")
+    echo_fields(facts["digests"])
     if into := facts["into"]:
-        say(f"\nwrote {into['path']} ({size_text(into['bytes'])})")
+        echo(f"\nwrote {into['path']} ({format_size(into['bytes'])})")
 
 
 def print_items(state: State) -> None:
-    """Print how many items a state has, by source and by what became of them."""
+    """Print the number of items of a bank's state, by source and by standing."""
     counts = Counter((entry.item.src, entry.state) for entry in state.items.values())
     sources = [src for src in get_args(Source) if any(counts[src, standing] for standing in STATES)]
     rows: list[list[Any]] = [[src, *(counts[src, standing] for standing in STATES)] for src in sources]
     if len(rows) > 1:
         rows.append(["all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))])
-    table(["source", *STATES, "total"], [[*row, sum(row[1:])] for row in rows], none="no items yet")
+    echo_table(["source", *STATES, "total"], [[*row, sum(row[1:])] for row in rows], none="no items yet")

@@ -1,10 +1,8 @@
-"""`rerun`: recorded runs run again from their own events, and compared event by event."""
+"""`rerun`: re-execute recorded runs from their own events, and compare them event by event."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +10,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at, outside
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, places
-from rbank_es.cli.shared.output import fields, paragraph, say, say_json, styled, table
-from rbank_es.cli.shared.progress import Progress
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, ontology_paths, open_at, outside
+from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_json, echo_paragraph, echo_table, styled
 from rbank_es.errors import BadInput, CannotRerun, CheckFailed
 
 if TYPE_CHECKING:
@@ -25,30 +21,28 @@ if TYPE_CHECKING:
 
 WHY = "first difference, or why not"
 SCRIPTED = "a script, with no model"
-NEW_OBJECTS = 50_000
-"""Objects after which garbage is looked for; Python's own 700 cost a tenth of the time that it takes to load dspy."""
 
 
-class Done(NamedTuple):
-    """What came of one run: what was compared, or why it could not be run again."""
+class RerunOutcome(NamedTuple):
+    """The comparison of one run, or the reason why it can't be re-executed."""
 
     run: str
-    came: Rerun | None
+    compared: Rerun | None
     refused: str = ""
 
     @property
     def word(self) -> str:
         """The result in a word."""
-        if self.came is None:
+        if self.compared is None:
             return "not run"
-        return "identical" if self.came.identical else "different"
+        return "identical" if self.compared.identical else "different"
 
     @property
     def maker(self) -> str | None:
-        """Whose answers were played, in a word; None where the run could not be run again."""
-        if self.came is None:
+        """Who had given the recorded answers, in a word; None where the run can't be re-executed."""
+        if self.compared is None:
             return None
-        return "script" if self.came.scripted else "model"
+        return "script" if self.compared.scripted else "model"
 
 
 @command(
@@ -58,143 +52,124 @@ class Done(NamedTuple):
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("runs", metavar="RUN...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every run that can be run again; those that can't are listed.")
+@click.option("--all", "every", is_flag=True, help="Every run that can be re-executed; the others are listed.")
 @click.option("--ont", "paths", metavar="PATH", multiple=True, help=f"The runs' ontology. {ONTOLOGY_HELP}")
 @click.option(
-    "--tasks", metavar="FILE", help="The tasks that were run: with their right answers, scores are compared too."
+    "--tasks", metavar="FILE", help="The tasks of the runs: with their right answers, scores are compared too."
 )
-@click.option("--live-sandbox", is_flag=True, help="Run the agent's code again too, in the sandbox.")
-@click.option("--into", metavar="DIR", help="Keep the bank in which it ran again; of several, one in DIR for each.")
-def rerun(
-    bank: str,
-    runs: tuple[str, ...],
-    every: bool,
-    paths: tuple[str, ...],
-    tasks: str | None,
-    live_sandbox: bool,
-    into: str | None,
-    as_json: bool,
-) -> None:
-    """Run recorded runs again with this release, and compare them with what was recorded, event by event.
+@click.option("--live-sandbox", is_flag=True, help="Also run the agent's code again, in the sandbox.")
+@click.option("--into", metavar="DIR", help="Keep the new bank in DIR; of several runs, one bank each.")
+def rerun(bank: str, runs: tuple[str, ...], every: bool, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Re-execute recorded runs with this release, and compare them with the record, event by event.
 
-    Each runs in a copy of the bank as it was just before. What models said is taken from the record, and so is what
-    code came to, unless with --live-sandbox: no model, no key and no network are needed. Retrieval, context, tools,
-    prompts, judging, scoring and learning are done anew. Positions, times, ids and durations are not compared. The bank
+    Each runs in a copy of the bank as it was just before. Model responses are taken from the record, and so are the
+    results of code unless --live-sandbox is given: no model, key or network is needed. Retrieval, context, tools,
+    prompts, judging, scoring and learning are repeated. Positions, times, ids and durations are not compared. The bank
     is only read.
 
-    The ontology is found by its digest among the files of --ont; the shipped one always is. Imported and erased runs
-    can't be run again, nor those of an endpoint. Exit code 1: one came out otherwise. 2: one could not be run; with
-    --all, none could.
+    The ontology is found by its digest among the files of --ont; the shipped one is always found. Imported runs,
+    erased runs and runs over an endpoint can't be re-executed. Exit code 1: a run differs. 2: a run can't be
+    re-executed; with --all, none can.
     """
     if bool(runs) == every:
-        raise BadInput("name the runs to be run again, or give --all")
+        raise BadInput("name the runs to re-execute, or give --all")
     opened, point = open_at(bank)
-    with opened, Progress("running again") as progress, _few_collections():
-        chosen = Chosen(point, paths, tasks, live_sandbox, into)
-        done = list(_all_done(opened, runs, chosen, progress))
+    with opened, Progress("running again") as progress:
+        done = list(_outcomes(opened, runs, progress, point=point, paths=paths, **options))
         name = opened.name
     code = _code(done, every)
     if as_json:
-        say_json({"bank": name, "ok": code == 0, "runs": [_facts(each) for each in done]})
+        echo_json({"bank": name, "ok": code == 0, "runs": [_facts(each) for each in done]})
     else:
         _print(name, done)
     click.get_current_context().exit(code)
 
 
-class Chosen(NamedTuple):
-    """What was chosen for all runs."""
-
-    point: str | None
-    paths: tuple[str, ...]
-    tasks: str | None
-    live_sandbox: bool
-    into: str | None
-
-
-def _all_done(bank: Bank, named: tuple[str, ...], chosen: Chosen, progress: Progress) -> Iterator[Done]:
+def _outcomes(
+    bank: Bank,
+    named: tuple[str, ...],
+    progress: Progress,
+    *,
+    point: str | None,
+    paths: tuple[str, ...],
+    tasks: str | None,
+    live_sandbox: bool,
+    into: str | None,
+) -> Iterator[RerunOutcome]:
     from rbank_es.loop.tasks import load_tasks
     from rbank_es.rerun.execution import rerun as run_again
     from rbank_es.rerun.ontology_lookup import Ontologies
     from rbank_es.rerun.recorded_run import runs_of
 
-    kept = outside(bank, Path(chosen.into)) if chosen.into else None
-    shared: dict[str, Any] = {
-        "point": chosen.point,
-        "tasks": load_tasks(chosen.tasks) if chosen.tasks else (),
-        "live_sandbox": chosen.live_sandbox,
-    }
-    runs = list(dict.fromkeys(named)) or runs_of(bank, chosen.point)
-    with Ontologies(places(chosen.paths)) as ontologies:
+    kept = outside(bank, Path(into)) if into else None
+    shared: dict[str, Any] = {"point": point, "tasks": load_tasks(tasks) if tasks else (), "live_sandbox": live_sandbox}
+    runs = list(dict.fromkeys(named)) or runs_of(bank, point)
+    with Ontologies(ontology_paths(paths)) as ontologies:
         for number, run in enumerate(runs):
             progress(number, len(runs))
+            # One bank per run, because each starts from another point in time.
             place = kept / run if kept and len(runs) > 1 else kept
             try:
-                came = run_again(bank, run, ontologies=ontologies, into=place, **shared)
+                compared = run_again(bank, run, ontologies=ontologies, into=place, **shared)
             except CannotRerun as error:
-                yield Done(run, None, error.reason)
+                yield RerunOutcome(run, None, error.reason)
             else:
-                yield Done(run, came)
+                yield RerunOutcome(run, compared)
 
 
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Look for garbage less often: most objects are made while dspy loads, and stay."""
-    before = gc.get_threshold()
-    gc.set_threshold(NEW_OBJECTS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def _code(done: Sequence[Done], every: bool) -> int:
-    """The exit code: with --all, a run that can't be run again is no failure, as long as another can."""
-    if any(each.came is not None and not each.came.identical for each in done):
+def _code(done: Sequence[RerunOutcome], every: bool) -> int:
+    """Return the exit code: with --all, a run that can't be re-executed is no failure, as long as another can."""
+    if any(each.compared is not None and not each.compared.identical for each in done):
         return CheckFailed.exit_code
-    refused = [each for each in done if each.came is None]
+    refused = [each for each in done if each.compared is None]
     return CannotRerun.exit_code if refused and (not every or len(refused) == len(done)) else 0
 
 
-def _facts(done: Done) -> dict[str, Any]:
+def _facts(done: RerunOutcome) -> dict[str, Any]:
     facts: dict[str, Any] = {"run": done.run, "result": done.word}
-    if done.came is None:
+    if done.compared is None:
         return facts | {"reason": done.refused}
-    return facts | {name: value for name, value in msgspec.to_builtins(done.came).items() if name != "run"}
+    return facts | {name: value for name, value in msgspec.to_builtins(done.compared).items() if name != "run"}
 
 
-def _print(name: str, done: Sequence[Done]) -> None:
+def _print(name: str, done: Sequence[RerunOutcome]) -> None:
     if len(done) == 1:
         _print_one(done[0])
         return
-    rows = [[each.run, each.word, each.maker, each.came.events if each.came else None, _short(each)] for each in done]
-    table(["run", "result", "made by", "events", WHY], rows, flexible=[WHY, "run"], none=f"there are no runs in {name}")
+    rows = [
+        [each.run, each.word, each.maker, each.compared.events if each.compared else None, _short(each)]
+        for each in done
+    ]
+    echo_table(
+        ["run", "result", "made by", "events", WHY], rows, flexible=[WHY, "run"], none=f"there are no runs in {name}"
+    )
     for each in done:
-        if each.came is not None and not each.came.identical:
-            say()
+        if each.compared is not None and not each.compared.identical:
+            echo()
             _print_one(each)
 
 
-def _short(done: Done) -> str:
-    if done.came is None:
+def _short(done: RerunOutcome) -> str:
+    if done.compared is None:
         return done.refused
-    found = done.came.difference
+    found = done.compared.difference
     return f"event {found.number}, {found.type}, {found.field}" if found else ""
 
 
-def _print_one(done: Done) -> None:
+def _print_one(done: RerunOutcome) -> None:
     colour = {"identical": "green", "different": "red"}.get(done.word, "yellow")
-    say(f"run {done.run}: {styled(done.word, colour)}")
-    if done.came is None:
-        paragraph(done.refused)
+    echo(f"run {done.run}: {styled(done.word, colour)}")
+    if done.compared is None:
+        echo_paragraph(done.refused)
         return
-    came, found = done.came, done.came.difference
-    made = {"made by": SCRIPTED if came.scripted else None}
+    compared, found = done.compared, done.compared.difference
+    maker = {"made by": SCRIPTED if compared.scripted else None}
     if found is None:
-        fields({"events compared": came.events, **made})
+        echo_fields({"events compared": compared.events, **maker})
     else:
         at = f" at position {found.position:,}" if found.position else ""
-        where = f"event {found.number} of {came.events}, {found.type}{at}"
-        told = {"field": found.field, "recorded": found.recorded, "now": found.now, "maybe": found.hint}
-        fields({"first difference": where, **told, **made})
-    for note in came.notes:
-        fields({"note": note})
+        where = f"event {found.number} of {compared.events}, {found.type}{at}"
+        values = {"field": found.field, "recorded": found.recorded, "now": found.now, "maybe": found.hint}
+        echo_fields({"first difference": where, **values, **maker})
+    for note in compared.notes:
+        echo_fields({"note": note})

@@ -1,4 +1,4 @@
-"""`run`: an agent set to tasks, one after the other, and what it learns kept for the next ones."""
+"""`run`: set an agent to tasks, one after the other, each with the items that earlier ones taught."""
 
 from __future__ import annotations
 
@@ -9,28 +9,44 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.cli.context import parse_budget
 from rbank_es.cli.shared.agent_options import (
+    MODELS,
+    OF_A_LOOP,
     SCRIPTED,
     agent_model_options,
     check_settings,
-    chosen_models,
-    constraints_text,
+    context_options,
     executor_options,
-    guide_text,
     learning_model_options,
-    opened_source,
+    open_named_source,
+    parse_models,
+    read_constraints,
+    read_guide,
+    refuse_beside_test,
+    refuse_idle,
+    refuse_idle_budgets,
     resumable,
     server_options,
     source_options,
 )
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, outside, whole_bank, writable
-from rbank_es.cli.shared.loop_progress import VERDICTS, Live, watched
-from rbank_es.cli.shared.output import Cell, complain, fields, heading, say, say_json, styled, table
-from rbank_es.cli.shared.run_options import MODELS, OF_A_LOOP, refuse_beside_test, refuse_idle, refuse_idle_budgets
-from rbank_es.cli.shared.terminal_text import count, line
+from rbank_es.cli.shared.arguments import open_or_create, outside, parse_budget, whole_bank, writable
+from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
+from rbank_es.cli.shared.output import (
+    Cell,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_cost,
+    safe_line,
+    styled,
+    warn,
+)
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.models.choice import SCRIPT
 
@@ -41,13 +57,10 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 UNNAMED = "unnamed/model"
-"""What stands for the model where none needs to be named: in a dry run."""
+"""Name of the model where a dry run has none."""
 
 UNDONE = 2
-"""Exit code where tasks were left undone, as of a loop that stops at one."""
-
-MATTS_K = 3
-"""Rollouts of `--matts` (source: the ReasoningBank paper's parallel scaling, as its command line had it)."""
+"""Exit code where tasks are left undone, the same as of a loop that stops at a task."""
 
 
 @command(
@@ -66,69 +79,66 @@ MATTS_K = 3
 @learning_model_options
 @server_options
 @click.option("--l0/--no-l0", default=None, help="The sense card of the ontology; on with --extract and --matts.")
-@click.option("--l1/--no-l1", default=False, help="Constraints: what holds, and what to avoid.")
-@click.option("--l2/--no-l2", default=True, show_default=True, help="Procedures: what earlier runs taught.")
+@click.option("--l1/--no-l1", default=False, help="Constraints of the ontology, and pitfalls.")
+@click.option("--l2/--no-l2", default=True, show_default=True, help="Items from earlier runs.")
 @click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
-@click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="The budgets.")
-@click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'.")
+@context_options
 @click.option(
-    "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
-    help="How memory reaches the agent: put in its context, by its tools (no L2), or both.",
+    "--judge", type=click.Choice(["none", "checks", "lm"]), default="lm", show_default=True,
+    help="Who judges a run: nobody, checks alone, or a model where no check decides.",
 )  # fmt: skip
 @click.option(
-    "--guide", "guide_file", metavar="FILE", help="A guide in Markdown; the latest in the bank, unless given."
+    "--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, not only scoring."
 )
-@click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; those beside PATH, unless given.")
-@click.option(
-    "--judge", metavar="NAME", default="lm", show_default=True,
-    help="Who judges where no check decides: lm (a model), checks (always a success), gold, none, or a plugin's.",
-)  # fmt: skip
-@click.option("--supervised", is_flag=True, help="Right answers of tasks judge for learning too, not only for scoring.")
 @click.option("--extract", is_flag=True, help="Learn from each run: items for the next ones.")
 @click.option("--matts", is_flag=True, help="Several rollouts of each task; learn by comparing them.")
 @click.option(
-    "--matts-k", metavar="N", type=click.IntRange(1), help=f"How many; {MATTS_K}, unless given. Implies --matts."
+    "--matts-k",
+    metavar="N",
+    type=click.IntRange(1),
+    help=f"Rollouts of each task; default: {limits.MATTS_ROLLOUTS}. Implies --matts.",
 )
 @click.option(
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
-    help="Put the question to each rollout in other words, so that they differ.",
+    help="Word the question differently for each rollout.",
 )  # fmt: skip
-@click.option("--temperature", metavar="T", type=click.FloatRange(0, 2), help="Of the agent, where rollouts are alike.")
-@click.option("--no-dedup", is_flag=True, help="From now on, the bank takes near duplicates too (a policy_set event).")
+@click.option("--temperature", metavar="T", type=click.FloatRange(0, 2), help="The agent's, to vary rollouts.")
+@click.option("--no-dedup", is_flag=True, help="Accept near duplicates from now on (a policy_set event).")
 @click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
-@click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last.")
-@click.option("--again", is_flag=True, help="Also run what the bank has under these very settings.")
-@click.option("--test", "canned", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
-@click.option("--dry-run", is_flag=True, help="Print the context and the calls that would be made; write nothing.")
+@click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last task.")
+@click.option("--again", is_flag=True, help="Repeat tasks that are finished under the same settings.")
+@click.option("--test", "self_test", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
+@click.option("--dry-run", is_flag=True, help="Print the context and an estimate of the calls; write nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every event as it is recorded.")
 def run(bank: str, as_json: bool, **given: Any) -> None:
-    """Set an agent to tasks: retrieve, run, judge, extract, consolidate; each may use what the ones before taught.
+    """Set an agent to tasks: retrieve, run, judge, extract, consolidate; each task may use items from earlier ones.
 
-    BANK is made if there is none. Everything is recorded as it happens, so an interrupted loop goes on where it
+    BANK is created if there is none. Everything is recorded as it happens, so an interrupted loop resumes where it
     stopped when the same command is given again, and finished tasks aren't repeated (--again repeats them). Keys are
-    taken from the environment alone, such as OPENAI_API_KEY, and are never recorded.
+    read from environment variables alone, such as OPENAI_API_KEY, and are never recorded.
     """
     place = whole_bank(bank)
     given["matts"] = given["matts"] or given["matts_k"] is not None
     with ExitStack() as stack:
-        if given["canned"]:
+        if given["self_test"]:
             refuse_beside_test(click.get_current_context())
-            _try_canned(given, as_json=as_json)
+            _try_judging(given, as_json=as_json)
             return
         _refuse_nonsense(given)
         refuse_idle(click.get_current_context(), given, OF_A_LOOP)
-        source = opened_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
+        source = open_named_source(given["paths"], given["endpoint"], given["void"], given["id"], stack)
         tasks = _tasks(given["question"], given["tasks_file"], source, supervised=given["supervised"])
         known = stack.enter_context(existing) if (existing := _existing(place)) is not None else None
         settings = settings_of(given, source, known)
         refuse_idle_budgets(given, settings.layers)
         _warn(given, settings, source, known)
         if given["dry_run"]:
-            from rbank_es.cli.shared.dry_run import rehearse
+            from rbank_es.cli.shared.dry_run import print_dry_run
 
-            rehearse(tasks, settings, source, known, again=given["again"], as_json=as_json)
+            print_dry_run(tasks, settings, source, known, again=given["again"], as_json=as_json)
             return
         check_settings(settings)
+        # Results are collected here, so that they can be reported when the loop ends in an error.
         results: list[TaskResult] = []
         try:
             with resumable(given["again"]):
@@ -138,27 +148,25 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
                 _report_stopped(results, len(tasks))
             raise
     if as_json:
-        say_json(facts | {"results": results})
+        echo_json(facts | {"results": results})
     else:
         _report(facts, results)
     undone = sum(result.undone for result in results)
     if undone:
-        complain(
-            f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs what is left"
-        )
+        warn(f"{count(undone, 'task')} of {len(results)} left undone, see above; the same command runs these")
         click.get_current_context().exit(UNDONE)
 
 
-# ---------------------------------------------------------------- what is asked for
+# ---------------------------------------------------------------- arguments
 
 
 def _refuse_nonsense(given: dict[str, Any]) -> None:
     if (given["question"] is None) == (given["tasks_file"] is None):
-        raise BadInput("what should the agent do? Give one question with --task, or a file of them with --tasks")
+        raise BadInput("there is no task: give one question with --task, or a file of tasks with --tasks")
     if given["lm"] is None and not given["dry_run"]:
-        raise BadInput("which model? Name it with --lm, such as openai/gpt-4.1-mini, or give script:FILE")
+        raise BadInput("no model is named: give --lm, such as openai/gpt-4.1-mini or script:FILE")
     if given["judge"] == "none" and (given["extract"] or given["matts"]):
-        raise BadInput("nothing is learnt of runs that nobody judged: leave out --judge none, or --extract and --matts")
+        raise BadInput("runs that nobody judged teach nothing: leave out --judge none, or --extract and --matts")
     if given["load_mem"] is not None:
         from rbank_es.importers.file_import import read_file
 
@@ -168,17 +176,17 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
 
 
 def _refuse_losing(path: Path, given: dict[str, Any]) -> None:
-    """Raise `BadInput` where items would be written over something that the run reads; what it loads may be renewed."""
+    """Raise `BadInput` where --save-mem would overwrite a file that the run reads, but for that of --load-mem."""
     models = [str(given[name] or "") for name in MODELS]
     scripts = [model.removeprefix(SCRIPT) for model in models if model.startswith(SCRIPT)]
     files = [given[name] for name in ("tasks_file", "guide_file", "constraints", "void") if given[name] is not None]
     read, target = {Path(each).resolve() for each in (*scripts, *files, *given["paths"])}, path.resolve()
     if target in read or (target.exists() and read & {*target.parents}):
-        raise BadInput(f"--save-mem would write over {path}, which the run reads: choose another file")
+        raise BadInput(f"--save-mem would overwrite {path}, which the run reads: choose another file")
 
 
 def _tasks(question: str | None, file: str | None, source: Source, *, supervised: bool) -> tuple[Task, ...]:
-    """The tasks that are about this source; says how many are about others."""
+    """Return the tasks about this source; warn of the others that are left out."""
     from rbank_es.loop.tasks import Task, about, load_tasks
 
     if question is not None:
@@ -187,13 +195,11 @@ def _tasks(question: str | None, file: str | None, source: Source, *, supervised
     ours = about(tasks, source.id)
     if not ours:
         named = ", ".join(sorted({str(task.ontology) for task in tasks}))
-        raise BadInput(
-            f"all tasks of {file} are about {named}, and what is asked is called {source.id}; name it with --id"
-        )
+        raise BadInput(f"all tasks of {file} are about {named}, and the source is named {source.id}; name it with --id")
     if supervised and not any(task.gold_sparql or task.answer for task in ours):
         raise BadInput(f"no task of {file} has a right answer to judge by: leave out --supervised")
     if len(ours) < len(tasks):
-        complain(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
+        warn(f"left out {count(len(tasks) - len(ours), 'task')} about other ontologies than {source.id}")
     return ours
 
 
@@ -204,7 +210,7 @@ def _existing(place: str) -> Bank | None:
 
 
 def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> LoopSettings:
-    """The settings that the options mean. Raises `BadInput`."""
+    """Return the loop's settings from the options. Raises `BadInput`."""
     from rbank_es.loop.settings import LoopSettings
 
     learns = given["extract"] or given["matts"]
@@ -216,44 +222,44 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
     names = ("lm", "sub_lm", "judge_lm", "extractor_lm")
     models = {name: given[name] for name in names} | ({} if given["lm"] is not None else {"lm": UNNAMED})
     return LoopSettings(
-        **chosen_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
+        **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
         **chosen,
         layers=tuple(layers),
         budgets=dict(map(parse_budget, given["budgets"])),
-        constraints=constraints_text(given["constraints"], given["paths"]) if given["l1"] else None,
-        guide=guide_text(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
+        constraints=read_constraints(given["constraints"], given["paths"]) if given["l1"] else None,
+        guide=read_guide(given["guide_file"], given["paths"], source, bank) if given["l3"] else None,
         extract=learns,
         extract_from="contrastive" if given["matts"] else None,
-        rollouts=(given["matts_k"] or MATTS_K) if given["matts"] else 1,
+        rollouts=(given["matts_k"] or limits.MATTS_ROLLOUTS) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
     )
 
 
 def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: Bank | None) -> None:
-    """Say what the person may not have meant."""
+    """Warn of options that work, but are probably not meant."""
     if "L0" not in settings.layers and settings.extract:
-        complain("without L0 an agent may take the ontology for another one, and learn from that")
+        warn("without L0 an agent may take the ontology for another one, and learn from that")
     if "L3" in settings.layers and settings.guide is None:
         from rbank_es.context.guide_summary import latest_guide
 
         if bank is None or latest_guide(bank, source.id) is None:
-            complain(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide makes one")
+            warn(f"there is no guide to {source.id}, so L3 is empty; rbank-es guide writes one")
     if given["dry_run"]:
         _warn_of_dry_run(given)
     if settings.scripted:
-        complain(SCRIPTED)
+        warn(SCRIPTED)
 
 
 def _warn_of_dry_run(given: dict[str, Any]) -> None:
     if given["load_mem"] is not None:
-        complain("a dry run writes nothing, so what --load-mem would bring is not in the context shown")
+        warn("a dry run writes nothing, so the items of --load-mem are not in the context shown")
     idle = [flag for flag, on in (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"])) if on]
     if idle:
-        complain(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
+        warn(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
 
 
-# ---------------------------------------------------------------- running
+# ---------------------------------------------------------------- the loop
 
 
 def _run(
@@ -264,11 +270,12 @@ def _run(
     given: dict[str, Any],
     results: list[TaskResult],
 ) -> dict[str, Any]:
-    """Run the loop, adding each result as it comes; facts about the bank."""
+    """Run the loop, appending each result to `results` as it comes; return facts about the bank."""
     from rbank_es.loop.closed_loop import run_closed_loop
 
     opened, made = open_or_create(place)
-    with opened, Live(verbose=given["verbose"]) as live:
+    with opened, LoopDisplay(verbose=given["verbose"]) as live:
+        # Resolve the path before the first task: a bad one must not cost a whole loop.
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         _prepare(opened, given)
 
@@ -280,6 +287,7 @@ def _run(
         try:
             run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:
+            # Save after an error too, because finished tasks have taught items.
             if saved is not None:
                 _save(opened, saved)
         return {
@@ -302,7 +310,7 @@ def _prepare(bank: Bank, given: dict[str, Any]) -> None:
 
 
 def _without_dedup(bank: Bank) -> None:
-    """Record that from here on candidates are appended, near duplicates or not; unless that is so already."""
+    """Record the consolidation policy `append`, unless it is in force already."""
     from rbank_es.events import PolicySet
     from rbank_es.policies import Append
 
@@ -320,37 +328,37 @@ def _save(bank: Bank, path: Path) -> None:
         save(path, export(bank, None, "items"))
     except OSError as error:
         refused = CannotWrite(str(path), error)
-        refused.add_note("Nothing is lost, all is in the bank: rbank-es export writes it too")
+        refused.add_note("Nothing is lost: the items are in the bank, and rbank-es export writes them too")
         raise refused from None
 
 
-def _try_canned(given: dict[str, Any], *, as_json: bool) -> None:
-    from rbank_es.cli.shared.self_test import try_judge_and_extract
+def _try_judging(given: dict[str, Any], *, as_json: bool) -> None:
+    from rbank_es.cli.shared.self_test import try_judging
 
     if given["lm"] is None:
-        raise BadInput("which model judges and extracts? Name it with --lm, or give script:FILE")
-    models = chosen_models(
+        raise BadInput("no model is named to judge and extract: give --lm, such as openai/gpt-4.1-mini or script:FILE")
+    models = parse_models(
         {name: given[name] for name in ("lm", "judge_lm", "extractor_lm")}, given["api_base"], given["lm_args"]
     )
-    try_judge_and_extract(models, verbose=given["verbose"], as_json=as_json)
+    try_judging(models, verbose=given["verbose"], as_json=as_json)
 
 
-# ---------------------------------------------------------------- reporting
+# ---------------------------------------------------------------- printing
 
 
 def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
     _report_tasks(results)
-    say()
-    fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
+    echo()
+    echo_fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
     if facts["scripted"]:
-        say(styled(f"\n{SCRIPTED}", "yellow"))
+        echo(styled(f"\n{SCRIPTED}", "yellow"))
 
 
 def _report_stopped(results: Sequence[TaskResult], tasks: int) -> None:
-    """What was done before the loop stopped; why it did is told on standard error."""
+    """Print the tasks finished before the loop stopped; the error itself goes to standard error."""
     _report_tasks(results)
     if len(results) < tasks:
-        say(styled(f"\nstopped after {len(results)} of {count(tasks, 'task')}", "yellow"))
+        echo(styled(f"\nstopped after {len(results)} of {count(tasks, 'task')}", "yellow"))
 
 
 def _report_tasks(results: Sequence[TaskResult]) -> None:
@@ -358,11 +366,11 @@ def _report_tasks(results: Sequence[TaskResult]) -> None:
     print_spreads(results)
     for result in results:
         for note in (*result.notes, *([result.error] if result.error else [])):
-            say(styled(f"{line(result.task)}: {line(note)}", "yellow"))
+            echo(styled(f"{safe_line(result.task)}: {safe_line(note)}", "yellow"))
 
 
 def print_results(results: Sequence[TaskResult]) -> None:
-    """The summary table: a row for each task."""
+    """Print the table of results, a row for each task."""
     headers = ["task", "outcome", "verdict", "score", "steps", "calls", "tokens", "cost", "new", "known", "reason"]
     rows: list[list[Cell]] = [
         [
@@ -373,21 +381,22 @@ def print_results(results: Sequence[TaskResult]) -> None:
             result.iterations,
             result.lm_calls,
             result.tokens_in + result.tokens_out,
-            f"${result.cost_usd:.4f}" if result.cost_usd is not None else None,
+            format_cost(result.cost_usd),
             len(result.added),
             "done before" if result.how == "known" else None,
             result.reason,
         ]
         for result in results
     ]
+    # Leave out columns without a value, because the table must fit a terminal.
     shown = [
         at for at in range(len(headers)) if headers[at] not in ("cost", "score", "known") or any(r[at] for r in rows)
     ]
-    table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], flexible=["reason", "task"])
+    echo_table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], flexible=["reason", "task"])
 
 
 def print_spreads(results: Sequence[TaskResult]) -> None:
-    """What several rollouts of each task came to; nothing where there was one."""
+    """Print a table of the rollouts of each task, if there were several."""
     rows: list[list[Cell]] = []
     for result in results:
         spread = result.spread
@@ -400,13 +409,13 @@ def print_spreads(results: Sequence[TaskResult]) -> None:
                     share = f"{figures[0]:.2f}" if figures[0] is not None else None
                     rows.append([result.task, by, spread.rollouts, share, *figures[1:], varied, spread.best])
     if rows:
-        heading("rollouts")
+        echo_heading("rollouts")
         headers = ["task", "by", "rollouts", "pass@1", "pass@k", "best of n", "diversity", "best"]
-        table(headers, rows, flexible=["best", "task"])
+        echo_table(headers, rows, flexible=["best", "task"])
 
 
 def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
-    """What all tasks came to, by name."""
+    """Return the totals of all tasks, by name."""
     judged = [result for result in results if result.success is not None]
     scored = [result for result in results if result.scored is not None]
     costs = [result.cost_usd for result in results if result.cost_usd is not None]
@@ -417,5 +426,5 @@ def totals(results: Sequence[TaskResult]) -> dict[str, Cell]:
         "new items": len({item for result in results for item in result.added}),
         "calls": sum(result.lm_calls for result in results),
         "tokens": sum(result.tokens_in + result.tokens_out for result in results),
-        "cost": f"${sum(costs):.4f}" if costs else None,
+        "cost": format_cost(sum(costs)) if costs else None,
     }

@@ -1,4 +1,4 @@
-"""`schema`: the vocabulary, as JSON Schema."""
+"""`schema`: the event types as JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import click
 
 from rbank_es.cli.log import check_type
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import on_terminal, say, say_json, table
+from rbank_es.cli.shared.output import echo, echo_json, echo_table, on_terminal
 
 
 @command("schema", "rbank-es schema run_started", "rbank-es schema --json > events.schema.json")
 @click.argument("type_", metavar="[TYPE]", required=False)
 def schema(type_: str | None, as_json: bool) -> None:
-    """Print the JSON Schema of one event type, or of all of them.
+    """Print the JSON Schema of one event type, or of all.
 
-    On a terminal and without TYPE, the types are listed instead, with a sentence about each. New events leave out
-    what the log's writer sets: seq, at, more, dur, crc and salt; id and v may be left out too.
+    On a terminal and without TYPE, the types are listed instead, with a sentence about each. New events leave out the
+    fields that the log's writer sets: seq, at, more, dur, crc and salt; id and v may be left out too.
     """
     from rbank_es.events.codec import event_types, schema_of
 
     if type_ is not None:
         check_type(type_)
+    # The schema of all types is 5,800 lines: on a terminal, a list helps more.
     if type_ is not None or as_json or not on_terminal():
-        say_json(schema_of(type_))
+        echo_json(schema_of(type_))
         return
-    rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in event_types().items()]
-    table(["type", "what happened"], rows, flexible=["what happened"])
-    say("\nrbank-es schema TYPE prints one as JSON Schema, --json all of them")
+    rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in TYPES.items()]
+    echo_table(["type", "meaning"], rows, flexible=["meaning"])
+    echo("\nrbank-es schema TYPE prints one as JSON Schema, --json all")

@@ -1,16 +1,15 @@
-"""`search`: items by words, as of any point in time."""
+"""`search`: find items by words, as of any point in time."""
 
 from __future__ import annotations
 
 import click
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
-from rbank_es.cli.shared.output import Cell, say, say_json, table
-from rbank_es.projections.view import FoundItem
-
-HITS = 6
-"""As many as the agent's own search tool returns."""
+from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table
+from rbank_es.policies import query_words
+from rbank_es.projections.search import Found
 
 
 @command(
@@ -20,13 +19,15 @@ HITS = 6
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("query")
-@click.option("-k", "k", metavar="N", type=int, default=HITS, show_default=True, help="How many hits at most.")
-@click.option("--polarity", metavar="P", help="Only items that say what to do (success) or to avoid (failure).")
+@click.option(
+    "-k", "k", metavar="N", type=int, default=limits.SEARCH_HITS_DEFAULT, show_default=True, help="The most hits."
+)
+@click.option("--polarity", metavar="P", help="Only strategies (success) or guardrails (failure).")
 @click.option("--domain", metavar="D", help="Only items about this ontology.")
 def search(bank: str, query: str, k: int, polarity: str | None, domain: str | None, as_json: bool) -> None:
-    """Find the active items that fit a query best, exactly as the bank would have ranked them at that point in time.
+    """Find the active items that fit a query best, ranked exactly as the bank ranked them at that point in time.
 
-    The query is plain words: quotes, OR, * and the like are searched, not obeyed. Scores are BM25's; lower is better.
+    The query is plain words: quotes, OR, * and the like have no special meaning. Scores are BM25's; lower is better.
     """
     opened, point = open_at(bank)
     with opened:
@@ -35,17 +36,17 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
             wordless = not view.retrieval_policy().words(query)
         found = opened.search(query, k, polarity=polarity, domain=domain, point=point)
     if as_json:
-        say_json({"bank": opened.name, "position": position, "query": query, "hits": found})
+        echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
     else:
         print_hits(found)
-        if wordless:
-            say("the query has no words to search for")
+        if not found and not query_words(query):
+            echo("the query has no words to search for")
 
 
 def print_hits(found: list[FoundItem]) -> None:
     """Print hits, best first."""
     rows: list[list[Cell]] = [[hit.rank, f"{hit.score:.4g}", hit.id, hit.src, hit.title, hit.desc] for hit in found]
-    table(
+    echo_table(
         ["rank", "score", "item", "source", "title", "description"],
         rows,
         flexible=["description", "title"],

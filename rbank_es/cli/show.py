@@ -1,4 +1,4 @@
-"""`show`: everything about one item, run or event, as it was at a point in time."""
+"""`show`: one item, run or event with all that is known of it at a point in time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_at
+from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.output import Cell, fields, heading, say, say_json, shown_cell, styled, table
-from rbank_es.cli.shared.terminal_text import block, moment
+from rbank_es.cli.shared.output import (
+    Cell,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_cell,
+    format_time,
+    safe_block,
+    styled,
+    verdict,
+)
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
@@ -39,7 +50,6 @@ ITEM_TYPES = frozenset(
 )
 """Types of events that can name an item."""
 
-
 WORDS = {
     "desc": "description",
     "src": "source",
@@ -48,11 +58,11 @@ WORDS = {
     "finished_seq": "finished at position",
     "duration_s": "duration in s",
 }
-"""Names of columns that don't speak for themselves."""
+"""Labels of columns whose names are not plain."""
 
 
 class Moment(NamedTuple):
-    """A bank at the position that is looked at."""
+    """A bank with its view at a position."""
 
     bank: Bank
     view: View
@@ -65,9 +75,9 @@ class Moment(NamedTuple):
 def show(bank: str, thing: str, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
 
-    An item comes with its words, its state, support, uses, wins, and its history: where it came from, what was
-    decided about it, which runs used it. A run comes with its task, verdicts, leakage and timeline. Where THING could
-    be two of them, write item:ID, run:ID or event:ID.
+    An item is shown with its text, state, support, uses, wins, and history: its origin, the decisions about it, the
+    runs that used it. A run is shown with its task, verdicts, leakage and timeline. Where THING is ambiguous, write
+    item:ID, run:ID or event:ID.
     """
     opened, point = open_at(bank)
     with opened, opened.as_of(point) as view:
@@ -75,13 +85,13 @@ def show(bank: str, thing: str, as_json: bool) -> None:
         kind, name = _found(then, thing)
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)
         if as_json:
-            say_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
+            echo_json({"bank": opened.name, "position": then.position, "kind": kind} | facts)
         else:
             {"item": _print_item, "run": _print_run, "event": _print_event}[kind](facts)
 
 
 def _found(then: Moment, thing: str) -> tuple[str, str]:
-    """Kind and name of what is meant. Raises `NotInBank`, or `BadInput` where it could be several."""
+    """Return the kind and the name of a thing. Raises `NotInBank`, or `BadInput` where it is ambiguous."""
     prefix, _, rest = thing.partition(":")
     wanted = (prefix,) if prefix in KINDS and rest else KINDS
     name = rest if len(wanted) == 1 else thing
@@ -107,7 +117,8 @@ def _is_there(then: Moment, kind: str, name: str) -> bool:
 
 
 def _position_of(then: Moment, name: str) -> int | None:
-    """Position of the event with this id or at this position, if it is there already."""
+    """Return the position of the event with this id or at this position, None where it is not there yet."""
+    # Longer numbers overflow the 64-bit integers of positions, and can only be ids.
     seq = int(name) if name.isdecimal() and len(name) <= 18 else then.bank.log.seq_of_id(name.lower())
     return seq if seq is not None and 1 <= seq <= then.position else None
 
@@ -116,7 +127,7 @@ def _position_of(then: Moment, name: str) -> int | None:
 
 
 def item_facts(then: Moment, name: str) -> dict[str, Any]:
-    """An item's row, its words, and the events that name it, oldest first."""
+    """Return an item's row, its text, its uses and provenance, and the events that name it, oldest first."""
     row = then.view.item(name)
     assert row is not None
     tags = msgspec.json.decode(row["tags"]) if isinstance(row["tags"], str) and row["tags"] else []
@@ -139,7 +150,7 @@ def _use(view: View, run: str) -> dict[str, Any]:
 
 
 def names_item(event: Event, name: str) -> bool:
-    """Whether an event names an item: as a candidate, in a decision, as injected, found, read, linked or ended."""
+    """Return whether an event names an item: as candidate, in a decision, as injected, found, read, linked or ended."""
     return name in _items_named(event)
 
 
@@ -156,7 +167,7 @@ def _items_named(event: Any) -> Iterator[str]:
 
 
 def _provenance(then: Moment, history: list[Event], name: str) -> list[dict[str, Any]]:
-    """Each extraction that brought the item, with the runs that it was drawn from and what became of those."""
+    """Return each extraction of the item, with its source runs and their verdicts."""
     chain = []
     for event in history:
         if isinstance(event, MemoriesExtracted) and any(head.id == name for head in event.heads):
@@ -168,26 +179,26 @@ def _provenance(then: Moment, history: list[Event], name: str) -> list[dict[str,
 
 def _print_item(facts: dict[str, Any]) -> None:
     row = facts["item"]
-    say(styled(block(row["title"] or "[erased]"), "bold"))
+    echo(styled(safe_block(row["title"] or "[erased]"), "bold"))
     plain = ("id", "state", "src", "polarity", "role", "scope", "domain", "support", "uses", "wins")
     named = {name: row[name] for name in plain} | {"tags": ", ".join(row["tags"])}
-    fields(_readable(named | {"born at": row["born_seq"], "ended at": row["ended_seq"]}))
+    echo_fields(_readable(named | {"born at": row["born_seq"], "ended at": row["ended_seq"]}))
     if row["erased"]:
-        say("\nits text was erased")
+        echo("\nits text was erased")
     for name in ("desc", "content"):
         if row[name]:
-            heading(WORDS.get(name, name))
-            say(block(row[name]))
-    heading("where it comes from")
+            echo_heading(WORDS.get(name, name))
+            echo(safe_block(row[name]))
+    echo_heading("origin")
     origins: list[list[Cell]] = []
     for step in facts["provenance"]:
         for run in step["runs"] or [{}]:
             names = (run.get("run"), run.get("task"), verdict(run.get("success")))
             origins.append([step["seq"], step["extraction"], step["kind"], *names])
-    table(["seq", "extraction", "kind", "from run", "task", "verdict"], origins, flexible=["task", "from run"])
-    heading("used in")
+    echo_table(["seq", "extraction", "kind", "from run", "task", "verdict"], origins, flexible=["task", "from run"])
+    echo_heading("used in")
     uses = [[run["run"], run["outcome"], verdict(run["success"]), run["task"]] for run in facts["used_in"]]
-    table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
+    echo_table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
     _print_timeline("history", facts["history"], with_run=True)
 
 
@@ -195,26 +206,21 @@ def _readable(values: dict[str, Any]) -> dict[str, Any]:
     return {WORDS.get(name, name).replace("_", " "): value for name, value in values.items()}
 
 
-def verdict(success: int | None) -> str | None:
-    """A standing verdict in a word; None where there is none."""
-    return None if success is None else "success" if success else "failure"
-
-
 def _print_timeline(title: str, events: list[Event], *, with_run: bool) -> None:
-    heading(title)
+    echo_heading(title)
     rows: list[list[Cell]] = []
     for event in events:
         run = [getattr(event, "run", None)] if with_run else []
-        rows.append([event.seq, moment(event.at), type_of(event), *run, summary(event)])
-    headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), "what"]
-    table(headers, rows, flexible=["what", "run"] if with_run else ["what"])
+        rows.append([event.seq, format_time(event.at), type_of(event), *run, summary(event)])
+    headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), "summary"]
+    echo_table(headers, rows, flexible=["summary", "run"] if with_run else ["summary"])
 
 
 # ---------------------------------------------------------------- a run
 
 
 def run_facts(then: Moment, name: str) -> dict[str, Any]:
-    """A run's row, its judgments, its leakage in whole and by tool, its red flags, and all its events."""
+    """Return a run's row, its judgments, its leakage in total and by tool, its red flags, and all its events."""
     timeline = list(then.bank.events(point=then.position, run=name))
     leakage = then.view.rows("leakage_by_run", run=name)
     return {
@@ -229,36 +235,36 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
-    say(styled(block(row["task"] or "[no task]"), "bold"))
-    told = ("task", "answer", "sparql", "error", "success", "score", "judge")
-    times = {name: moment(row[name]) for name in ("started_at", "finished_at")}
-    plain = {name: value for name, value in (row | times).items() if name not in told}
-    fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
+    echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
+    apart = ("task", "answer", "sparql", "error", "success", "score", "judge")
+    times = {name: format_time(row[name]) for name in ("started_at", "finished_at")}
+    plain = {name: value for name, value in (row | times).items() if name not in apart}
+    echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
     for name in ("answer", "sparql", "error"):
         if row[name]:
-            heading(name)
-            say(block(row[name]))
-    heading("verdicts")
+            echo_heading(name)
+            echo(safe_block(row[name]))
+    echo_heading("verdicts")
     rows: list[list[Cell]] = []
     for event in facts["judgments"]:
         rows.append([event.seq, event.purpose, verdict(event.success), event.judge, summary(event)])
-    table(["seq", "purpose", "verdict", "judge", "what was said"], rows, flexible=["what was said"], none="not judged")
+    echo_table(["seq", "purpose", "verdict", "judge", "summary"], rows, flexible=["summary"], none="not judged")
     _print_leakage(facts)
     _print_timeline("timeline", facts["timeline"], with_run=False)
 
 
 def _print_leakage(facts: dict[str, Any]) -> None:
-    heading("leakage")
+    echo_heading("leakage")
     shown = {name: value for name, value in (facts["leakage"] or {}).items() if name not in ("run", "started_seq")}
-    fields(_readable(shown))
+    echo_fields(_readable(shown))
     if by_tool := facts["leakage_by_tool"]:
-        say()
+        echo()
         names = [name for name in by_tool[0] if name != "run"]
-        table([name.replace("_", " ") for name in names], [[row[name] for name in names] for row in by_tool])
+        echo_table([name.replace("_", " ") for name in names], [[row[name] for name in names] for row in by_tool])
     for flag in facts["red_flags"]:
         where = f" by {flag['tool']}" if flag["tool"] else ""
-        over = f"{shown_cell(flag['value'])} is over {shown_cell(flag['threshold'])}"
-        say(styled(f"red flag at {flag['seq']:,}: {flag['flag'].replace('_', ' ')}{where}, {over}", "red"))
+        over = f"{format_cell(flag['value'])} is over {format_cell(flag['threshold'])}"
+        echo(styled(f"red flag at {flag['seq']:,}: {flag['flag'].replace('_', ' ')}{where}, {over}", "red"))
 
 
 # ---------------------------------------------------------------- an event
@@ -274,11 +280,13 @@ def _event_facts(then: Moment, name: str) -> dict[str, Any]:
 
 def _print_event(facts: dict[str, Any]) -> None:
     event: Event = facts["event"]
-    say(styled(f"{type_of(event)} at position {event.seq:,}", "bold"))
-    fields({"recorded": f"{moment(event.at)} UTC", "happened": moment(event.occurred_at), "id": event.id})
+    echo(styled(f"{type_of(event)} at position {event.seq:,}", "bold"))
+    echo_fields(
+        {"recorded": f"{format_time(event.at)} UTC", "occurred": format_time(event.occurred_at), "id": event.id}
+    )
     own = {name: getattr(event, name) for name in event.__struct_fields__ if name not in ENVELOPE and name != "salt"}
-    heading("what it says")
-    fields({name: _value(value) for name, value in own.items() if value not in (None, (), {}, "")})
+    echo_heading("fields")
+    echo_fields({name: _value(value) for name, value in own.items() if value not in (None, (), {}, "")})
 
 
 def _value(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`tools`: the manual of what an agent may call, and a way to try it: the answer, and what would be recorded of it."""
+"""`tools`: the manual of an agent's tools, and a trial of calls: their results and the events recorded of them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,19 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import whole_bank
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, nearest_hint, read_ontology, refuse_mixtures, whole_bank
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, loaded, refuse_mixtures
-from rbank_es.cli.shared.output import flush, heading, paragraph, say, say_json, styled
-from rbank_es.cli.shared.terminal_text import block, count, line
+from rbank_es.cli.shared.output import (
+    count,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
+    flush,
+    safe_block,
+    safe_line,
+    styled,
+)
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
@@ -28,29 +36,29 @@ if TYPE_CHECKING:
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 RUN = "tried"
-"""The run that all calls of one command belong to."""
+"""Id of the run of all calls."""
 
 TASK = "Tried from the command line"
 
 
-class Call(NamedTuple):
-    """One call as it was written: a tool's name and its arguments."""
+class PlannedCall(NamedTuple):
+    """A call from the command line: a tool's name and its arguments."""
 
     tool: str
     arguments: dict[str, Any]
 
 
-class Tried(NamedTuple):
-    """A call, what the agent would get, and the events that were written before it got that."""
+class TriedCall(NamedTuple):
+    """A call with its result and the events recorded of it."""
 
-    call: Call
+    call: PlannedCall
     result: dict[str, Any]
     cap_chars: int
     events: tuple[Event, ...]
 
     @property
     def chars(self) -> int:
-        """Characters that the agent got, as JSON."""
+        """The result's characters, as JSON."""
         return next((event.chars or 0 for event in self.events if isinstance(event, ToolCalled)), 0)
 
 
@@ -66,9 +74,9 @@ class Tried(NamedTuple):
     "--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead: its URL, a profile's name or TOML file."
 )
 @click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query.")
-@click.option("--bank", metavar="BANK", help="Whose memories the tools read, in a copy; an empty one, unless given.")
+@click.option("--bank", metavar="BANK", help="The bank that the tools read, in a copy; default: an empty one.")
 @click.option("--call", "calls", metavar="'NAME {…}'", multiple=True, help="Call a tool with arguments as JSON.")
-@click.option("--naive", is_flag=True, help="Payloads instead of handles: the control condition of experiments.")
+@click.option("--naive", is_flag=True, help="Return payloads instead of handles: the control condition of experiments.")
 def tools(
     paths: tuple[str, ...],
     endpoint: str | None,
@@ -78,11 +86,11 @@ def tools(
     naive: bool,
     as_json: bool,
 ) -> None:
-    """Print the manual of the tools that an agent gets for a source; with --call, try them and print what it would get.
+    """Print the manual of the tools that an agent gets for a source; with --call, call them and print the results.
 
     Calls are made in order and share one run, so that a later one can use a handle (results_0) of an earlier one.
     They are recorded in a temporary bank, or in a temporary copy of BANK: nothing is kept, and BANK is not written to.
-    No request goes anywhere but to the endpoint that you name.
+    Requests go only to the endpoint that you name.
     """
     refuse_mixtures(paths, endpoint, void)
     planned = [parse_call(call) for call in calls]
@@ -91,18 +99,18 @@ def tools(
         if not planned:
             _print_manual(box, as_json=as_json)
         elif as_json:
-            say_json(_source(box) | {"calls": [_facts(tried) for tried in _try(box, planned)]})
+            echo_json(_source(box) | {"calls": [_facts(tried) for tried in _try(box, planned)]})
         else:
-            say(styled(f"over {_words(box)}; recorded in {_kept(bank)}", "dim"))
+            echo(styled(f"over {_words(box)}; recorded in {_kept(bank)}", "dim"))
             for tried in _try(box, planned):
-                _tell(tried)
+                _print_call(tried)
 
 
-# ---------------------------------------------------------------- what is asked for
+# ---------------------------------------------------------------- arguments
 
 
-def parse_call(text: str) -> Call:
-    """A call from `NAME {"argument": value}`, or from `NAME` alone. Raises `BadInput`."""
+def parse_call(text: str) -> PlannedCall:
+    """Return the call in `NAME {"argument": value}`, or in `NAME` alone. Raises `BadInput`."""
     name, _, rest = text.strip().partition(" ")
     if not name:
         raise BadInput("a call needs the name of a tool: --call 'NAME {\"argument\": value}'")
@@ -112,23 +120,18 @@ def parse_call(text: str) -> Call:
         raise BadInput(f"the arguments of {name} are not JSON: {error}; write 'NAME {{\"argument\": value}}'") from None
     if not isinstance(arguments, dict):
         raise BadInput(f'the arguments of {name} must be a JSON object, such as {{"argument": value}}')
-    return Call(name, arguments)
+    return PlannedCall(name, arguments)
 
 
-def _refuse_unknown(calls: Sequence[Call], box: Toolbox) -> None:
-    """All names are looked at before the first call is made."""
+def _refuse_unknown(calls: Sequence[PlannedCall], box: Toolbox) -> None:
     for call in calls:
         if call.tool not in box.functions:
-            from difflib import get_close_matches
-
-            near = get_close_matches(call.tool, box.functions, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(box.functions)}"
-            raise BadInput(f"no tool is called {call.tool!r}; {hint}")
+            raise BadInput(f"no tool has the name {call.tool!r}; {nearest_hint(call.tool, box.functions)}")
 
 
 @contextmanager
 def _scratch(given: str | None) -> Iterator[Bank]:
-    """A bank that goes away: an empty one, or a copy of the one that is named, with a run begun in it."""
+    """Create a temporary bank, empty or a copy of the one named, with a run started in it."""
     with tempfile.TemporaryDirectory(prefix="rbank-tools-") as folder:
         place = Path(folder) / "scratch"
         if given is not None:
@@ -139,7 +142,7 @@ def _scratch(given: str | None) -> Iterator[Bank]:
 
 
 def _copy(name: str, place: Path) -> None:
-    """A copy of a bank's directory, without what is derived from the log, that can be written to if that one can't."""
+    """Copy a bank's log into a directory that can be written to, without derived files and locks."""
     source = directory_of(name)
     if not source.is_dir():
         raise BankNotFound(str(source))
@@ -153,25 +156,26 @@ def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str |
     from rbank_es.tools.runtime.tool_session import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
+    # Mode `both`, because the manual should list every tool, those of memory too.
     policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
     if endpoint is not None:
         return build_tools(bank, run=RUN, endpoint=endpoint, void=void, policy=policy)
-    return build_tools(bank, run=RUN, ontology=loaded(paths or (LIGHTS,)), policy=policy)
+    return build_tools(bank, run=RUN, ontology=read_ontology(paths or (LIGHTS,)), policy=policy)
 
 
-# ---------------------------------------------------------------- calling
+# ---------------------------------------------------------------- calls
 
 
-def _try(box: Toolbox, calls: Sequence[Call]) -> Iterator[Tried]:
+def _try(box: Toolbox, calls: Sequence[PlannedCall]) -> Iterator[TriedCall]:
     caps = {tool.name: tool.cap_chars for tool in box.manual()}
     bank = box.session.bank
     for call in calls:
         before = bank.position
         result = box.call(call.tool, call.arguments)
-        yield Tried(call, result, caps[call.tool], tuple(bank.events(after=before)))
+        yield TriedCall(call, result, caps[call.tool], tuple(bank.events(after=before)))
 
 
-def _facts(tried: Tried) -> dict[str, Any]:
+def _facts(tried: TriedCall) -> dict[str, Any]:
     return {
         "tool": tried.call.tool,
         "arguments": tried.call.arguments,
@@ -182,7 +186,7 @@ def _facts(tried: Tried) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------- showing
+# ---------------------------------------------------------------- printing
 
 
 def _source(box: Toolbox) -> dict[str, Any]:
@@ -196,7 +200,7 @@ def _words(box: Toolbox) -> str:
     source = box.session.source
     assert source is not None
     if source.url is not None:
-        return f"the endpoint {line(source.url)}"
+        return f"the endpoint {safe_line(source.url)}"
     triples = source.schema.triples if source.schema is not None else 0
     return f"{source.id} ({count(triples, 'triple')})"
 
@@ -208,35 +212,35 @@ def _kept(bank: str | None) -> str:
 def _print_manual(box: Toolbox, *, as_json: bool) -> None:
     manual = box.manual()
     if as_json:
-        say_json(_source(box) | {"tools": [tool._asdict() for tool in manual]})
+        echo_json(_source(box) | {"tools": [tool._asdict() for tool in manual]})
         return
-    say(styled(f"{count(len(manual), 'tool')} over {_words(box)}", "bold"))
-    paragraph(
-        "What stands under a name is what the agent is told. Every tool returns a small dict with ok; large results "
-        "stay behind a handle. An argument that takes a handle takes its key, its alias or the whole dict."
+    echo(styled(f"{count(len(manual), 'tool')} over {_words(box)}", "bold"))
+    echo_paragraph(
+        "The text under a name is the manual that the agent gets. Every tool returns a small dict with ok; large "
+        "results stay behind a handle. An argument that takes a handle takes its key, its alias or the whole dict."
     )
     for tool in manual:
-        heading(tool.usage)
-        say("\n".join(f"    {text}".rstrip() for text in block(tool.doc).split("\n")))
-        say(styled(f"    (at most {tool.cap_chars:,} characters)", "dim"))
+        echo_heading(tool.usage)
+        echo("\n".join(f"    {text}".rstrip() for text in safe_block(tool.doc).split("\n")))
+        echo(styled(f"    (at most {tool.cap_chars:,} characters)", "dim"))
 
 
-def _tell(tried: Tried) -> None:
+def _print_call(tried: TriedCall) -> None:
     arguments = msgspec.json.encode(tried.call.arguments).decode() if tried.call.arguments else ""
-    heading(f"{tried.call.tool} {line(arguments)}".rstrip())
-    say(block(laid_out(tried.result)))
-    say(styled(f"{tried.chars:,} characters, of at most {tried.cap_chars:,}", "dim"))
+    echo_heading(f"{tried.call.tool} {safe_line(arguments)}".rstrip())
+    echo(safe_block(format_result(tried.result)))
+    echo(styled(f"{tried.chars:,} characters, of at most {tried.cap_chars:,}", "dim"))
     for event in tried.events:
         if isinstance(event, ToolCalled):
-            said = f"call {event.call}" + (f", payload behind {event.alias}" if event.alias else "")
+            facts = f"call {event.call}" + (f", payload behind {event.alias}" if event.alias else "")
         else:
-            said = summary(event)
-        say(styled(f"recorded at {event.seq:,}: {type_of(event)}, {line(said)}", "dim"))
+            facts = summary(event)
+        echo(styled(f"recorded at {event.seq:,}: {type_of(event)}, {safe_line(facts)}", "dim"))
     flush()
 
 
-def laid_out(result: Mapping[str, Any]) -> str:
-    """A result as JSON, a line for each of its parts, and for each row in a part that has rows."""
+def format_result(result: Mapping[str, Any]) -> str:
+    """Return a result as JSON, with a line for each part, and for each row of a part that has rows."""
     parts = [f"  {_json(name)}: {_part(value)}" for name, value in result.items()]
     return "{\n" + ",\n".join(parts) + "\n}"
 

@@ -1,4 +1,4 @@
-"""`verify`: proof that the log is what it was."""
+"""`verify`: check that the log is unchanged and undamaged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_whole
-from rbank_es.cli.shared.output import fields, heading, say, say_json
-from rbank_es.cli.shared.progress import Progress
-from rbank_es.cli.shared.terminal_text import count
+from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.output import Progress, count, echo, echo_fields, echo_heading, echo_json
 from rbank_es.log import Head
 
 if TYPE_CHECKING:
@@ -20,41 +18,42 @@ if TYPE_CHECKING:
 
 @command("verify", "rbank-es verify notes --retrievals", "rbank-es verify notes --head 120:9f86d081884c7d65...")
 @click.argument("bank")
-@click.option("--retrievals", is_flag=True, help="Also search again for every recorded retrieval, as of then.")
+@click.option("--retrievals", is_flag=True, help="Also repeat every recorded retrieval, as of its position.")
 @click.option("--head", "heads", metavar="N:HEX", multiple=True, help="A head noted earlier; may be given repeatedly.")
 def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -> None:
     """Check every byte of a bank's log: checksums, positions, and the chain of digests.
 
     A head (POSITION:DIGEST, printed here and by append) that you noted somewhere safe proves that nothing up to there
-    was changed, cut or reordered since. Exit code 1: a noted head or a retrieval does not hold. 3: damage.
+    was changed, truncated or reordered since. Exit code 1: a noted head or a retrieval does not hold. 3: damage.
     """
+    # Parse before opening: a mistyped head must not cost the reading of the whole log.
     noted = [Head.parse(text) for text in heads]
     with open_whole(bank) as opened, Progress("verifying") as progress:
         seen = opened.verify(noted=noted, retrievals=retrievals, progress=progress)
         name = opened.name
     if as_json:
-        say_json({"bank": name, "ok": True} | msgspec.to_builtins(seen) | {"head": str(seen.log.head)})
+        echo_json({"bank": name, "ok": True} | msgspec.to_builtins(seen) | {"head": str(seen.log.head)})
     else:
         _print(name, seen)
 
 
 def _print(name: str, seen: Verified) -> None:
     log = seen.log
-    say(f"the log of {name} is sound: every byte was checked")
+    echo(f"the log of {name} is sound: every byte was checked")
     sizes = {
         "events": log.events,
         "segments": log.segments,
         "texts stored apart": log.texts,
         "texts erased": log.erased,
     }
-    fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
+    echo_fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
     if log.torn:
         size = count(log.torn.size_bytes, "byte")
-        say(f"an append was interrupted: its {size} at the end are not read, and the next append cuts them off")
+        echo(f"an append was interrupted: its {size} at the end are ignored, and the next append removes them")
     if log.erasing:
-        say("an erasure has begun and is not complete: the next append or erase completes it")
+        echo("an erasure is incomplete: the next append or erase completes it")
     if log.cleared:
-        say("writers had been stopped after a failed sync; the log is sound and open to them again")
+        echo("writers had been stopped after a failed sync; the log is sound and open to them again")
     if check := seen.retrievals:
-        heading("retrievals")
-        fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})
+        echo_heading("retrievals")
+        echo_fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})

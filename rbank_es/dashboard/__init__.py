@@ -3,7 +3,7 @@
     facts = PageFacts(name="sample", position=412, head="412:9f…", at="2026-01-31T12:00:00Z")
     write_page(bank.as_of("HEAD~5"), "page.html", facts)
 
-Needs plotly, which the optional part `dashboard` brings; it is imported when a chart is drawn, not before.
+Needs plotly, which the extra `dashboard` installs; it is imported when a chart is drawn, not before.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from rbank_es.dashboard.page import render
 from rbank_es.dashboard.page_facts import PageFacts, Rows
 from rbank_es.errors import CannotWrite
 
-__all__ = ["PageFacts", "Rows", "Written", "render", "write_page"]
+__all__ = ["PageFacts", "Rows", "WrittenPage", "render", "write_page"]
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page on disk: its absolute path and its size in bytes."""
 
     path: str
     size_bytes: int
 
 
-def write_page(view: Rows, path: str | os.PathLike[str], facts: PageFacts) -> Written:
-    """Write the page to `path`, whole or not at all, in place of a file that may be there.
+def write_page(view: Rows, path: str | os.PathLike[str], facts: PageFacts) -> WrittenPage:
+    """Write the page to `path`, whole or not at all; a file that is there is replaced.
 
-    Raises MissingExtra where plotly is not installed, CannotWrite where the system refuses or `path` is no file.
+    Raises `MissingExtra` where plotly is not installed, `CannotWrite` where the system refuses or `path` is no file.
     """
     content = render(view, facts).encode()
+    # Replace the target of a symlink, not the link.
     goal = Path(path).resolve()
     draft = goal.parent / f".{goal.name[:100]}.{os.getpid()}.part"
     try:
@@ -45,4 +46,4 @@ def write_page(view: Rows, path: str | os.PathLike[str], facts: PageFacts) -> Wr
         with contextlib.suppress(OSError):
             draft.unlink()
         raise CannotWrite(str(path), refused) from refused
-    return Written(path=str(goal), size_bytes=len(content))
+    return WrittenPage(path=str(goal), size_bytes=len(content))

@@ -1,4 +1,4 @@
-"""The charts of the page: what each shows, and what it says in words."""
+"""Charts of the page, each with its reading in words."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import figures, page_facts, readable
-from rbank_es.dashboard.figures import Figure, label, tick
-from rbank_es.dashboard.html import clean, shorten
+from rbank_es.dashboard import figures, page_facts
+from rbank_es.dashboard.figures import Figure, label, light, tick
 from rbank_es.dashboard.page_facts import Measure, Picture, Row
-from rbank_es.dashboard.palette import light
+from rbank_es.dashboard.page_text import (
+    NOT_RECORDED,
+    clean,
+    count,
+    moment,
+    percent,
+    plural,
+    points,
+    short_name,
+    shorten,
+)
 from rbank_es.projections.health import WINDOW
 
 _STATE_COLOURS = {"active": "accent", "superseded": "pale", "merged": "plum", "forgotten": "sand", "retracted": "flag"}
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """One chart with its words. `figure` is None where there is nothing to draw; `reading` then says why."""
+    """One chart with its texts. `figure` is None where there is nothing to draw; `reading` then gives the reason."""
 
     key: str
     title: str
@@ -28,8 +37,8 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     figure: Figure | None = None
 
 
-class Line(msgspec.Struct, frozen=True):
-    """One line of a chart of the bank's course: a column of its rows, and how it looks."""
+class ChartLine(msgspec.Struct, frozen=True):
+    """One line of a chart over the log: a column of its rows, and its style."""
 
     column: str
     name: str
@@ -38,7 +47,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def all_charts(picture: Picture) -> list[Chart]:
-    """Every chart of the page, in its order."""
+    """Return the charts in the order of the page."""
     charts = [_run_chart(measure, picture.runs) for measure in page_facts.MEASURES] if picture.runs else []
     rows = [picture.health[i] for i in page_facts.latest(len(picture.health))]
     course = [_size_chart(rows), _novelty_chart(rows), _drift_chart(rows)] if rows else []
@@ -73,13 +82,13 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
         },
         cliponaxis=False,
     )
+    # Room for the highest marker, and for the threshold even where all runs stay below it.
     top = 1.12 * max(largest, measure.threshold or 0, 1)
     yaxis = figures.side_axis(
         range=[0, top], tickformat="~s" if top > 10 else ",d", **({"dtick": 1} if top < 6 else {})
     )
     layout = figures.layout(
-        xaxis=figures.axis(title="runs, in the order they began", **figures.ordinal(len(runs))),
-        yaxis=yaxis,
+        xaxis=figures.axis(title="runs, in the order they began", **figures.ordinal(len(runs))), yaxis=yaxis
     )
     limit = figures.threshold(measure.threshold) if measure.threshold is not None else {}
     return figures.figure([line], layout | limit)
@@ -87,37 +96,37 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
 
 def _run_hover(row: Row, value: float | None, measure: Measure) -> str:
     parts = [
-        f"{readable.count(value)} {measure.unit}" if value is not None else readable.NOT_RECORDED,
-        label(row["run"], 60),
+        f"{count(value)} {measure.unit}" if value is not None else NOT_RECORDED,
+        label(short_name(row["run"])),
     ]
     parts += [label(row["task"], 100, 50)] if row.get("task") else []
-    parts += [readable.moment(row["started_at"])] if row.get("started_at") else []
+    parts += [moment(row["started_at"])] if row.get("started_at") else []
     return "<br>".join(parts)
 
 
 def _tool_chart(picture: Picture) -> Chart:
-    title, about = "Returned by each tool", "Characters that each tool handed back, over all runs."
+    title, about = "Returned by each tool", "Characters returned by each tool, over all runs."
     tools = [row for row in picture.tools if row["total_chars_returned"] is not None]
     if not tools:
-        why = "What the tools returned was not recorded." if picture.tools else "No tool call was recorded."
+        why = "Tool returns were not recorded." if picture.tools else "No tool call was recorded."
         return Chart(key="tools", title=title, about="", reading=why)
     total, top = sum(row["total_chars_returned"] for row in tools), tools[0]
     most = top["total_chars_returned"] or 0
-    share = f", {readable.percent(top['total_chars_returned'] / total)} of all" if total else ""
+    share = f", {percent(top['total_chars_returned'] / total)} of all" if total else ""
     shown = tools[: limits.DASHBOARD_BARS]
-    hover = [f"{label(row['tool'], 60)}<br>{readable.count(row['total_chars_returned'])} characters" for row in shown]
+    hover = [f"{label(short_name(row['tool']))}<br>{count(row['total_chars_returned'])} characters" for row in shown]
     bars = figures.bar(page_facts.values(shown, "total_chars_returned"), hover, "accent")
     return Chart(
         key="tools",
         title=title,
         about=about + _cut(len(shown), len(tools), "tools that returned most"),
-        reading=f"Most by {shorten(top['tool'], 40)}: {readable.count(top['total_chars_returned'])} characters{share}.",
+        reading=f"Most by {shorten(top['tool'], 40)}: {count(top['total_chars_returned'])} characters{share}.",
         figure=figures.figure([bars], figures.bars_layout([tick(row["tool"]) for row in shown], "characters", most)),
     )
 
 
-def _cut(shown: int, n: int, what: str) -> str:
-    return f" Drawn: the {shown:,} {what}, of {n:,}." if shown < n else ""
+def _cut(shown: int, n: int, things: str) -> str:
+    return f" Drawn: the {shown:,} {things}, of {n:,}." if shown < n else ""
 
 
 def _size_chart(rows: Sequence[Row]) -> Chart:
@@ -127,20 +136,20 @@ def _size_chart(rows: Sequence[Row]) -> Chart:
         key="bank-size",
         title="Size of the bank",
         about="Active items, by position in the log.",
-        reading=f"{readable.plural(size[-1], 'active item')} at the end{at_most}." if size else "Not recorded.",
+        reading=f"{plural(size[-1], 'active item')} at the end{at_most}." if size else "Not recorded.",
         figure=_course(
-            rows, [Line("size", "active items")], shape="hv", tickformat="~s" if max(size or [0]) > 10 else ",d"
+            rows, [ChartLine("size", "active items")], shape="hv", tickformat="~s" if max(size or [0]) > 10 else ",d"
         ),
     )
 
 
 def _novelty_chart(rows: Sequence[Row]) -> Chart:
-    new, known = (readable.percent(rows[-1][name]) for name in ("novelty_rate", "duplicate_rate"))
-    lines = [Line("novelty_rate", "new"), Line("duplicate_rate", "duplicate", "sand", "dash")]
+    new, known = (percent(rows[-1][name]) for name in ("novelty_rate", "duplicate_rate"))
+    lines = [ChartLine("novelty_rate", "new"), ChartLine("duplicate_rate", "duplicate", "sand", "dash")]
     return Chart(
         key="bank-novelty",
         title="New and duplicate candidates",
-        about="Of the candidates for items so far, the share that was added and the share that was known already.",
+        about="Shares of the candidates so far: added as new items, and known already.",
         reading=f"At the end: {new} new (solid line), {known} duplicate (dashed line).",
         figure=_course(rows, lines, shape="hv", tickformat=".0%"),
     )
@@ -148,14 +157,14 @@ def _novelty_chart(rows: Sequence[Row]) -> Chart:
 
 def _drift_chart(rows: Sequence[Row]) -> Chart:
     lines = [
-        Line("win_rate_last", "last uses"),
-        Line("win_rate_before", "before", "second", "dash"),
-        Line("win_rate_drift", "drift", "plum", "dot"),
+        ChartLine("win_rate_last", "last uses"),
+        ChartLine("win_rate_before", "before", "second", "dash"),
+        ChartLine("win_rate_drift", "drift", "plum", "dot"),
     ]
     return Chart(
         key="bank-drift",
         title="Win rate and its drift",
-        about=f"The win rate of the last {WINDOW} uses, that of the {WINDOW} before them, and the gap: the drift.",
+        about=f"The win rate of the last {WINDOW} uses, of the {WINDOW} before them, and their difference, the drift.",
         reading=_drift_reading(rows[-1]),
         figure=_course(rows, lines, tickformat=".0%"),
     )
@@ -164,15 +173,17 @@ def _drift_chart(rows: Sequence[Row]) -> Chart:
 def _drift_reading(last: Row) -> str:
     if last["win_rate_last"] is None:
         return "No item has been used yet."
-    now = f"At the end: {readable.percent(last['win_rate_last'])} (solid line)"
+    now = f"At the end: {percent(last['win_rate_last'])} (solid line)"
     if last["win_rate_drift"] is None:
-        return f"{now}. The drift shows once there are {2 * WINDOW} uses."
-    before = f"{readable.percent(last['win_rate_before'])} before (dashed line)"
-    return f"{now}, {before}, drift {readable.points(last['win_rate_drift'])} (dotted line)."
+        return f"{now}. The drift needs {2 * WINDOW} uses."
+    before = f"{percent(last['win_rate_before'])} before (dashed line)"
+    return f"{now}, {before}, drift {points(last['win_rate_drift'])} (dotted line)."
 
 
-def _course(rows: Sequence[Row], lines: Sequence[Line], *, tickformat: str, shape: str = "linear") -> Figure | None:
-    """The bank's course as lines over positions of the log; None where no line has a value."""
+def _course(
+    rows: Sequence[Row], lines: Sequence[ChartLine], *, tickformat: str, shape: str = "linear"
+) -> Figure | None:
+    """Return lines over the positions of the log; None where no line has a value."""
     recorded = [line for line in lines if any(row[line.column] is not None for row in rows)]
     if not recorded:
         return None
@@ -184,11 +195,11 @@ def _course(rows: Sequence[Row], lines: Sequence[Line], *, tickformat: str, shap
     return figures.figure(traces, figures.layout(xaxis=xaxis, yaxis=yaxis, height=figures.HEIGHT_PX + 20, **look))
 
 
-def _course_line(rows: Sequence[Row], line: Line, shape: str, *, share: bool) -> Any:
+def _course_line(rows: Sequence[Row], line: ChartLine, shape: str, *, share: bool) -> Any:
     series = page_facts.values(rows, line.column)
-    shown = readable.percent if share else readable.count
+    shown = percent if share else count
     hover = [f"{shown(value)} {line.name}<br>{_place(row)}" for value, row in zip(series, rows, strict=True)]
-    # A line needs two neighbours; where there are few values, dots show those that stand alone.
+    # Add dots where there are few values, because a line shows no value without a neighbour.
     few = sum(value is not None for value in series) < 8
     return figures.scatter(
         page_facts.values(rows, "seq"),
@@ -202,12 +213,12 @@ def _course_line(rows: Sequence[Row], line: Line, shape: str, *, share: bool) ->
 
 
 def _place(row: Row) -> str:
-    return f"position {row['seq']:,}" + (f"<br>{readable.moment(row['at'])}" if row.get("at") else "")
+    return f"position {row['seq']:,}" + (f"<br>{moment(row['at'])}" if row.get("at") else "")
 
 
 def _item_chart(picture: Picture) -> Chart:
     title = "Uses and wins by item"
-    about = "Runs in which an item was injected or read in full, and of those the successes."
+    about = "Runs in which an item was injected or read in full (uses), and the successes among them (wins)."
     used = picture.used[: limits.DASHBOARD_BARS]
     if not used:
         return Chart(key="items-used", title=title, about=about, reading="No item has been used yet.")
@@ -220,17 +231,17 @@ def _item_chart(picture: Picture) -> Chart:
         key="items-used",
         title=title,
         about=about + _cut(len(used), len(picture.used), "items used most"),
-        reading=f"Used most: {shorten(used[0]['title'], 60)} ({_score(used[0])}).",
+        reading=f"Used most: {short_name(used[0]['title'])} ({_score(used[0])}).",
         figure=figures.figure([uses, wins], layout | {"barmode": "overlay"}),
     )
 
 
 def _score(row: Row) -> str:
-    return f"{readable.plural(row['uses'], 'use')}, {readable.plural(row['wins'] or 0, 'win')}"
+    return f"{plural(row['uses'], 'use')}, {plural(row['wins'] or 0, 'win')}"
 
 
 def _stock_chart(picture: Picture) -> Chart:
-    title, about = "Items by source and state", "Every item that the bank ever held, by where it came from."
+    title, about = "Items by source and state", "All items ever stored, by source."
     if not picture.items:
         return Chart(key="items-stock", title=title, about=about, reading="There are no items yet.")
     sources = page_facts.sources(picture.items)
@@ -242,14 +253,12 @@ def _stock_chart(picture: Picture) -> Chart:
         key="items-stock",
         title=title,
         about=about,
-        reading=f"{readable.plural(total, 'item')} from {readable.plural(len(sources), 'source')}; {active:,} active.",
+        reading=f"{plural(total, 'item')} from {plural(len(sources), 'source')}; {active:,} active.",
         figure=figures.figure(bars, layout | {"barmode": "stack"}),
     )
 
 
 def _stock_bar(picture: Picture, state: str, sources: Sequence[str]) -> Any:
     n = [picture.items[source, state] for source in sources]
-    hover = [
-        f"{readable.plural(k, 'item')} {clean(state)}<br>{label(name, 30)}" for k, name in zip(n, sources, strict=True)
-    ]
+    hover = [f"{plural(k, 'item')} {clean(state)}<br>{label(name, 30)}" for k, name in zip(n, sources, strict=True)]
     return figures.bar(n, hover, _STATE_COLOURS.get(state, "second"), name=label(state, 30))

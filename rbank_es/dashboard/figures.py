@@ -1,4 +1,7 @@
-"""Plotly figures as plain data: their look, in the light colours that the page repaints, and no random ids."""
+"""Plotly figures as plain data, and the palette of the page.
+
+Figures hold light colours, which the page's script repaints for dark, and no random ids: a page is reproducible.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.dashboard.html import clean, shorten
-from rbank_es.dashboard.palette import light
+from rbank_es.dashboard.page_text import clean, shorten
 from rbank_es.errors import MissingExtra
 
 Figure = dict[str, Any]
@@ -19,11 +21,11 @@ _LEFT_PX, _RIGHT_PX = 44, 46
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 _FEW = 8
-"""Up to which an axis that counts has a tick for every number, or it would show halves as whole."""
+"""An axis of counts up to this has a tick for every number, because plotly would label halves too."""
 
 
 def plotly() -> Any:
-    """Plotly's module of figures, imported on first use. Raises MissingExtra where it is not installed."""
+    """Return plotly's module of figures, imported on first use. Raises `MissingExtra` where it is not installed."""
     try:
         import plotly.graph_objects
     except ImportError as missing:
@@ -32,7 +34,7 @@ def plotly() -> Any:
 
 
 def library() -> str:
-    """The text of plotly.js in the one bundle that plotly's package ships, with newlines as a browser reads them."""
+    """Return plotly.js with the newlines that browsers read, because its digest is in the page's policy."""
     plotly()
     from plotly.offline import get_plotlyjs
 
@@ -40,13 +42,13 @@ def library() -> str:
 
 
 def label(text: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS, wrap: int = 0) -> str:
-    """The text for use inside a chart, where plotly reads a few HTML tags: escaped, shortened, wrapped at `wrap`."""
+    """Return the text for a chart: shortened, wrapped at `wrap`, and escaped, because plotly reads some HTML tags."""
     short = shorten(text, max_chars)
     return _lines(textwrap.wrap(short, wrap) if wrap else [short])
 
 
 def tick(text: str, width: int = 30) -> str:
-    """The text as the name of a bar: at most two lines of `width` characters."""
+    """Return the text as the name of a bar: at most two lines of `width` characters."""
     return _lines(textwrap.wrap(clean(text), width, max_lines=2, placeholder="…") or [""])
 
 
@@ -55,12 +57,12 @@ def _lines(lines: Sequence[str]) -> str:
 
 
 def scatter(x: Sequence[Any], y: Sequence[Any], hover: Sequence[str], **look: Any) -> Any:
-    """A line or dots; None leaves a gap, and never stands at zero."""
+    """Return a trace of lines or dots; None leaves a gap."""
     return plotly().Scatter(x=list(x), y=list(y), hovertext=list(hover), hoverinfo="text", **look)
 
 
 def bar(lengths: Sequence[Any], hover: Sequence[str], colour: str, **look: Any) -> Any:
-    """Bars that go to the right, from the top down. They stand at numbers, so that two equal names stay two bars."""
+    """Return a trace of horizontal bars, at numbers from the top down, because equal names would share one bar."""
     return plotly().Bar(
         x=list(lengths),
         y=list(range(len(lengths))),
@@ -74,7 +76,7 @@ def bar(lengths: Sequence[Any], hover: Sequence[str], colour: str, **look: Any) 
 
 
 def bars_layout(names: Sequence[str], unit: str, longest: int, *, row_px: int = 28, legend_px: int = 0) -> Figure:
-    """The layout of named bars, up to the `longest`; `legend_px` is the room that a legend above them needs."""
+    """Return the layout of named bars up to length `longest`, with `legend_px` for a legend above them."""
     room = {"margin": {"l": 8, "r": 16, "t": 8 + legend_px, "b": 44}, "showlegend": bool(legend_px)}
     rows = axis(tickvals=list(range(len(names))), ticktext=list(names), range=[len(names) - 0.4, -0.6], showgrid=False)
     ticks = {"dtick": 1} if longest <= _FEW else {}
@@ -83,7 +85,7 @@ def bars_layout(names: Sequence[str], unit: str, longest: int, *, row_px: int = 
 
 
 def threshold(value: int) -> Figure:
-    """A dashed line that is always in sight, so that staying under it can be seen too, with its number at its end."""
+    """Return a dashed line across the chart, with its number at its end."""
     line = {"color": light("flag"), "width": 1.5, "dash": "dash"}
     place = {"xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value}
     note = {"xref": "paper", "x": 1, "xanchor": "left", "y": value, "yanchor": "middle", "showarrow": False}
@@ -92,7 +94,7 @@ def threshold(value: int) -> Figure:
 
 
 def axis(*, title: str = "", zero: bool = False, **more: Any) -> Figure:
-    """An axis in the page's look; `zero` makes it begin there, with a line."""
+    """Return an axis in the page's style; `zero` makes it start at 0, with a line."""
     return {
         "title": {"text": title, "font": {"size": 11}, "standoff": 8},
         "gridcolor": light("rule"),
@@ -101,7 +103,7 @@ def axis(*, title: str = "", zero: bool = False, **more: Any) -> Figure:
         "zeroline": zero,
         "zerolinewidth": 1,
         "rangemode": "tozero" if zero else "normal",
-        "fixedrange": True,
+        "fixedrange": True,  # because zooming by accident hides points without a word
         "automargin": True,
         "tickfont": {"size": 11},
         "nticks": 6,
@@ -110,18 +112,18 @@ def axis(*, title: str = "", zero: bool = False, **more: Any) -> Figure:
 
 
 def side_axis(**more: Any) -> Figure:
-    """A vertical axis with a fixed margin, so that charts that stand together line up."""
+    """Return a vertical axis with a fixed margin, so that neighbouring charts align."""
     return axis(zero=True, **more) | {"automargin": False}
 
 
 def ordinal(n: int) -> Figure:
-    """What an axis needs to count from 1 to n: whole numbers, and a little room at both ends."""
+    """Return the settings of an axis that counts from 1 to n, with some room at both ends."""
     room = max(0.5, n * 0.02)
     return {"range": [1 - room, n + room], "showgrid": False, "tickformat": ",d", **({"dtick": 1} if n <= _FEW else {})}
 
 
 def layout(**more: Any) -> Figure:
-    """The layout that all charts share: clear ground, no zoom, quiet type."""
+    """Return the layout that all charts share: transparent, no zoom."""
     text = {"color": light("ink"), "size": 12, "family": _FONT}
     return {
         "height": HEIGHT_PX,
@@ -142,12 +144,43 @@ def layout(**more: Any) -> Figure:
 
 
 def marker_px(n: int) -> int:
-    """The size of one of `n` dots."""
+    """Return the size of each of `n` dots, in pixels."""
     return 7 if n <= 60 else 5 if n <= 250 else 3
 
 
 def figure(traces: Sequence[Any], look: Figure) -> Figure:
-    """The figure as plotly checked it, without plotly's own template."""
+    """Return the figure, validated by plotly, without plotly's own template."""
     made: Figure = plotly().Figure(data=list(traces), layout={**look, "template": {}}).to_plotly_json()
     made["layout"]["template"] = {}
     return made
+
+
+PALETTE = {
+    # name: (light, dark); the light ones are distinct, because charts are repainted by value
+    "paper": ("#fdfdfc", "#14171a"),
+    "wash": ("#f3f4f2", "#1c2024"),
+    "ink": ("#1c2023", "#e6e8ea"),
+    "muted": ("#565e66", "#a3acb5"),
+    "rule": ("#dcdfdd", "#333a41"),
+    "accent": ("#1f5f99", "#7db5ec"),
+    "second": ("#7f8890", "#7d8791"),
+    "pale": ("#6d96bd", "#47739c"),
+    "flag": ("#b3331f", "#ff927d"),
+    "sand": ("#a67c2e", "#cfa65a"),
+    "plum": ("#84578f", "#c196cc"),
+}
+
+
+def light(name: str) -> str:
+    """Return a colour's light variant."""
+    return PALETTE[name][0]
+
+
+def repaint() -> dict[str, str]:
+    """Return the dark variant of each light colour, for the page's script."""
+    return dict(PALETTE.values())
+
+
+def declarations(dark: bool) -> str:
+    """Return the colours as CSS custom properties."""
+    return " ".join(f"--{name}: {pair[dark]};" for name, pair in PALETTE.items())

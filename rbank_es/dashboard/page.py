@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing else. It opens from disk, and its own policy forbids it any request."""
+"""The page: one self-contained HTML file, whose own policy forbids any network request."""
 
 from __future__ import annotations
 
@@ -11,16 +11,28 @@ from importlib.resources import files
 from string import Template
 
 from rbank_es import __version__, limits
-from rbank_es.dashboard import figures, page_facts, palette, readable, tables
+from rbank_es.dashboard import figures, page_facts, tables
 from rbank_es.dashboard.charts import Chart, all_charts
-from rbank_es.dashboard.html import Html, element, join, shorten
 from rbank_es.dashboard.page_facts import PageFacts, Picture, Rows
+from rbank_es.dashboard.page_text import (
+    NOT_RECORDED,
+    Html,
+    count,
+    element,
+    join,
+    moment,
+    percent,
+    plural,
+    short_name,
+    shorten,
+    size,
+)
 
 
 def render(view: Rows, facts: PageFacts) -> str:
-    """The whole page as text; the same rows and facts give the same page, byte for byte.
+    """Return the page as text; the same rows and facts give the same page, byte for byte.
 
-    Raises MissingExtra where there are charts to draw and plotly is not installed.
+    Raises `MissingExtra` where there are charts to draw and plotly is not installed.
     """
     picture = page_facts.read(view, facts)
     charts = all_charts(picture)
@@ -29,12 +41,13 @@ def render(view: Rows, facts: PageFacts) -> str:
     main = _empty(facts) if picture.empty else _sections(picture, {chart.key: chart for chart in charts})
     body = join(_header(picture), main)
     style = _asset("style.css")
+    # The footer tells the size of all else; its own few bytes don't count.
     footer = _footer(len(f"{body}{scripts}{style}".encode()), bool(drawn))
     return Template(_asset("page.html")).substitute(
         policy=policy,
         title=join(shorten(facts.name), f" at position {facts.position:,} – rbank-es"),
-        light=palette.declarations(dark=False),
-        dark=palette.declarations(dark=True),
+        light=figures.declarations(dark=False),
+        dark=figures.declarations(dark=True),
         style=style,
         body=element("div", body, footer, class_="page"),
         scripts=scripts,
@@ -50,21 +63,22 @@ def _asset(name: str) -> str:
 
 
 def _scripts(drawn: dict[str, figures.Figure]) -> tuple[Html, str]:
-    """The scripts, and the policy that lets these run and no others."""
+    """Return the scripts, and the policy that allows these and no others."""
+    # The policy names the digests of these very texts, so they must go into the page unchanged.
     programs = [figures.library(), _asset("script.js")]
-    data = json.dumps({"figures": drawn, "dark": palette.repaint()}, separators=(",", ":"), allow_nan=False)
+    data = json.dumps({"figures": drawn, "dark": figures.repaint()}, separators=(",", ":"), allow_nan=False)
     blocks = [f'<script type="application/json" id="figures">{_inert(data)}</script>']
     blocks += [f"<script>{program}</script>" for program in programs]
     return Html("\n".join(blocks)), _policy(programs)
 
 
 def _inert(data: str) -> str:
-    """JSON in which no text can end the script element that holds it, or begin a comment."""
+    """Return JSON in which no text can end its script element or open a comment."""
     return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _policy(programs: Sequence[str]) -> str:
-    """A Content-Security-Policy without any source on a network; plotly.js sets styles, so those may be inline."""
+    """Return a Content-Security-Policy without network sources; styles may be inline, because plotly.js sets them."""
     hashes = [base64.b64encode(hashlib.sha256(program.encode()).digest()).decode() for program in programs]
     scripts = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
     return (
@@ -75,7 +89,7 @@ def _policy(programs: Sequence[str]) -> str:
 
 def _header(picture: Picture) -> Html:
     facts = picture.facts
-    place = [("Position", f"{facts.position:,}"), ("Recorded", readable.moment(facts.at))]
+    place = [("Position", f"{facts.position:,}"), ("Recorded", moment(facts.at))]
     point = f"as of {shorten(facts.point)}" if facts.point else "the newest position when this page was written"
     place += [("Point in time", point)]
     entries = [element("div", element("dt", name), element("dd", value)) for name, value in place]
@@ -85,7 +99,7 @@ def _header(picture: Picture) -> Html:
         "header",
         element("p", "Reasoning bank", class_="kind"),
         element("h1", shorten(facts.name)),
-        element("p", shorten(facts.purpose, 500), class_="purpose") if facts.purpose else "",
+        element("p", shorten(facts.purpose, limits.DASHBOARD_PURPOSE_CHARS), class_="purpose") if facts.purpose else "",
         element("dl", *entries, class_="place"),
         _scripted(picture),
     )
@@ -97,37 +111,27 @@ def _scripted(picture: Picture) -> Html:
         return Html("")
     if n == len(picture.runs):
         which = "The only run" if n == 1 else f"All {n:,} runs"
-        said = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
+        text = f"{which} in this bank {'is' if n == 1 else 'are'} scripted: written to show how it works. No model ran."
     else:
-        said = (
-            f"{n:,} of {readable.plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
-        )
-    return element("p", said, class_="note")
+        text = f"{n:,} of {plural(len(picture.runs), 'run')} are scripted: written by hand, no model ran in them."
+    return element("p", text, class_="note")
 
 
 def _empty(facts: PageFacts) -> Html:
     if facts.point:
-        said = "At this point in time the bank held no runs and no items. Look at a later one."
+        text = "At this point in time the bank held no runs and no items. Choose a later one."
     else:
-        said = (
-            "Nothing has happened in this bank yet: it holds no runs and no items. Bring some in, and write this again:"
-        )
-    place = shorten(facts.name, 60)
+        text = "This bank is empty: it holds no runs and no items. Add some, and write the page again:"
+    place = short_name(facts.name)
     commands = (
         f"rbank-es import {place} PATH\nrbank-es append {place} EVENTS.jsonl\nrbank-es dashboard {place} -o PAGE.html"
     )
     shown = Html("") if facts.point else element("pre", element("code", commands))
-    return element("main", element("h2", "An empty bank"), element("p", said), shown, id="main")
+    return element("main", element("h2", "An empty bank"), element("p", text), shown, id="main")
 
 
 def _sections(picture: Picture, charts: dict[str, Chart]) -> Html:
-    links = (
-        ("leakage", "By run"),
-        ("tools", "By tool"),
-        ("flags", "Red flags"),
-        ("bank", "Bank"),
-        ("items", "Items"),
-    )
+    links = (("leakage", "By run"), ("tools", "By tool"), ("flags", "Red flags"), ("bank", "Bank"), ("items", "Items"))
     items = (element("li", element("a", name, href=f"#{key}")) for key, name in links)
     nav = element("nav", element("ul", *items), aria_label="Sections")
     return element(
@@ -151,7 +155,7 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
         ("Runs", f"{len(picture.runs):,}", _outcomes(picture), False),
         ("Success rate", *_success(picture), False),
         ("Active items", f"{picture.active:,}", f"of {picture.items.total():,} ever stored", False),
-        ("Uses", f"{uses:,}", f"of {readable.plural(len(picture.used), 'item')}", False),
+        ("Uses", f"{uses:,}", f"of {plural(len(picture.used), 'item')}", False),
         ("Wins", *_wins(picture, uses), False),
         ("Red flags", *_raised(picture), bool(picture.flags)),
     ]
@@ -160,24 +164,22 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
 def _success(picture: Picture) -> tuple[str, str]:
     judged = [bool(row["success"]) for row in picture.runs if row.get("success") is not None]
     if not judged:
-        return readable.NOT_RECORDED, "no run was judged"
-    return readable.percent(
-        sum(judged) / len(judged)
-    ), f"{sum(judged):,} of {readable.plural(len(judged), 'judged run')}"
+        return NOT_RECORDED, "no run was judged"
+    return percent(sum(judged) / len(judged)), f"{sum(judged):,} of {plural(len(judged), 'judged run')}"
 
 
 def _wins(picture: Picture, uses: int) -> tuple[str, str]:
     wins = sum(row["wins"] or 0 for row in picture.used)
     if uses and not wins and all(row.get("success") is None for row in picture.runs):
-        return readable.NOT_RECORDED, "no run was judged"
-    return f"{wins:,}", f"{readable.percent(wins / uses)} of uses" if uses else "no item was used"
+        return NOT_RECORDED, "no run was judged"
+    return f"{wins:,}", f"{percent(wins / uses)} of uses" if uses else "no item was used"
 
 
 def _raised(picture: Picture) -> tuple[str, str]:
     if not picture.watched:
-        return readable.NOT_RECORDED, "nothing that is watched"
+        return NOT_RECORDED, "nothing recorded that raises one"
     runs = len({row["run"] for row in picture.flags})
-    return f"{len(picture.flags):,}", f"in {runs:,} of {readable.plural(len(picture.runs), 'run')}"
+    return f"{len(picture.flags):,}", f"in {runs:,} of {plural(len(picture.runs), 'run')}"
 
 
 def _outcomes(picture: Picture) -> str:
@@ -190,8 +192,8 @@ def _outcomes(picture: Picture) -> str:
 
 def _leakage(picture: Picture, charts: dict[str, Chart]) -> Html:
     intro = (
-        "Leakage is text that reaches the model's prompt although a short handle would have done. "
-        "Each dot is a run; a diamond is a run over the threshold, which is drawn as a dashed line."
+        "Leakage is text that reaches the model's prompt where a short handle would have been enough. "
+        "Each dot is a run; a diamond is a run over the threshold, the dashed line."
     )
     runs = [_figure(charts[key]) for key in charts if key.startswith("run-")]
     shown = [
@@ -212,10 +214,10 @@ def _leakage(picture: Picture, charts: dict[str, Chart]) -> Html:
     )
 
 
-def _thinned(n: int, what: str) -> Html:
+def _thinned(n: int, things: str) -> Html:
     if n <= limits.DASHBOARD_POINTS:
         return Html("")
-    return element("p", f"The charts draw {limits.DASHBOARD_POINTS:,} points for {n:,} {what}.")
+    return element("p", f"The charts draw {limits.DASHBOARD_POINTS:,} points for {n:,} {things}.")
 
 
 def _tools(picture: Picture, charts: dict[str, Chart]) -> Html:
@@ -227,14 +229,10 @@ def _tools(picture: Picture, charts: dict[str, Chart]) -> Html:
 def _flags(picture: Picture) -> Html:
     counted = {kind: picture.flagged(kind) for kind in page_facts.FLAGS}
     kinds = (
-        element("div", element("dt", f"{flag.name}: {readable.count(counted[kind])}"), element("dd", flag.about))
+        element("div", element("dt", f"{flag.name}: {count(counted[kind])}"), element("dd", flag.about))
         for kind, flag in page_facts.FLAGS.items()
     )
-    none = (
-        "No run went over a threshold."
-        if picture.watched
-        else "Nothing that is watched was recorded, so no flag could go up."
-    )
+    none = "No run went over a threshold." if picture.watched else "No run recorded a value that can raise a flag."
     shown = tables.flags(picture) if picture.flags else element("p", none, class_="nothing")
     return element(
         "div", element("h2", "Red flags"), element("dl", *kinds, class_="flags"), shown, id="flags", class_="sub"
@@ -255,7 +253,7 @@ def _bank(picture: Picture, charts: dict[str, Chart]) -> Html:
     return element(
         "section",
         element("h2", "The bank over time"),
-        element("p", "What the bank holds, how much of what comes in is new, and what came of using it."),
+        element("p", "The size of the bank, the share of new items among candidates, and the success of their uses."),
         *shown,
         _items(picture, charts),
         id="bank",
@@ -275,14 +273,14 @@ def _more(summary: str, content: Html) -> Html:
 
 
 def _figure(chart: Chart, class_: str | None = None) -> Html:
-    """A chart with its words. For a screen reader the picture is its title and what it says."""
-    said = [element("h3", chart.title)]
-    said += [element("p", chart.about, class_="about")] if chart.about else []
+    """Return a chart with its texts; for screen readers the drawing is its title and its reading."""
+    text = [element("h3", chart.title)]
+    text += [element("p", chart.about, class_="about")] if chart.about else []
     if chart.figure is None:
         return element(
-            "figure", element("figcaption", *said), element("p", chart.reading, class_="nothing"), class_=class_
+            "figure", element("figcaption", *text), element("p", chart.reading, class_="nothing"), class_=class_
         )
-    said += [element("p", chart.reading, class_="reading")]
+    text += [element("p", chart.reading, class_="reading")]
     height = f"min-height:{chart.figure['layout']['height']}px"
     warning = element("noscript", "This chart needs JavaScript; the tables hold the same numbers.")
     drawing = element(
@@ -294,17 +292,16 @@ def _figure(chart: Chart, class_: str | None = None) -> Html:
         aria_label=f"Chart: {chart.title}. {chart.reading}",
         style=height,
     )
-    return element("figure", element("figcaption", *said), drawing, class_=class_)
+    return element("figure", element("figcaption", *text), drawing, class_=class_)
 
 
 def _footer(size_bytes: int, charts: bool) -> Html:
-    size = readable.size(size_bytes)
-    rest = f"about {size}, nearly all of it plotly.js" if charts else f"about {size}"
+    rest = f"about {size(size_bytes)}{', nearly all of it plotly.js' if charts else ''}"
     return element(
         "footer",
         element(
             "p",
-            f"Written by rbank-es {__version__}. This page is one file ({rest}); it works offline and asks no network "
-            "for anything. “Not recorded” means that the log doesn't say; it never means zero.",
+            f"Written by rbank-es {__version__}. This page is one file ({rest}); it works offline and makes no "
+            "network requests. “Not recorded” means that the log holds no value; it never means zero.",
         ),
     )

@@ -1,4 +1,4 @@
-"""What the page shows, as plain data: read from the views once, put in order, bounded."""
+"""Facts of the page as plain data, read once from the bank's views, ordered and bounded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import readable
-from rbank_es.dashboard.html import shorten
+from rbank_es.dashboard.page_text import count, plural, shorten
 
 Row = Mapping[str, Any]
 """One row of a view, by column."""
@@ -20,18 +19,18 @@ SOURCES = ("success", "failure", "seed", "contrastive", "pattern", "principle", 
 
 
 class Rows(Protocol):
-    """What the page needs of a bank at a point in time: the rows of a view by the view's name."""
+    """A bank at a point in time, as the page reads it: rows by a view's name."""
 
     def rows(self, name: str, /) -> Sequence[Row]:
-        """All rows of a view."""
+        """Return all rows of a view."""
         ...
 
 
 class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the views can't tell: which bank this is, and at what point in time.
+    """Facts that no view holds: the bank and the point in time.
 
     `position` and `head` (as `POSITION:DIGEST`) are those of the point, `at` is its ISO time in UTC (None in an empty
-    bank), `point` is what was asked for, such as `HEAD~5` (None: the newest position), `purpose` is the bank's own.
+    bank), `point` is the one asked for, such as `HEAD~5` (None: the newest position), `purpose` is the bank's own.
     """
 
     name: str
@@ -43,7 +42,7 @@ class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """One quantity of leakage, followed over the runs."""
+    """One measure of leakage over the runs."""
 
     column: str
     title: str
@@ -54,20 +53,18 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 MEASURES = (
     Measure(
-        column="total_chars_returned",
-        title="Returned by tools",
-        about="Everything that tools handed back in a run, in characters.",
+        column="total_chars_returned", title="Returned by tools", about="All tool returns of a run, in characters."
     ),
     Measure(
         column="max_single_return",
         title="Largest single return",
-        about="The longest answer of one tool call, in characters. A handle is short; a payload is not.",
+        about="The longest return of one tool call, in characters. A handle is short; a payload is not.",
         threshold=limits.FLAG_RETURN_CHARS,
     ),
     Measure(
         column="context_size",
         title="Context size",
-        about="Characters of context that a run began with: instructions, ontology, memories.",
+        about="Characters of context at the start of a run: instructions, ontology, memories.",
         threshold=limits.FLAG_CONTEXT_CHARS,
     ),
     Measure(
@@ -77,27 +74,23 @@ MEASURES = (
         unit="items",
         threshold=limits.FLAG_ITEMS_INJECTED,
     ),
-    Measure(
-        column="prompt_chars_max",
-        title="Longest prompt",
-        about="The longest prompt that the model was given in a run, in characters.",
-    ),
+    Measure(column="prompt_chars_max", title="Longest prompt", about="The longest prompt of a run, in characters."),
     Measure(
         column="stdout_chars",
         title="Printed output",
-        about="Characters that the agent's code printed, all of which it then reads.",
+        about="Characters printed by the agent's code, all of which the agent reads.",
     ),
     Measure(
         column="variables_chars",
         title="Held in variables",
-        about="Characters kept out of the prompt, in variables of the sandbox.",
+        about="Characters kept in variables of the sandbox, out of the prompt.",
     ),
-    Measure(column="iterations", title="Iterations", about="Steps until a run ended.", unit="steps"),
+    Measure(column="iterations", title="Iterations", about="Steps of a run.", unit="steps"),
 )
 
 
 class Flag(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of red flag in plain words, and the column of a run's leakage that it watches."""
+    """One kind of red flag in plain words, with the column of a run's leakage that raises it."""
 
     name: str
     about: str
@@ -107,8 +100,8 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
 FLAGS = {
     "single_return": Flag(
         name="Large single return",
-        about=f"One tool call handed back more than {limits.FLAG_RETURN_CHARS:,} characters. All of them are in the "
-        "prompt from then on; a handle with a preview would have done.",
+        about=f"One tool call returned more than {limits.FLAG_RETURN_CHARS:,} characters. All of them stay in the "
+        "prompt from then on; a handle with a preview would have been enough.",
         column="max_single_return",
     ),
     "items_injected": Flag(
@@ -119,7 +112,7 @@ FLAGS = {
     ),
     "context_size": Flag(
         name="Large context",
-        about=f"A run began with more than {limits.FLAG_CONTEXT_CHARS:,} characters of context. It carries payload "
+        about=f"A run began with more than {limits.FLAG_CONTEXT_CHARS:,} characters of context: part of it is payload "
         "that belongs behind a handle.",
         column="context_size",
     ),
@@ -127,10 +120,10 @@ FLAGS = {
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the page shows.
+    """All facts of the page.
 
-    `runs` are in order of their beginning and joined with what leaked in each; `flags` have the worst first; `used`
-    are the items with uses, most first; `items` counts items by (source, state).
+    `runs` are in the order of their start, joined with their leakage; `flags` have the worst first; `used` are the
+    items with uses, most first; `items` counts items by (source, state).
     """
 
     facts: PageFacts
@@ -143,28 +136,28 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def active(self) -> int:
-        """How many items are active."""
+        """The number of active items."""
         return sum(n for (_, state), n in self.items.items() if state == "active")
 
     def flagged(self, kind: str) -> int | None:
-        """How often a kind of flag was raised; None where no run recorded what it watches."""
+        """Return how often a kind of flag was raised; None where no run recorded its column."""
         raised = sum(row["flag"] == kind for row in self.flags)
         watched = any(row.get(FLAGS[kind].column) is not None for row in self.runs)
         return raised if raised or watched else None
 
     @property
     def watched(self) -> bool:
-        """Whether the runs recorded anything that a flag could go up for."""
+        """Whether any run recorded a column that can raise a flag."""
         return any(self.flagged(kind) is not None for kind in FLAGS) or bool(self.flags)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to draw: no runs, no items, no tool calls."""
+        """Whether there is nothing to show: no runs, no items, no tool calls."""
         return not (self.runs or self.items or self.tools or self.flags or self.health)
 
 
 def read(view: Rows, facts: PageFacts) -> Picture:
-    """Read every view that the page needs."""
+    """Read all views of the page."""
     items = view.rows("items")
     known = {row["id"]: row for row in items}
     used = (row for row in view.rows("item_usage") if row["uses"])
@@ -180,6 +173,7 @@ def read(view: Rows, facts: PageFacts) -> Picture:
 
 
 def _runs(runs: Iterable[Row], leakage: Iterable[Row]) -> list[Row]:
+    # A run whose start was not recorded has leakage, and no row of its own.
     joined: dict[str, dict[str, Any]] = {row["run"]: dict(row) for row in runs}
     for row in leakage:
         joined.setdefault(row["run"], {}).update(
@@ -197,7 +191,7 @@ def _usage_order(row: Row) -> tuple[int, int, str]:
 
 
 def _named(row: Row, known: Mapping[str, Row]) -> Row:
-    """The row with a title to show, its source and its state: an erased or unknown item says that it is one."""
+    """Return the row with source, state and a title; the title of an erased or unknown item says so."""
     item = known.get(row["item"])
     missing = "(not in this bank)" if item is None else "(text erased)" if item.get("erased") else "(no title)"
     title = row.get("title") or (item or {}).get("title") or missing
@@ -205,32 +199,32 @@ def _named(row: Row, known: Mapping[str, Row]) -> Row:
 
 
 def states(items: Iterable[tuple[str, str]]) -> list[str]:
-    """The states that occur among (source, state) pairs, in their usual order; unknown ones last."""
+    """Return the states in (source, state) pairs, in their usual order; unknown ones last."""
     found = {state for _, state in items}
     return [state for state in STATES if state in found] + sorted(found - {*STATES})
 
 
 def sources(items: Iterable[tuple[str, str]]) -> list[str]:
-    """The sources that occur among (source, state) pairs, in their usual order; unknown ones last."""
+    """Return the sources in (source, state) pairs, in their usual order; unknown ones last."""
     found = {source for source, _ in items}
     return [source for source in SOURCES if source in found] + sorted(found - {*SOURCES})
 
 
 def values(rows: Iterable[Row], column: str) -> list[Any]:
-    """One column of rows that may lack it; what is not there was not recorded."""
+    """Return a column of rows, with None for rows that lack it."""
     return [row.get(column) for row in rows]
 
 
 def peaks(series: Sequence[float | None], at_most: int = limits.DASHBOARD_POINTS) -> list[int]:
-    """Indexes of at most `at_most` points that keep the shape: the largest of each group of neighbours.
+    """Return the indexes of at most `at_most` points, the largest of each group of neighbours, so that no peak is lost.
 
-    So a peak is never lost by thinning. A group in which nothing was recorded is stood for by its first.
+    A group without recorded values is represented by its first point.
     """
     return _thin(len(series), at_most, lambda group: max(group, key=lambda i: (_height(series[i]), -i)))
 
 
 def latest(n: int, at_most: int = limits.DASHBOARD_POINTS) -> list[int]:
-    """Indexes of at most `at_most` of `n` points: the last of each group of neighbours."""
+    """Return the indexes of at most `at_most` of `n` points, the last of each group of neighbours."""
     return _thin(n, at_most, lambda group: group[-1])
 
 
@@ -244,21 +238,18 @@ def _thin(n: int, at_most: int, choose: Callable[[range], int]) -> list[int]:
 
 
 def reading(measure: Measure, runs: Sequence[Row]) -> str:
-    """What a chart of the measure says, in a sentence or two: for people who can't see it, and for those in a hurry."""
+    """Return the reading of a measure's chart in one sentence, for screen readers and for people in a hurry."""
     recorded = [(row[measure.column], row) for row in runs if row.get(measure.column) is not None]
     if not recorded:
         return f"Not recorded in {'the only run' if len(runs) == 1 else f'any of {len(runs):,} runs'}."
     top, run = max(recorded, key=lambda pair: pair[0])
     parts = ["None in any run"]
     if top:
-        parts = [
-            f"Most {readable.count(top)} in {shorten(run['run'], 40)}",
-            f"latest {readable.count(recorded[-1][0])}",
-        ]
+        parts = [f"Most {count(top)} in {shorten(run['run'], 40)}", f"latest {count(recorded[-1][0])}"]
     if measure.threshold is not None:
         over = sum(value > measure.threshold for value, _ in recorded)
-        often = f"over {measure.threshold:,} in {over:,} of {readable.plural(len(recorded), 'run')}"
+        often = f"over {measure.threshold:,} in {over:,} of {plural(len(recorded), 'run')}"
         parts.append(often if over else f"never over {measure.threshold:,}")
     if len(recorded) < len(runs):
-        parts.append(f"not recorded in {readable.plural(len(runs) - len(recorded), 'run')}")
+        parts.append(f"not recorded in {plural(len(runs) - len(recorded), 'run')}")
     return "; ".join(parts) + "."

@@ -1,4 +1,4 @@
-"""The tables of the page: bounded, captioned, and plain about what was cut and what was not recorded."""
+"""Tables of the page: bounded, with captions that name rows left out."""
 
 from __future__ import annotations
 
@@ -7,83 +7,91 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rbank_es import limits
-from rbank_es.dashboard import page_facts, readable
-from rbank_es.dashboard.html import Html, element, join, shorten
+from rbank_es.dashboard import page_facts
 from rbank_es.dashboard.page_facts import Picture, Row
+from rbank_es.dashboard.page_text import (
+    NOT_RECORDED,
+    Html,
+    count,
+    element,
+    join,
+    minute,
+    moment,
+    percent,
+    points,
+    short_name,
+    shorten,
+)
 
 
-class Column(msgspec.Struct, frozen=True):
-    """One column: its heading, what it shows of a row, and whether that is a number."""
+class TableColumn(msgspec.Struct, frozen=True):
+    """One column: its heading, the text of its cell in a row, and whether that is a number."""
 
     heading: str
     cell: Callable[[Row], str]
     number: bool = True
 
 
-def table(caption: str, columns: Sequence[Column], rows: Sequence[Row], *, cut: str = "") -> Html:
-    """A table in a region that scrolls by mouse and by keyboard; the first column names the row.
+def table(caption: str, columns: Sequence[TableColumn], rows: Sequence[Row], *, cut: str = "") -> Html:
+    """Return a table in a region that scrolls by mouse and keyboard; the first column names the row.
 
-    At most `limits.DASHBOARD_ROWS` rows are shown; where that leaves some out, the caption says so, ending in `cut`.
+    At most `limits.DASHBOARD_ROWS` rows are shown; the caption tells how many are left out, ending in `cut`.
     """
     shown = rows[: limits.DASHBOARD_ROWS]
     if len(shown) < len(rows):
         caption = f"{caption} {len(shown):,} of {len(rows):,} are shown{cut and ', ' + cut}."
     head = element("tr", *(element("th", c.heading, scope="col", class_=_kind(c)) for c in columns))
     body = (element("tr", *(_cell(column, row, first=column is columns[0]) for column in columns)) for row in shown)
-    said = element("caption", element("span", caption))
-    made = element("table", said, element("thead", head), element("tbody", *body))
+    heading = element("caption", element("span", caption))
+    made = element("table", heading, element("thead", head), element("tbody", *body))
     return element("div", made, class_="table", role="region", tabindex="0", aria_label=caption.split(".")[0])
 
 
-def _kind(column: Column) -> str | None:
+def _kind(column: TableColumn) -> str | None:
     return "number" if column.number else None
 
 
-def _cell(column: Column, row: Row, *, first: bool) -> Html:
+def _cell(column: TableColumn, row: Row, *, first: bool) -> Html:
     shown = column.cell(row)
-    if shown == readable.NOT_RECORDED:
+    if shown == NOT_RECORDED:
         shown = element("span", shown, class_="missing")
     return element("th", shown, scope="row") if first else element("td", shown, class_=_kind(column))
 
 
 def text(name: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> Callable[[Row], str]:
-    """Show a column of text."""
-    return lambda row: shorten(row[name], max_chars) if row.get(name) else readable.NOT_RECORDED
+    """Return the cell of a column of text."""
+    return lambda row: shorten(row[name], max_chars) if row.get(name) else NOT_RECORDED
 
 
 def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
-    """Show a column of numbers; one over the threshold stands out, and says why to who can't see that."""
+    """Return the cell of a column of numbers, which marks a number over the threshold, also for screen readers."""
 
     def cell(row: Row) -> str:
         value = row.get(name)
         over = threshold is not None and value is not None and value > threshold
-        return (
-            element("span", readable.count(value), class_="over", title=f"over {threshold:,}")
-            if over
-            else readable.count(value)
-        )
+        return element("span", count(value), class_="over", title=f"over {threshold:,}") if over else count(value)
 
     return cell
 
 
 def runs(picture: Picture) -> Html:
-    """Every run with what leaked in it, latest first."""
+    """Return the table of runs with their leakage, latest first."""
     columns = [
-        Column("Run", _run, number=False),
-        Column("Began (UTC)", _began, number=False),
-        Column("Outcome", _outcome, number=False),
-        Column("Judged", _verdict, number=False),
-        Column("Red flags", number("red_flags", 0)),
-        Column("Iterations", number("iterations")),
-        Column("Tool calls", number("tool_calls")),
-        Column("Returned", number("total_chars_returned")),
-        Column("Largest return", number("max_single_return", limits.FLAG_RETURN_CHARS)),
-        Column("Context", number("context_size", limits.FLAG_CONTEXT_CHARS)),
-        Column("Items injected", number("memory_items_injected", limits.FLAG_ITEMS_INJECTED)),
-        Column("Longest prompt", number("prompt_chars_max")),
-        Column("Printed", number("stdout_chars")),
-        Column("In variables", number("variables_chars")),
-        Column("Sub-calls", number("subcalls")),
+        TableColumn("Run", _run, number=False),
+        TableColumn("Began (UTC)", _began, number=False),
+        TableColumn("Outcome", _outcome, number=False),
+        TableColumn("Judged", _verdict, number=False),
+        TableColumn("Red flags", number("red_flags", 0)),
+        TableColumn("Iterations", number("iterations")),
+        TableColumn("Tool calls", number("tool_calls")),
+        TableColumn("Returned", number("total_chars_returned")),
+        TableColumn("Largest return", number("max_single_return", limits.FLAG_RETURN_CHARS)),
+        TableColumn("Context", number("context_size", limits.FLAG_CONTEXT_CHARS)),
+        TableColumn("Items injected", number("memory_items_injected", limits.FLAG_ITEMS_INJECTED)),
+        TableColumn("Longest prompt", number("prompt_chars_max")),
+        TableColumn("Printed", number("stdout_chars")),
+        TableColumn("In variables", number("variables_chars")),
+        TableColumn("Sub-calls", number("subcalls")),
     ]
     return table(
         "All runs in numbers, the latest first. Sizes are in characters.", columns, picture.runs[::-1], cut="the latest"
@@ -92,12 +100,12 @@ def runs(picture: Picture) -> Html:
 
 def _run(row: Row) -> str:
     task = element("span", shorten(row["task"]), class_="second") if row.get("task") else ""
-    return join(element("span", shorten(row["run"], 60), class_="mono"), task)
+    return join(element("span", short_name(row["run"]), class_="mono"), task)
 
 
 def _began(row: Row) -> str:
-    began = readable.minute(row.get("started_at"))
-    return began if began == readable.NOT_RECORDED else element("span", began, class_="line")
+    began = minute(row.get("started_at"))
+    return began if began == NOT_RECORDED else element("span", began, class_="line")
 
 
 def _outcome(row: Row) -> str:
@@ -113,69 +121,70 @@ def _verdict(row: Row) -> str:
 
 
 def tools(picture: Picture) -> Html:
-    """Every tool, by what it returned."""
+    """Return the table of tools, by characters returned."""
     columns = [
-        Column("Tool", text("tool", 60), number=False),
-        Column("Calls", number("calls")),
-        Column("Errors", number("errors")),
-        Column("Returned", number("total_chars_returned")),
-        Column("Largest return", number("max_single_return", limits.FLAG_RETURN_CHARS)),
-        Column("Returns over 1,000", number("large_returns", 0)),
-        Column("Truncated", number("truncated")),
+        TableColumn("Tool", text("tool", limits.DASHBOARD_NAME_CHARS), number=False),
+        TableColumn("Calls", number("calls")),
+        TableColumn("Errors", number("errors")),
+        TableColumn("Returned", number("total_chars_returned")),
+        TableColumn("Largest return", number("max_single_return", limits.FLAG_RETURN_CHARS)),
+        TableColumn("Returns over 1,000", number("large_returns", 0)),
+        TableColumn("Truncated", number("truncated")),
     ]
-    return table("Tools, by what they returned over all runs. Sizes are in characters.", columns, picture.tools)
+    return table("Tools, by characters returned over all runs. Sizes are in characters.", columns, picture.tools)
 
 
 def flags(picture: Picture) -> Html:
-    """Every red flag, the worst first."""
+    """Return the table of red flags, the worst first."""
     columns = [
-        Column("What", flag_name, number=False),
-        Column("Value", number("value")),
-        Column("Threshold", number("threshold")),
-        Column(
+        TableColumn("Flag", flag_name, number=False),
+        TableColumn("Value", number("value")),
+        TableColumn("Threshold", number("threshold")),
+        TableColumn(
             "Times over", lambda row: f"{(row['value'] or 0) / row['threshold']:,.1f}×" if row["threshold"] else "–"
         ),
-        Column("Run", text("run", 60), number=False),
-        Column("Tool", _flag_tool, number=False),
-        Column("Position", number("seq")),
+        TableColumn("Run", text("run", limits.DASHBOARD_NAME_CHARS), number=False),
+        TableColumn("Tool", _flag_tool, number=False),
+        TableColumn("Position", number("seq")),
     ]
     return table("Red flags, those furthest over their threshold first.", columns, picture.flags, cut="the worst")
 
 
 def flag_name(row: Row) -> str:
-    """A flag's name in plain words; one that this page doesn't know is named as it is."""
+    """Return a flag's name in plain words; an unknown one keeps its own name."""
     known = page_facts.FLAGS.get(row["flag"])
-    return known.name if known else shorten(row["flag"], 60)
+    return known.name if known else short_name(row["flag"])
 
 
 def _flag_tool(row: Row) -> str:
+    # Only this kind belongs to a tool; the others are about the context of a run.
     if row["flag"] != "single_return":
         return element("span", "the context", class_="muted")
-    return text("tool", 60)(row)
+    return text("tool", limits.DASHBOARD_NAME_CHARS)(row)
 
 
 def used(picture: Picture) -> Html:
-    """Every item with uses, most first."""
+    """Return the table of items with uses, most first."""
     columns = [
-        Column("Item", _item, number=False),
-        Column("State", text("state"), number=False),
-        Column("Source", text("src"), number=False),
-        Column("Uses", number("uses")),
-        Column("Wins", number("wins")),
-        Column("Win rate", lambda row: readable.percent(row["win_rate"])),
-        Column("First used at", number("first_used_seq")),
-        Column("Last used at", number("last_used_seq")),
+        TableColumn("Item", _item, number=False),
+        TableColumn("State", text("state"), number=False),
+        TableColumn("Source", text("src"), number=False),
+        TableColumn("Uses", number("uses")),
+        TableColumn("Wins", number("wins")),
+        TableColumn("Win rate", lambda row: percent(row["win_rate"])),
+        TableColumn("First used at", number("first_used_seq")),
+        TableColumn("Last used at", number("last_used_seq")),
     ]
-    caption = "Items by uses. A win is a use in a run that was judged a success; places are positions in the log."
+    caption = "Items by uses. A win is a use in a run that was judged a success; both last columns are positions."
     return table(caption, columns, picture.used, cut="those used most")
 
 
 def _item(row: Row) -> str:
-    return join(shorten(row["title"]), element("span", shorten(row["item"], 60), class_="second mono"))
+    return join(shorten(row["title"]), element("span", short_name(row["item"]), class_="second mono"))
 
 
 def stock(picture: Picture) -> Html:
-    """Items by source and state, with sums."""
+    """Return the table of items by source and state, with sums."""
     sources = page_facts.sources(picture.items)
     states = page_facts.states(picture.items)
     rows: list[Row] = [
@@ -183,25 +192,25 @@ def stock(picture: Picture) -> Html:
     ]
     rows = [{**row, "all": sum(row[state] for state in states)} for row in rows]
     rows += [{"source": "all", **{name: sum(row[name] for row in rows) for name in (*states, "all")}}]
-    columns = [Column("Source", text("source", 40), number=False)]
-    columns += [Column(shorten(name, 30).capitalize(), number(name)) for name in (*states, "all")]
+    columns = [TableColumn("Source", text("source", 40), number=False)]
+    columns += [TableColumn(shorten(name, 30).capitalize(), number(name)) for name in (*states, "all")]
     return table("Items by source and state.", columns, rows)
 
 
 def health(picture: Picture) -> Html:
-    """The course of the bank, latest first."""
+    """Return the table of the bank after each change, latest first."""
     columns = [
-        Column("Position", number("seq"), number=False),
-        Column("Time", lambda row: readable.moment(row["at"]), number=False),
-        Column("Active items", number("size")),
-        Column("Candidates", number("candidates")),
-        Column("Added", number("added")),
-        Column("Skipped", number("skipped")),
-        Column("New", lambda row: readable.percent(row["novelty_rate"])),
-        Column("Duplicate", lambda row: readable.percent(row["duplicate_rate"])),
-        Column("Win rate, last uses", lambda row: readable.percent(row["win_rate_last"])),
-        Column("Win rate before", lambda row: readable.percent(row["win_rate_before"])),
-        Column("Drift", lambda row: readable.points(row["win_rate_drift"])),
-        Column("Uses", number("uses")),
+        TableColumn("Position", number("seq"), number=False),
+        TableColumn("Time", lambda row: moment(row["at"]), number=False),
+        TableColumn("Active items", number("size")),
+        TableColumn("Candidates", number("candidates")),
+        TableColumn("Added", number("added")),
+        TableColumn("Skipped", number("skipped")),
+        TableColumn("New", lambda row: percent(row["novelty_rate"])),
+        TableColumn("Duplicate", lambda row: percent(row["duplicate_rate"])),
+        TableColumn("Win rate, last uses", lambda row: percent(row["win_rate_last"])),
+        TableColumn("Win rate before", lambda row: percent(row["win_rate_before"])),
+        TableColumn("Drift", lambda row: points(row["win_rate_drift"])),
+        TableColumn("Uses", number("uses")),
     ]
     return table("The bank after each change, the latest first.", columns, picture.health[::-1], cut="the latest")

@@ -30,6 +30,8 @@ def too_long() -> str:
         (f"{NOTE}\n{too_long()}", (), 2, "event 2 of 2 (memories_forgotten), its line in bytes: 1,2"),
         (f"{NOTE}\n{too_long()}", ("--batch", "1"), 2, "over the limit"),
     ],
+    # Because the test's name is in the environment of each process, and a system limits the size of that.
+    ids=["elsewhere", "twice", "twice-in-two-groups", "too-long", "too-long-in-two-groups"],
 )
 def test_what_is_refused_leaves_nothing_behind(
     tmp_path: Path, given: str, options: tuple[str, ...], code: int, said: str

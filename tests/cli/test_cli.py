@@ -82,7 +82,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def commands() -> list[tuple[str, Command]]:
     context = click.Context(application)
-    found = [(name, application.get_command(context, name)) for name in COMMANDS]  # type: ignore[attr-defined]
+    found = [(name, application.get_command(context, name)) for name in COMMANDS.names()]  # type: ignore[attr-defined]
     return [(name, command) for name, command in found if isinstance(command, Command)]
 
 
@@ -90,7 +90,7 @@ def test_help_lists_every_command_and_what_bank_and_point_mean(tmp_path: Path) -
     """`--help`, and no arguments at all, show all commands, and what BANK, POINT and exit codes are."""
     shown = run("--help", cwd=tmp_path).out
     assert run(cwd=tmp_path).out == shown
-    assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS)
+    assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS.names())
     assert all(word in shown for word in ("BANK:", "POINT:", "Exit codes:", "RBANK_HOME", "HEAD~"))
     assert max(map(len, shown.splitlines())) <= 100
 
@@ -103,7 +103,7 @@ def test_help_lists_every_exit_code(tmp_path: Path) -> None:
     assert [int(code) for code in re.findall(r"(?:^|, )(\d+) [a-z]", told)] == sorted(codes)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS.names())
 def test_each_command_explains_itself_with_an_example(name: str, tmp_path: Path) -> None:
     """`COMMAND --help` has a paragraph, its options, and an example that begins with the command itself."""
     shown = run(name, "--help", cwd=tmp_path).out
@@ -125,8 +125,8 @@ def test_each_example_is_a_command_line_that_can_be_read(name: str, command: Com
 def test_version_and_nearest_command(tmp_path: Path) -> None:
     """`--version` prints the release; a mistyped command is answered with the nearest one."""
     assert run("--version", cwd=tmp_path).out == f"rbank-es {__version__}\n"
-    assert "Did you mean 'append'?" in fails("apend", cwd=tmp_path)
-    assert "There are: init, " in fails("zzzz", cwd=tmp_path)
+    assert "did you mean 'append'?" in fails("apend", cwd=tmp_path)
+    assert "there are: init, " in fails("zzzz", cwd=tmp_path)
     assert "See: rbank-es log --help" in fails("log", cwd=tmp_path)
 
 
@@ -336,14 +336,14 @@ def test_project_brings_read_models_up_to_date(place: Path) -> None:
     assert run("project", "notes", "--only", "usage", "--json", cwd=place).json["position"] == 10
     listed = run("project", "notes", "--list", "--json", cwd=place).json["projections"]
     assert {entry["name"]: entry["behind"] for entry in listed}["usage"] == 0
-    assert "made anew (asked for): usage" in run("project", "notes", "--only", "usage", "--rebuild", cwd=place).out
+    assert "rebuilt (asked for): usage" in run("project", "notes", "--only", "usage", "--rebuild", cwd=place).out
     assert re.search(r"^usage +\d+ +10 +0 ", run("project", "notes", "--list", cwd=place).out, re.MULTILINE)
 
 
 def test_project_refuses_what_makes_no_sense(place: Path) -> None:
     """Unknown names and contradictory flags are usage errors."""
     assert "no projection 'uses'; there are: " in fails("project", "notes", "--only", "uses", cwd=place)
-    assert "no names given" in fails("project", "notes", "--only", ",", cwd=place)
+    assert "holds no names" in fails("project", "notes", "--only", ",", cwd=place)
     assert "--list only looks" in fails("project", "notes", "--list", "--rebuild", cwd=place)
 
 
@@ -631,7 +631,7 @@ def test_demo_without_a_sandbox_says_so_and_tours_the_sample(tmp_path: Path) -> 
     refused = run("demo", "--into", "./lesson", cwd=tmp_path, env=cold, code=2)
     assert "doctor --warm" in refused.err or "pip install" in refused.err
     assert refused.out == "" and not (tmp_path / "lesson").exists()
-    assert "--into keeps what is run" in fails("demo", "--into", "lesson", "--recorded", cwd=tmp_path)
+    assert "--into keeps the bank of live tasks" in fails("demo", "--into", "lesson", "--recorded", cwd=tmp_path)
 
 
 def test_demo_of_any_bank(place: Path) -> None:
@@ -752,7 +752,7 @@ def test_output_is_plain_when_piped_and_fits_when_shown(arguments: tuple[str, ..
 def test_log_on_a_narrow_terminal(sample: Path) -> None:
     """On a terminal each event is one line, cut to the width."""
     lines = on_terminal("log", "sample", "--tail", "9", cwd=sample, columns=80, env={"NO_COLOR": "1"}).out.splitlines()
-    assert lines[0].split() == ["seq", "time", "(UTC)", "type", "run", "what"]
+    assert lines[0].split() == ["seq", "time", "(UTC)", "type", "run", "summary"]
     assert len(lines) == 10 and max(map(len, lines)) <= 80 and any(line.endswith("…") for line in lines)
 
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.cli.context import parse_budget
-from rbank_es.context.assembly import build_context
-from rbank_es.context.constraints import parse_curated
-from rbank_es.context.layer import BUDGETS
+from rbank_es.cli.shared.arguments import parse_budget
+from rbank_es.context.assembly import BUDGETS, build_context
+from rbank_es.context.curated_constraints import TEXT_CHARS, parse_curated
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.ontology.loader import load_ontology
@@ -172,8 +171,8 @@ def test_on_a_narrow_terminal_the_table_gives_way(place: Path) -> None:
         (("--ont", "missing.ttl"), "missing.ttl"),
         (("nobank",), "nobank"),
         (("sample@nowhere",), "nowhere"),
-        (("--budget", "L1"), "no budget"),
-        (("--budget", "L1=-4"), "no budget"),
+        (("--budget", "L1"), "not a budget"),
+        (("--budget", "L1=-4"), "not a budget"),
         (("--budget", "L9=4"), "L9"),
         (("--preset", "huge"), "huge"),
         (("--mode", "none"), "none"),
@@ -198,7 +197,7 @@ def test_a_budget_is_a_layer_and_a_number() -> None:
     """Layers are upper case, `base` isn't."""
     assert [parse_budget(text) for text in ("L1=400", "l3 = 20", "base=0")] == [("L1", 400), ("L3", 20), ("base", 0)]
     for text in ("", "L1", "L1=", "L1=a", "L1=1.5", "L1=²"):
-        with pytest.raises(BadInput, match="no budget"):
+        with pytest.raises(BadInput, match="not a budget"):
             parse_budget(text)
 
 

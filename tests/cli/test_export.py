@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli_runner import run
 
-SAID = "left out 2 items that no run brought; --format items has all\n"
+SAID = "left out 2 items that came from no run; --format items has all\n"
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from rbank_es import errors
 from rbank_es.bank import Bank
 from rbank_es.cli.shared import main as run
-from rbank_es.cli.shared import output, progress, terminal_text
+from rbank_es.cli.shared import output
+from rbank_es.cli.shared.application import application
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.progress import Progress, bar
+from rbank_es.cli.shared.output import Progress, format_bar
 from rbank_es.events import Erased, NoteLogged, Ref, type_of
 from rbank_es.events.codec import TYPES
 from tests.cli_runner import ROOT
@@ -27,27 +28,27 @@ any_text = st.text(st.characters(codec="utf-8"), max_size=60)
 @given(any_text)
 def test_a_line_is_one_line_that_steers_nothing(text: str) -> None:
     """No control character and no turn of direction gets through, and what is harmless stays."""
-    for shown in (terminal_text.line(text), terminal_text.block(text).replace("\n", "")):
+    for shown in (output.safe_line(text), output.safe_block(text).replace("\n", "")):
         assert not any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in shown)
         assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-    assert terminal_text.line("a  b\n\tc") == "a b c" and terminal_text.block("a\n b\r\n\tc") == "a\n b\n    c"
+    assert output.safe_line("a  b\n\tc") == "a b c" and output.safe_block("a\n b\r\n\tc") == "a\n b\n    c"
 
 
 @given(any_text, st.integers(1, 40))
 def test_a_cut_text_fits(text: str, columns: int) -> None:
     """A text that is too wide ends in an ellipsis and fits, wide and combining characters counted; others stay."""
-    shown = terminal_text.cut(text, columns)
-    assert shown == text if terminal_text.width(text) <= columns else shown.endswith("…")
-    assert terminal_text.width(shown) <= columns
+    shown = output.truncate(text, columns)
+    assert shown == text if output.width(text) <= columns else shown.endswith("…")
+    assert output.width(shown) <= columns
 
 
 def test_widths_of_letters() -> None:
     """Ideographs and emoji take two columns, combining marks none."""
-    assert [terminal_text.width(text) for text in ("abc", "日本", "😀", "e\u0301", "")] == [3, 4, 2, 1, 0]
+    assert [output.width(text) for text in ("abc", "日本", "😀", "e\u0301", "")] == [3, 4, 2, 1, 0]
     assert (
-        terminal_text.padded("日", 4),
-        terminal_text.padded("日", 4, right=True),
-        terminal_text.padded("long", 2),
+        output.pad("日", 4),
+        output.pad("日", 4, right=True),
+        output.pad("long", 2),
     ) == (
         "日  ",
         "  日",
@@ -57,18 +58,15 @@ def test_widths_of_letters() -> None:
 
 def test_numbers_and_sizes() -> None:
     """Counts agree with their nouns; sizes are in the unit that suits them."""
-    assert [terminal_text.count(number, "entry", "entries") for number in (0, 1, 1234)] == [
+    assert [output.count(number, "entry", "entries") for number in (0, 1, 1234)] == [
         "0 entries",
         "1 entry",
         "1,234 entries",
     ]
-    assert [terminal_text.size_text(size) for size in (1, 900, 1536, 5 << 20, 3 << 30)] == [
+    assert [output.format_size(size) for size in (1, 900, 1536, 5 << 20, 3 << 30)] == [
         "1 byte", "900 bytes", "1.5 KiB", "5.0 MiB", "3.0 GiB"]  # fmt: skip
-    assert (
-        terminal_text.moment("2026-01-31T12:00:00.000000Z") == "2026-01-31 12:00:00"
-        and terminal_text.moment(None) == ""
-    )
-    assert [output.shown_cell(value) for value in (None, True, 1234, 0.5, 12.0, "x")] == [
+    assert output.format_time("2026-01-31T12:00:00.000000Z") == "2026-01-31 12:00:00" and output.format_time(None) == ""
+    assert [output.format_cell(value) for value in (None, True, 1234, 0.5, 12.0, "x")] == [
         "",
         "yes",
         "1,234",
@@ -112,17 +110,17 @@ def plain(capsysbinary: pytest.CaptureFixture[bytes]) -> list[str]:
 
 def test_a_plain_table_is_aligned(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Numbers stand to the right, words to the left, wide letters count; no rows are said in words."""
-    output.table(["n", "word"], [[5, "日本"], [1234, "a\nb"], [None, None]])
+    output.echo_table(["n", "word"], [[5, "日本"], [1234, "a\nb"], [None, None]])
     assert plain(capsysbinary) == ["    n  word", "    5  日本", "1,234  a b", ""]
-    output.table(["n", "word"], [["five", "x"], [1234, "y"]])
+    output.echo_table(["n", "word"], [["five", "x"], [1234, "y"]])
     assert plain(capsysbinary) == ["n      word", "five   x", "1,234  y"]
-    output.table(["n"], [], none="no such thing")
+    output.echo_table(["n"], [], none="no such thing")
     assert plain(capsysbinary) == ["no such thing"]
 
 
 def test_fields_are_aligned_and_empty_ones_left_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Lines of a long value begin under its first."""
-    output.fields({"name": "a\nb", "none": None, "empty": "", "number": 1000})
+    output.echo_fields({"name": "a\nb", "none": None, "empty": "", "number": 1000})
     assert plain(capsysbinary) == ["name    a", "        b", "number  1,000"]
 
 
@@ -131,7 +129,7 @@ def test_a_table_on_a_terminal_fits_where_it_can(room: int, wide: list[int]) -> 
     """Flexible columns give way first, in order, then headers are broken; other cells are never cut."""
     headers = ["first", "two words", "flexible"]
     cells = [["x" * width for width in wide]]
-    widths = output.fitted_widths(headers, cells, ["flexible"], room)
+    widths = output.fit_widths(headers, cells, ["flexible"], room)
     assert all(widths[at] >= wide[at] for at in (0, 1))
     least = sum(max(wide[at], 5) for at in (0, 1)) + min(12, max(wide[2], 8)) + 2 * output.GAP
     assert sum(widths) + 2 * output.GAP <= max(room, least)
@@ -149,7 +147,7 @@ def test_progress_shows_only_past_a_second_and_wipes_itself(monkeypatch: pytest.
     """Quick work shows nothing; slow work a bar that is gone at the end."""
     terminal, now = Terminal(), [0.0]
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
     with Progress("replaying") as advance:
         for now[0] in (0.0, 0.5, 0.99):
             advance(1, 10)
@@ -164,7 +162,7 @@ def test_progress_is_for_people_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where standard error is no terminal, nothing is drawn however long it takes."""
     stream, now = io.StringIO(), [0.0]
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
     with Progress("replaying") as advance:
         now[0] = 100.0
         advance(1, 10)
@@ -173,9 +171,9 @@ def test_progress_is_for_people_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_bar_says_how_much_is_done_and_left() -> None:
     """Share, counts and seconds left; only the count where the total isn't known."""
-    assert bar("x", 50, 200, 3.0) == "x  ███████░░░░░░░░░░░░░░░░░░░░░░░  25%  50 of 200  9 s left"
-    assert bar("x", 0, 200, 3.0).endswith("0 of 200") and bar("x", 7, None, 3.0) == "x  7"
-    assert "100%" in bar("x", 300, 200, 3.0)
+    assert format_bar("x", 50, 200, 3.0) == "x  ███████░░░░░░░░░░░░░░░░░░░░░░░  25%  50 of 200  9 s left"
+    assert format_bar("x", 0, 200, 3.0).endswith("0 of 200") and format_bar("x", 7, None, 3.0) == "x  7"
+    assert "100%" in format_bar("x", 300, 200, 3.0)
 
 
 # ---------------------------------------------------------------- errors
@@ -197,10 +195,10 @@ def test_a_defect_is_named_without_a_traceback(
 ) -> None:
     """An exception that nobody foresaw is one message as well, with a way to see more."""
 
-    def broken(arguments: list[str]) -> int:
+    def broken(*_: object) -> int:
         raise ZeroDivisionError("oops\x1b[2J")
 
-    monkeypatch.setattr(run, "_invoke", broken)
+    monkeypatch.setattr(application, "make_context", broken)
     assert run.main([]) == run.DEFECT
     said = capfd.readouterr().err
     assert said.startswith("rbank-es: unexpected ZeroDivisionError: oops\\x1b[2J") and "--debug" in said

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.loop_progress import Live
+from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.events import ContextBuilt, LmCalled, PolicySet, RunJudged, RunStarted, ToolCalled
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
@@ -326,7 +326,7 @@ def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Fi
     before = digest_of(place)
     done = run("run", "./bank", *FAST, "--tasks", "tasks.json", "--l0", "--extract", "--dry-run", cwd=place)
     assert "# Graph: The lights" in done.out and "Guardrails:" in done.out and "unnamed/model" in done.out
-    assert "Nothing was asked and nothing was written." in " ".join(done.out.split())
+    assert "No model was called and nothing was written." in " ".join(done.out.split())
     told = run("run", "./none", *FAST, "--task", "Which?", "--matts", "--dry-run", "--json", cwd=place).json
     [task] = told["tasks"]
     agent = next(each for each in task["calls"] if each["role"] == "agent")
@@ -342,7 +342,7 @@ def test_a_dry_run_counts_no_calls_for_what_is_done(finished: Finished) -> None:
     command = (*LOOP, "--extract", "--dry-run")
     before = digest_of(finished.place)
     said = run(*command, cwd=finished.place).out
-    assert said.count("done before") == 2 and "2 tasks: 0 to 0 calls" in said
+    assert said.count("finished before") == 2 and "2 tasks: 0 to 0 calls" in said
     again = run(*command, "--again", "--json", cwd=finished.place).json["tasks"]
     assert [len(task["calls"]) for task in again] == [4, 4]
     other = run(*LOOP, "--judge", "checks", "--dry-run", "--json", cwd=finished.place).json["tasks"]
@@ -386,7 +386,7 @@ def test_the_line_tells_task_step_tool_tokens_cost_and_verdict(monkeypatch: pyte
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("COLUMNS", "120")
-    with Live() as live:
+    with LoopDisplay() as live:
         live.task(TASKS[0], 2, 3)
         live.events([LmCalled(run="r", role="agent", model="m", tokens_in=1_000, tokens_out=234)])
         live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
@@ -450,6 +450,6 @@ def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
     assert "Lighthouses have a focal height." in done.out and "scripted" in done.out
     again = run(*command, "--json", cwd=place).json
     assert again["how"] == "known" and again["chars"] == len(again["text"]) and again["cost_usd"] is None
-    assert "which model?" in fails("guide", "./bank", *FAST, cwd=place)
+    assert "no model is named" in fails("guide", "./bank", *FAST, cwd=place)
     warned = run(*LOOP, "--l3", cwd=place, code=None).err
     assert "there is no guide" not in warned

@@ -27,7 +27,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--task", "?"), "which model?"),
+        (("--task", "?"), "no model is named"),
         (("--lm", "script:turns.toml"), "--task"),
         (("--lm", "script:turns.toml", "--task", "?", "--tasks", "tasks.json"), "--task"),
         (("--lm", "script:turns.toml", "--tasks", "none.json"), "can't be read"),
@@ -119,7 +119,7 @@ def test_an_endpoint_is_called_as_it_is_named(place: Path) -> None:
     """So that tasks which name another ontology can be put to it."""
     endpoint = ("--endpoint", "http://localhost:9/sparql", "--tasks", "kilns.json", "--dry-run", "--json")
     (place / "kilns.json").write_text('[{"id": "k", "question": "Which kilns are there?", "ontology": "kilns"}]')
-    assert "called localhost; name it with --id" in fails("run", "./bank", *endpoint, cwd=place)
+    assert "named localhost; name it with --id" in fails("run", "./bank", *endpoint, cwd=place)
     assert run("run", "./bank", *endpoint, "--id", "kilns", cwd=place).json["tasks"][0]["task"] == "k"
     assert "can't be an ontology's id" in fails("run", "./bank", *endpoint, "--id", "The Kilns", cwd=place)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.cli.tools import laid_out, parse_call
+from rbank_es.cli.tools import format_result, parse_call
 from rbank_es.errors import BadInput
 from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, run
 
@@ -183,7 +183,7 @@ def test_without_a_bank_there_is_nothing_to_remember(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--call", "sparql_qwery {}"), "did you mean sparql_query"),
+        (("--call", "sparql_qwery {}"), "did you mean 'sparql_query'"),
         (("--call", "zzz"), "there are: ctx_stats"),
         (("--call", "g_stats {"), "not JSON"),
         (("--call", "g_stats [1]"), "must be a JSON object"),
@@ -221,4 +221,4 @@ def test_a_call_is_a_name_and_a_json_object() -> None:
 )
 def test_a_result_that_is_laid_out_is_still_the_same_json(result: dict[str, Any]) -> None:
     """The lines are for people; what is in them is what the agent gets."""
-    assert json.loads(laid_out(result)) == result
+    assert json.loads(format_result(result)) == result

@@ -15,9 +15,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.dashboard import PageFacts, write_page
-from rbank_es.dashboard.html import element, escape, join, shorten
+from rbank_es.dashboard.figures import PALETTE
 from rbank_es.dashboard.page_facts import peaks
-from rbank_es.dashboard.palette import PALETTE
+from rbank_es.dashboard.page_text import element, escape, join, shorten
 from rbank_es.errors import CannotWrite, MissingExtra
 
 HOSTILE = "</script><script>window.broken=1</script><img src=x onerror=window.broken=1>\"'&<b>bold</b>\x00\u202e\u2028"
@@ -149,7 +149,7 @@ def test_flags_are_explained_and_the_worst_comes_first(page: Any, rows: Any) -> 
         {"run": "run-999", "flag": "context_size", "value": 99_000, "threshold": 4000, "seq": 9, "tool": None}
     )
     text = Seen(page(rows)).text
-    assert "Large single return: 5 One tool call handed back more than 1,000 characters." in text
+    assert "Large single return: 5 One tool call returned more than 1,000 characters." in text
     assert re.search(r"Position Large context 99,000 4,000 24.8× run-999 the context 9 ", text)
 
 
@@ -165,7 +165,7 @@ def test_an_empty_bank_has_a_page_that_helps(page: Any, nothing: Any, facts: Pag
     assert "An empty bank" in made
     assert "rbank-es import voyages PATH" in Seen(made).text
     assert len(made) < 20_000
-    assert "Look at a later one" in page(nothing, msgspec.structs.replace(facts, point="1", at=None))
+    assert "Choose a later one" in page(nothing, msgspec.structs.replace(facts, point="1", at=None))
 
 
 @pytest.mark.parametrize("kept", ["runs", "items", "red_flags", "leakage_by_tool", "item_usage", "health_over_time"])

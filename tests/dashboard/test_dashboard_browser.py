@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rbank_es.dashboard import PageFacts
-from rbank_es.dashboard.palette import PALETTE
+from rbank_es.dashboard.figures import PALETTE
 
 pytestmark = pytest.mark.browser
 

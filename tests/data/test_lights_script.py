@@ -77,8 +77,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with Bank.create(place / "lesson", unsafe_no_sync=True) as bank, pytest.MonkeyPatch.context() as patch:
         patch.setattr("rbank_es.loop.resources.Sandboxes", Pool)
         with redirect_stdout(said):
-            learnt = live_demo.learn(bank, aloud=True)
-            live_demo.tell(bank, learnt, "lesson")
+            result = live_demo.run_tasks(bank, aloud=True)
+            live_demo.print_result(bank, result, "lesson")
         results = run_closed_loop(live_demo.scripted_tasks(), bank, settings, source())
         assert {result.how for result in results} == {"known"}
         yield Demo(bank, {result.task: result for result in results}, said.buffer.getvalue().decode())
@@ -215,9 +215,9 @@ def test_a_sandbox_that_is_lost_amid_the_tasks_is_told_apart_from_other_ends(
         broken = SandboxUnavailable("broken", "it does not start (gone; twice)", "see: rbank-es doctor")
         monkeypatch.setattr(closed_loop, "run_closed_loop", stopping(broken))
         with pytest.raises(SandboxUnavailable) as caught:
-            live_demo.learn(bank, aloud=False)
+            live_demo.run_tasks(bank, aloud=False)
         assert caught.value is broken
         monkeypatch.setattr(closed_loop, "run_closed_loop", stopping(LmFailed("script_mismatch", "no turn", "mend it")))
         with pytest.raises(LoopStopped) as other:
-            live_demo.learn(bank, aloud=False)
+            live_demo.run_tasks(bank, aloud=False)
         assert "goes on" not in str(other.value), "the next demo has another bank"

@@ -17,7 +17,7 @@ from rbank_es.cli.shared.dry_run import (
     STEP_TOKENS,
     VERDICT_CHARS,
     _manual_chars,
-    estimated,
+    estimate_calls,
 )
 from rbank_es.events import ContextBuilt, LmCalled
 from rbank_es.executors.executor import executor_class
@@ -49,12 +49,12 @@ def test_prompts_are_about_as_long_as_they_are_said_to_be(tmp_path: Path, execut
 
 def test_every_role_that_may_be_asked_is_in_the_estimate(tmp_path: Path) -> None:
     settings = scripted(tmp_path, SCRIPT, rollouts=3, iterations=5)
-    calls = {each.role: (each.least, each.most) for each in estimated(10_000, settings)}
+    calls = {each.role: (each.least, each.most) for each in estimate_calls(10_000, settings)}
     judge, extractor = 3 * limits.JUDGE_TRIES, 2 * limits.EXTRACTION_TRIES
     assert calls == {"agent": (3, 18), "sub": (0, 75), "judge": (0, judge), "extractor": (0, extractor)}
-    alone = estimated(10_000, scripted(tmp_path, SCRIPT, executor="react", judge="none", extract=False))
+    alone = estimate_calls(10_000, scripted(tmp_path, SCRIPT, executor="react", judge="none", extract=False))
     assert [each.role for each in alone] == ["agent"]
-    more, less = (estimated(chars, settings)[0].tokens_most for chars in (20_000, 10_000))
+    more, less = (estimate_calls(chars, settings)[0].tokens_most for chars in (20_000, 10_000))
     assert more - less == 18 * 2_500
 
 

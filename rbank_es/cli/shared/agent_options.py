@@ -1,19 +1,32 @@
-"""What the commands that set an agent to work have in common: the options of models and sources, and what they mean."""
+"""Options of the commands that set an agent to work: models, sources, budgets; how they are read and refused.
+
+An option that would do nothing beside the others of a command line is refused, with advice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
+from click.core import ParameterSource
 
-from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, is_shipped, loaded, places, refuse_mixtures
-from rbank_es.cli.shared.output import complain
+from rbank_es.cli.shared.application import decorated
+from rbank_es.cli.shared.arguments import (
+    ONTOLOGY_HELP,
+    is_shipped,
+    ontology_paths,
+    parse_budget,
+    read_ontology,
+    refuse_mixtures,
+)
+from rbank_es.cli.shared.output import warn
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
+from rbank_es.models.choice import SCRIPT
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -23,21 +36,9 @@ if TYPE_CHECKING:
     from rbank_es.registry import Registry
     from rbank_es.sparql.source import Source
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 SCRIPTED = "scripted: a script stood in for the model"
-"""What every report says of runs in which no model answered."""
-
-
-def decorated(*options: Decorator) -> Decorator:
-    """Several options as one decorator, in their order."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+"""The note in every report on runs in which no model answered."""
 
 
 class ExecutorName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
@@ -68,23 +69,23 @@ source_options = decorated(
     click.option("--endpoint", metavar="URL|NAME", help="A SPARQL endpoint instead: its URL, or a profile's name."),
     click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query."),
     click.option(
-        "--id", "id", metavar="ID", help="What the bank calls what is asked; the first file's name, or the endpoint's."
+        "--id", "id", metavar="ID", help="The source's name in the bank; default: of the first file or the endpoint."
     ),
 )
 
 agent_model_options = decorated(
     click.option("--lm", metavar="MODEL", help="The agent's model, as dspy.LM takes it, or script:FILE."),
-    click.option("--sub-lm", metavar="MODEL", help="The model that the agent's code may ask; --lm, unless given."),
+    click.option("--sub-lm", metavar="MODEL", help="The model that the agent's code may ask; default: --lm."),
 )
 
 learning_model_options = decorated(
-    click.option("--judge-lm", metavar="MODEL", help="The model that judges; --lm, unless given."),
-    click.option("--extractor-lm", metavar="MODEL", help="The model that draws items from runs; likewise."),
+    click.option("--judge-lm", metavar="MODEL", help="The model that judges; default: --lm."),
+    click.option("--extractor-lm", metavar="MODEL", help="The model that extracts items from runs; default: --lm."),
 )
 
 server_options = decorated(
-    click.option("--api-base", metavar="URL", help="A model server of one's own, for all the models named."),
-    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter, for all the models named."),
+    click.option("--api-base", metavar="URL", help="Address of your own model server, for all models named."),
+    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter, for all models named."),
 )
 
 executor_options = decorated(
@@ -97,10 +98,22 @@ executor_options = decorated(
 )  # fmt: skip
 
 
-def chosen_models(
+context_options = decorated(
+    click.option("--preset", type=click.Choice(["full", "lean"]), default="full", show_default=True, help="Budgets."),
+    click.option("--budget", "budgets", metavar="L1=400", multiple=True, help="Characters of one layer, or of 'base'."),
+    click.option(
+        "--mode", type=click.Choice(["auto", "tools", "both"]), default="auto", show_default=True,
+        help="How memory reaches the agent: in the context, by its tools (no L2), or both.",
+    ),
+    click.option("--guide", "guide_file", metavar="FILE", help="A guide in Markdown; default: the latest in the bank."),
+    click.option("--constraints", metavar="FILE", help="Curated constraints in TOML; default: those beside PATH."),
+)  # fmt: skip
+
+
+def parse_models(
     given: dict[str, str | None], api_base: str | None, arguments: Sequence[str]
 ) -> dict[str, LmChoice | None]:
-    """The models by the names of their options, each with the same address and arguments. Raises `BadInput`."""
+    """Return the models by the names of their options, all with the same address and arguments. Raises `BadInput`."""
     from rbank_es.models.choice import LmChoice
 
     return {
@@ -110,19 +123,19 @@ def chosen_models(
 
 
 def check_settings(settings: LoopSettings) -> None:
-    """Raise what every run would fail of, before a bank is made for it. Nothing is sent.
+    """Raise any error that every run would end with, before a bank is created. Sends nothing.
 
-    Raises `LmFailed` for a key that is missing, `BadInput` for a script or a parameter, `SandboxUnavailable`.
+    Raises `LmFailed` for a missing key, `BadInput` for a script or a parameter, `SandboxUnavailable`.
     """
     from rbank_es.loop.resources import check
 
     check(settings)
 
 
-def opened_source(
+def open_named_source(
     paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack
 ) -> Source:
-    """The one source that is named, closed with the stack. Raises `BadInput` where none or several are."""
+    """Open the source named, to be closed by the stack. Raises `BadInput` where none or several are named."""
     from rbank_es.ontology.loader import checked_id
     from rbank_es.sparql.source import open_source
 
@@ -131,39 +144,47 @@ def opened_source(
         source = open_source(endpoint=endpoint, void=void)
         source = source if id is None else msgspec.structs.replace(source, id=checked_id(id))
     elif paths:
-        source = open_source(ontology=loaded(paths, id))
+        source = open_source(ontology=read_ontology(paths, id))
     else:
-        raise BadInput("what should the agent ask? Name an ontology with --ont, or an endpoint with --endpoint")
+        raise BadInput("the agent has no source to query: name an ontology with --ont, or an endpoint with --endpoint")
+    # Close at the end of the command: a local engine is a process of its own.
     stack.callback(source.close)
     return source
 
 
 @contextmanager
 def resumable(again: bool) -> Iterator[None]:
-    """Whoever interrupts a loop is told how it goes on; `again` is whether all tasks were to be run again."""
+    """Print how to resume a loop when it is interrupted; `again` is whether it repeats finished tasks."""
     try:
         yield
     except KeyboardInterrupt:
         from rbank_es.loop.closed_loop import advice
 
-        complain(f"interrupted. {advice(again)}")
+        warn(f"interrupted. {advice(again)}")
         raise
 
 
-def constraints_text(given: str | None, paths: Sequence[str]) -> str | None:
-    """The text of the curated constraints: of the file that is named, else of the one beside the ontology.
+def constraints_beside(paths: Sequence[str]) -> Path | None:
+    """Return the file of curated constraints beside an ontology, None where there is none."""
+    from rbank_es.context.curated_constraints import curated_beside
+
+    return next(filter(None, map(curated_beside, ontology_paths(paths))), None)
+
+
+def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
+    """Return the curated constraints: from the file named, else from the one beside the ontology, else None.
 
     Raises `BadContextFile` for a file that can't be used.
     """
-    from rbank_es.context.constraints import curated_beside, parse_curated
-    from rbank_es.context.layer import read_text
+    from rbank_es.context.curated_constraints import parse_curated
+    from rbank_es.context.files import read_text
 
     if given is not None:
         place: Path | None = Path(given)
     elif any(map(is_shipped, paths)):
         place = lights().constraints
     else:
-        place = next(filter(None, map(curated_beside, places(paths))), None)
+        place = constraints_beside(paths)
     if place is None:
         return None
     text = read_text(place)
@@ -171,13 +192,119 @@ def constraints_text(given: str | None, paths: Sequence[str]) -> str | None:
     return text
 
 
-def guide_text(given: str | None, paths: Sequence[str], source: Source, bank: Bank | None) -> str | None:
-    """The text of the guide that is named; that of the shipped ontology where the bank has none; else None."""
-    from rbank_es.context.guide_summary import latest_guide
-    from rbank_es.context.layer import read_text
+def read_guide(given: str | None, paths: Sequence[str], source: Source, bank: Bank | None) -> str | None:
+    """Return the guide named; else, for the shipped ontology, its own where the bank has none; else None."""
+    from rbank_es.context.files import read_text
+    from rbank_es.context.guide import latest_guide
 
     if given is not None:
         return read_text(Path(given))
     if any(map(is_shipped, paths)) and (bank is None or latest_guide(bank, source.id) is None):
         return read_text(lights().guide)
     return None
+
+
+Given = Mapping[str, Any]
+"""The values of a command's options by parameter, given or default."""
+
+MODELS = ("lm", "sub_lm", "judge_lm", "extractor_lm")
+
+TEST_OPTIONS = frozenset(
+    {"bank", "self_test", "extract", "lm", "judge_lm", "extractor_lm", "api_base", "lm_args", "verbose"}
+)
+"""Parameters that `--test` uses."""
+
+
+class Idle(NamedTuple):
+    """Options without an effect where `where` holds, with the reason; `{}` in it becomes their names."""
+
+    names: tuple[str, ...]
+    where: Callable[[Given], bool]
+    why: str
+
+
+OF_THE_AGENT = (
+    Idle(("sub_lm", "unsafe_local"), lambda given: given["executor"] == "react", "react runs no code: leave out {}"),
+    Idle(
+        ("api_base",),
+        lambda given: given["lm"] is not None and not any(_is_of_a_server(given.get(name)) for name in MODELS),
+        "a script has no address: leave out {}",
+    ),
+)
+"""Rules of every command that sets an agent to work."""
+
+OF_A_LOOP = (
+    *OF_THE_AGENT,
+    Idle(("constraints",), lambda given: not given["l1"], "constraints reach an agent in L1: add --l1 to {}"),
+    Idle(("guide_file",), lambda given: not given["l3"], "a guide reaches an agent in L3: add --l3 to {}"),
+    Idle(("extractor_lm",), lambda given: not _learns(given), "nothing is extracted: add --extract to {}"),
+    Idle(("judge_lm",), lambda given: given["judge"] != "lm", "no model is asked to judge: leave out --judge or {}"),
+    Idle(("supervised",), lambda given: given["judge"] == "none", "nobody judges: leave out --judge none or {}"),
+    Idle(
+        ("supervised",),
+        lambda given: given["question"] is not None,
+        "a --task has no right answer to judge by: leave out {}, or give one in a file with --tasks",
+    ),
+    Idle(
+        ("perturb",),
+        lambda given: given["perturb"] != "none" and (not given["matts"] or given["matts_k"] == 1),
+        "{} puts the question otherwise to each of several rollouts: add --matts, with more than one",
+    ),
+    Idle(
+        ("l2",),
+        lambda given: given["mode"] == ("tools" if given["l2"] else "both"),
+        "{} contradicts --mode: items are put in the context with auto and both, and not with tools",
+    ),
+)
+"""Rules of `run`."""
+
+
+def refuse_idle(context: click.Context, given: Given, rules: tuple[Idle, ...]) -> None:
+    """Raise `BadInput` for the first option given that has no effect."""
+    flags = flags_given(context)
+    for rule in rules:
+        idle = [flags[name] for name in rule.names if name in flags]
+        if idle and rule.where(given):
+            raise BadInput(rule.why.format(" and ".join(idle)))
+
+
+def refuse_beside_test(context: click.Context) -> None:
+    """Raise `BadInput` for options that `--test` doesn't use."""
+    idle = [flag for name, flag in flags_given(context).items() if name not in TEST_OPTIONS]
+    if idle:
+        raise BadInput(
+            f"--test judges and extracts on made-up runs of its own, without {', '.join(idle)}: "
+            f"leave {'it' if len(idle) == 1 else 'them'} out, or leave out --test"
+        )
+
+
+def refuse_idle_budgets(given: Given, layers: tuple[str, ...]) -> None:
+    """Raise `BadInput` for the budget of a layer that is off, or for a second budget of a layer."""
+    named = [parse_budget(text)[0] for text in given["budgets"]]
+    shown = {"base", *layers} - ({"L2"} if given["mode"] == "tools" else set())
+    for layer in named:
+        if layer in ("L0", "L1", "L2", "L3") and layer not in shown:
+            advice = "leave out --no-l2 and --mode tools" if layer == "L2" else f"add --{layer.lower()}"
+            raise BadInput(f"--budget {layer} has no effect because the layer is off: {advice}, or leave it out")
+        if named.count(layer) > 1:
+            raise BadInput(f"--budget {layer} is given {named.count(layer)} times; give it once")
+
+
+def flags_given(context: click.Context) -> dict[str, str]:
+    """Return the options on the command line, as they are written, by parameter."""
+    flags = {}
+    for option in context.command.params:
+        name = str(option.name)
+        on_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if on_line and isinstance(option, click.Option) and name not in ("as_json", "help"):
+            off = option.secondary_opts and not context.params[name]
+            flags[name] = (option.secondary_opts if off else option.opts)[0]
+    return flags
+
+
+def _learns(given: Given) -> bool:
+    return bool(given["extract"] or given["matts"])
+
+
+def _is_of_a_server(model: str | None) -> bool:
+    return model is not None and not model.startswith(SCRIPT)

@@ -1,90 +1,97 @@
-"""The commands by name, each loaded only when it is asked for, and what all of them have in common."""
+"""The registry of commands, the group that dispatches to them, and the decorator that makes a function a command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
 from rbank_es import __version__
+from rbank_es.registry import Registry
 
-SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+SECTIONS: dict[str, dict[str, str]] = {
     "Write": {
-        "init": ("init:init", "Make a bank."),
-        "append": ("append:append", "Append new events, all or none."),
-        "import": ("import_:import_files", "Take in items, trajectories and other banks' memories."),
-        "erase": ("erase:erase", "Remove texts from every file of a bank, for good."),
+        "init": "Make a bank.",
+        "append": "Append new events, all or none.",
+        "import": "Import items, trajectories and other banks' memories.",
+        "erase": "Remove texts from every file of a bank, for good.",
     },
     "Look": {
-        "log": ("log:log", "List events."),
-        "show": ("show:show", "Everything about one item, run or event."),
-        "search": ("search:search", "Find items, as of any point in time."),
-        "diff": ("diff:diff", "What changed between two points in time, or two banks."),
-        "dashboard": ("dashboard:dashboard", "Write one self-contained page about a bank."),
-        "demo": ("demo:demo", "A tour of the sample bank: start here."),
+        "log": "List events.",
+        "show": "Show everything about one item, run or event.",
+        "search": "Find items, as of any point in time.",
+        "diff": "Compare two points in time, or two banks.",
+        "dashboard": "Write one self-contained page about a bank.",
+        "demo": "Tour the sample bank: start here.",
     },
     "Agents": {
-        "run": ("run:run", "Set an agent to tasks, and keep what it learns."),
-        "guide": ("guide:guide", "Have an agent write a guide to an ontology, once."),
-        "ontology": ("ontology:ontology", "What is in an ontology, and the card of it."),
-        "context": ("context:context", "What an agent would be told, layer by layer; writes nothing."),
-        "tools": ("tools:tools", "The tools an agent may call, and what they return."),
-        "judge": ("judge:judge", "Judge a run, or measure a judge on cases that an expert has judged."),
-        "doctor": ("doctor:doctor", "Whether the sandbox for an agent's code runs here; how to fix it."),
+        "run": "Set an agent to tasks, and keep what it learns.",
+        "guide": "Have an agent write a guide to an ontology, once.",
+        "ontology": "Show the contents of an ontology, and its card.",
+        "context": "Print the context of an agent, layer by layer; write nothing.",
+        "tools": "List the tools an agent may call, and try them.",
+        "judge": "Judge a run, or measure a judge on labelled cases.",
+        "doctor": "Check whether the sandbox for an agent's code works here, and how to fix it.",
     },
     "Rebuild and check": {
-        "replay": ("replay:replay", "Fold the log to a point in time; print what the bank was then."),
-        "project": ("project:project", "Bring the read models up to date, once or continuously."),
-        "verify": ("verify:verify", "Prove that nothing was changed, cut or reordered."),
-        "rerun": ("rerun:rerun", "Run recorded runs again, with no model, and compare them event by event."),
-        "export": ("export:export_bank", "Write a bank as items, trajectories, events or provenance."),
-        "schema": ("schema:schema", "The JSON Schema of the events."),
+        "replay": "Fold the log to a point in time; print the bank as it was then.",
+        "project": "Bring the read models up to date, once or continuously.",
+        "verify": "Prove that nothing was changed, truncated or reordered.",
+        "rerun": "Run recorded runs again, with no model, and compare them event by event.",
+        "export": "Write a bank as items, trajectories, events or provenance.",
+        "schema": "Print the JSON Schema of the events.",
     },
 }
+"""The commands in the order of the help, each with its line there, so that the help loads none of them."""
 
-COMMANDS = {name: home for section in SECTIONS.values() for name, (home, _) in section.items()}
+PLUGINS = "Plugins"
+
+
+def _home(name: str) -> str:
+    attribute = "import_" if name == "import" else name  # because `import` is a keyword of Python
+    return f"rbank_es.cli.{attribute}:{attribute}"
+
+
+OURS = [name for section in SECTIONS.values() for name in section]
+COMMANDS: Registry[click.Command] = Registry("command", {name: _home(name) for name in OURS})
+"""Commands by name, those of plugins too; any `click.Command` can be added."""
 
 
 class Commands(click.Group):
-    """The group of all commands; knows their names and one line about each without loading any."""
+    """The group of all commands, which loads a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the help."""
-        return list(COMMANDS)
+        """Return the names in the order of the help."""
+        return list(COMMANDS.names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, loaded now; None if there is none."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, attribute = COMMANDS[cmd_name].split(":")
-        command = getattr(import_module(f"rbank_es.cli.{module}"), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        """Return the command of that name, None if there is none."""
+        # Look at ours first: finding plugins takes longer than most commands do.
+        return COMMANDS.get(cmd_name) if cmd_name in OURS or cmd_name in COMMANDS.names() else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names; a usage error with the nearest name if it names none."""
+        """Return the command of the first argument. Raises `UsageError`, with the nearest name, for an unknown one."""
         name = args[0]
-        if name in COMMANDS or name.startswith("-"):
+        if name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
-        import difflib
+        from rbank_es.cli.shared.arguments import nearest_hint
 
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(COMMANDS)}."
-        raise click.UsageError(f"No such command {name!r}. {hint}", ctx)
+        raise click.UsageError(f"no command has the name {name!r}; {nearest_hint(name, COMMANDS.names())}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by section."""
-        widest = max(map(len, COMMANDS))
-        for title, commands in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), about) for name, (_, about) in commands.items()])
+        """Write the commands by section."""
+        sections = SECTIONS | {PLUGINS: dict(_plugin_commands())}
+        widest = max(len(name) for section in sections.values() for name in section)
+        for title, commands in sections.items():
+            if commands:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(widest), about) for name, about in commands.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What BANK, POINT and the exit codes are."""
+        """Write the meaning of BANK, POINT and the exit codes."""
         with formatter.section("BANK"):
             formatter.write_text(
                 "a bare name (kept under $RBANK_HOME, else ./logs), or a path that begins with ./ ../ /"
@@ -97,26 +104,36 @@ class Commands(click.Group):
         with formatter.section("Exit codes"):
             formatter.write_text(
                 "0 done, 1 a check failed, 2 bad input, 3 corruption, 4 conflict, 70 a defect of rbank-es itself, "
-                "130 interrupted (Ctrl-C), 141 nobody read the output any more"
+                "130 interrupted (Ctrl-C), 141 the reader of the output went away"
             )
 
 
+def _plugin_commands() -> Iterator[tuple[str, str]]:
+    """Yield the commands of plugins, each with the beginning of its help."""
+    for name in COMMANDS.names():
+        if name not in OURS:
+            yield name, COMMANDS.get(name).get_short_help_str(80)
+
+
 class Command(click.Command):
-    """One command: explained in a paragraph, with examples, and with the options that all have."""
+    """A command with examples in its help."""
 
     def __init__(self, *args: Any, examples: tuple[str, ...], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, as they were written."""
+        """Write the examples, unwrapped, so that they can be copied."""
         with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
             for line in self.examples:
                 formatter.write(f"  {line}\n")
 
 
 def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a function a command with `--json` (its argument `as_json`) and `--debug`; its docstring is the help."""
+    """Return a decorator that makes a function a command; its docstring becomes the help.
+
+    The command takes `--json`, passed as the argument `as_json`, and `--debug`.
+    """
 
     def wrap(function: Callable[..., Any]) -> click.Command:
         made = click.command(name, cls=Command, examples=examples)(function)
@@ -126,14 +143,25 @@ def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.C
     return wrap
 
 
+def decorated(*options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Callable[..., Any]]:
+    """Return several options as one decorator, in their order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 def debug_option() -> click.Option:
-    """`--debug`. It is `main` that heeds it, for it must also hold when the command line can't be read."""
+    """Return `--debug`, which commands ignore: `main` handles it, because it must work for unreadable command lines."""
     return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
 @click.command(
     cls=Commands,
-    # Not click's "[OPTIONS] COMMAND [ARGS]...": what stands here is read first.
+    # Replace click's "[OPTIONS] COMMAND [ARGS]...", because this line is read first.
     options_metavar="",
     subcommand_metavar="COMMAND BANK[@POINT] ...",
     no_args_is_help=False,
@@ -143,7 +171,7 @@ def debug_option() -> click.Option:
 @click.version_option(__version__, prog_name="rbank-es", message="%(prog)s %(version)s")
 @click.pass_context
 def application(context: click.Context) -> None:
-    """An event-sourced reasoning bank: what an agent did, what it learnt, and how the bank was at any point in time.
+    """Keep what agents do and learn in an event-sourced reasoning bank, and show it as of any point in time.
 
     New here? Run: rbank-es demo
     """

@@ -1,41 +1,51 @@
-"""`run --dry-run`: what each agent would be told, and how much would be asked of which model. Nothing is written."""
+"""`run --dry-run`: the context of each task, and an estimate of the model calls. Nothing is written."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank import Bank
-from rbank_es.cli.shared.output import Cell, heading, paragraph, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import block, count, line
-from rbank_es.executors.executor import executor_class
-from rbank_es.judging.judges import needs_of
+from rbank_es.cli.shared.arguments import temporary_bank
+from rbank_es.cli.shared.output import (
+    Cell,
+    count,
+    echo,
+    echo_heading,
+    echo_json,
+    echo_paragraph,
+    echo_table,
+    safe_block,
+    safe_line,
+    styled,
+)
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
+    from rbank_es.bank import Bank
     from rbank_es.context.assembly import Context
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
 
+FRAME_CHARS: Mapping[str, int] = {"rlm": 4_300, "react": 2_200, "scratchpad": 2_100}
+"""Characters of an agent's first prompt beside context, question and manual, by executor; a test measures them."""
+
 STEP_TOKENS = 520
 ANSWER_TOKENS = 350
-"""What a step adds to the next prompt, and what the agent answers in one: fitted to the tokens that a provider counted
-in 12 recorded runs of `rlm` with 85 steps over two ontologies; a test fits them again."""
+"""Tokens that a step adds to the next prompt, and tokens of an agent's answer: fitted to the counts of a provider in
+12 recorded runs of `rlm` with 85 steps over two ontologies; a test fits them again."""
 
 VERDICT_CHARS = 2_000
 LESSON_CHARS = 4_000
-"""A prompt of the judge without principles and cases, and one of the extractor around its trajectory; a test makes
-some. Both hold the question, the answer and the query, here those of a short task."""
+"""Characters of a judge's prompt without principles and cases, and of an extractor's beside its trajectory. Both
+hold the question, the answer and the query of a short task; a test measures them."""
 
 
-class Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of one role for one task: at least, at most, and roughly the tokens if all are made, answers included."""
+class CallEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """Estimated calls of one role for one task; `tokens_most` counts prompts and answers of the most calls."""
 
     role: str
     model: str
@@ -44,31 +54,31 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
     tokens_most: int
 
 
-def rehearse(
+def print_dry_run(
     tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank | None, *, again: bool, as_json: bool
 ) -> None:
-    """Print the context of each task, and the calls that it would take: none, where it is done and not run `again`."""
-    done = _done(tasks, settings, source, bank) if bank is not None and not again else set()
+    """Print the context of each task and an estimate of its calls; finished tasks have none, unless run `again`."""
+    done = _done_tasks(tasks, settings, source, bank) if bank is not None and not again else set()
     contexts = [_context(task, settings, source, bank) for task in tasks]
     manual_chars = _manual_chars(settings, source)
     calls = [
-        () if task.id in done else estimated(len(built.text) + len(task.question) + manual_chars, settings)
+        () if task.id in done else estimate_calls(len(built.text) + len(task.question) + manual_chars, settings)
         for task, built in zip(tasks, contexts, strict=True)
     ]
     if as_json:
-        told = [
+        facts = [
             {"task": task.id, "question": task.question, "context": built.text, "budget": built.rows(), "calls": each}
             for task, built, each in zip(tasks, contexts, calls, strict=True)
         ]
-        say_json({"written": False, "settings": settings.facts(), "config_digest": settings.digest, "tasks": told})
+        echo_json({"written": False, "settings": settings.facts(), "config_digest": settings.digest, "tasks": facts})
         return
     for task, built, each in zip(tasks, contexts, calls, strict=True):
-        _tell(task, built, each)
-    _tell_all(calls, len(tasks))
+        _print_task(task, built, each)
+    _print_totals(calls, len(tasks))
 
 
-def _done(tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank) -> set[str]:
-    """Ids of the tasks for which a loop would ask nothing more."""
+def _done_tasks(tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank) -> set[str]:
+    """Return the ids of the tasks that a loop would skip as finished."""
     from rbank_es.loop.closed_loop import ClosedLoop
     from rbank_es.loop.resources import LoopResources
 
@@ -97,30 +107,29 @@ def _context(task: Task, settings: LoopSettings, source: Source, bank: Bank | No
 
 
 def _manual_chars(settings: LoopSettings, source: Source) -> int:
-    """Characters of what an agent is told of its tools."""
     from rbank_es.tools.runtime.tool_session import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
-    with tempfile.TemporaryDirectory(prefix="rbank-dry-") as folder, Bank.create(Path(folder) / "dry") as bank:
+    with temporary_bank() as bank:
         box = build_tools(bank, run="dry", source=source, policy=ToolPolicy(mode=settings.mode))
         return sum(len(tool.usage) + len(tool.doc) for tool in box.manual())
 
 
-def estimated(prompt_chars: int, settings: LoopSettings) -> tuple[Calls, ...]:
-    """The calls of one task by role. `prompt_chars` are those of context, question and manual together."""
+def estimate_calls(prompt_chars: int, settings: LoopSettings) -> tuple[CallEstimate, ...]:
+    """Return the calls of one task by role. `prompt_chars` is the sum of context, question and manual."""
     runs, steps = settings.rollouts, settings.iterations
     executor = executor_class(settings.executor)
     first = _tokens(prompt_chars + executor.frame_chars)
     choices = settings.choices
 
-    def calls(role: Any, least: int, most: int, prompt_tokens: int) -> Calls:
+    def calls(role: Any, least: int, most: int, prompt_tokens: int) -> CallEstimate:
         name, tokens = choices.get(role, settings.lm).name, most * (prompt_tokens + ANSWER_TOKENS)
-        return Calls(role=role, model=name, least=least, most=most, tokens_most=tokens)
+        return CallEstimate(role=role, model=name, least=least, most=most, tokens_most=tokens)
 
-    # The first prompt holds no step, the last one, which asks for the answer, holds all: half of them on average.
+    # Half the steps on average: the first prompt holds none of them, the last one, for the answer, all.
     made = [calls("agent", runs, runs * (steps + 1), first + steps * STEP_TOKENS // 2)]
-    if executor.runs_code:
-        # What code will ask a model, and how long that is, nobody can tell before: as long as an answer, here.
+    if settings.executor != "react":
+        # Sub-calls are as long as an answer, because nothing is known before about what code will ask.
         made.append(calls("sub", 0, runs * settings.subcalls, ANSWER_TOKENS))
     if "model" in needs_of(settings.judge):
         chars = VERDICT_CHARS + 2 * limits.JUDGE_MEMORY_CHARS
@@ -136,24 +145,24 @@ def _tokens(chars: int) -> int:
     return -(-chars // CHARS_A_TOKEN)
 
 
-def _tell(task: Task, built: Context, calls: Sequence[Calls]) -> None:
-    heading(f"task {line(task.id)}: {line(task.question)}")
-    say(block(built.text))
-    say(styled(f"\n{count(len(built.text), 'character')} of context", "dim"))
+def _print_task(task: Task, built: Context, calls: Sequence[CallEstimate]) -> None:
+    echo_heading(f"task {safe_line(task.id)}: {safe_line(task.question)}")
+    echo(safe_block(built.text))
+    echo(styled(f"\n{count(len(built.text), 'character')} of context", "dim"))
     if not calls:
-        say("done before, under these very settings: nothing is asked; --again runs it anew")
+        echo("finished before under the same settings: no calls; --again runs it again")
         return
     rows: list[list[Cell]] = [[one.role, one.model, one.least, one.most, one.tokens_most] for one in calls]
-    table(["role", "model", "calls at least", "at most", "tokens then"], rows)
+    echo_table(["role", "model", "calls at least", "at most", "tokens then"], rows)
 
 
-def _tell_all(calls: Sequence[Sequence[Calls]], tasks: int) -> None:
+def _print_totals(calls: Sequence[Sequence[CallEstimate]], tasks: int) -> None:
     least = sum(one.least for each in calls for one in each)
     most = sum(one.most for each in calls for one in each)
     tokens = sum(one.tokens_most for each in calls for one in each)
-    say()
-    paragraph(
-        f"{count(tasks, 'task')}: {least:,} to {most:,} calls, and if all are made some {tokens:,} tokens, counted as "
-        f"{CHARS_A_TOKEN} characters each. Failed calls are tried again up to {limits.LM_RETRIES} times. Later tasks "
-        "may get more context, from what the ones before teach. Nothing was asked and nothing was written."
+    echo()
+    echo_paragraph(
+        f"{count(tasks, 'task')}: {least:,} to {most:,} calls; if all are made, about {tokens:,} tokens of "
+        f"{CHARS_A_TOKEN} characters each. Failed calls are retried up to {limits.LM_RETRIES} times. Later tasks "
+        "may get more context, from what earlier ones teach. No model was called and nothing was written."
     )

@@ -1,4 +1,4 @@
-"""One line about each event, for people. Every type of this release has its own sentence, a plugin's a general one."""
+"""One sentence about each event, for people."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rbank_es import events as ev
-from rbank_es.cli.shared.terminal_text import ELLIPSIS, count, line
-from rbank_es.events.codec import facts_of, texts_of
+from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, safe_line
 from rbank_es.events.items import ItemText
 
 ERASED = "[erased]"
 NAMED = 3
 
 
-def said(value: ev.Text | None) -> str:
-    """What a text says, as far as an event itself tells: the beginning of a long one, a mark for an erased one."""
+def text_of(value: ev.Text | None) -> str:
+    """Return a text as far as its event holds it: the preview of a stored one, a mark for an erased one."""
     if value is None:
         return ""
     if isinstance(value, ev.Ref):
@@ -24,17 +23,17 @@ def said(value: ev.Text | None) -> str:
 
 
 def titled(candidate: ev.Candidate) -> str:
-    """The title of a candidate, as far as the event itself tells."""
-    return candidate.title if isinstance(candidate, ItemText) else said(candidate)
+    """Return the title of a candidate, as far as the event holds it."""
+    return candidate.title if isinstance(candidate, ItemText) else text_of(candidate)
 
 
 def summary(event: ev.Event) -> str:
-    """What the event says, on one line of any length, without its position, time, type and run."""
-    return line(_SENTENCES.get(ev.type_of(event), _any)(event)) or "nothing more"
+    """Return the event's facts on one line of any length, without its position, time, type and run."""
+    return safe_line(_SENTENCES[ev.type_of(event)](event)) or "nothing more"
 
 
 def _with(facts: str, text: ev.Text | None) -> str:
-    words = said(text)
+    words = text_of(text)
     return f"{facts}: {words}" if words else facts
 
 
@@ -69,12 +68,13 @@ def _ontology(event: ev.OntologyRegistered) -> str:
 def _run_started(event: ev.RunStarted) -> str:
     named = (event.ontology, event.executor, event.model, "scripted" if event.scripted else None)
     how = _parts(*dict.fromkeys(named))
-    return f"{said(event.task)} ({how})" if how else said(event.task)
+    return f"{text_of(event.task)} ({how})" if how else text_of(event.task)
 
 
 def _context(event: ev.ContextBuilt) -> str:
-    cut = [layer.layer for layer in event.layers if layer.truncated]
-    return _parts(count(event.chars, "character"), _names(event.items), f"cut: {' '.join(cut)}" if cut else None)
+    truncated = [layer.layer for layer in event.layers if layer.truncated]
+    ends = f"truncated: {' '.join(truncated)}" if truncated else None
+    return _parts(count(event.chars, "character"), _names(event.items), ends)
 
 
 def _retrieved(event: ev.MemoriesRetrieved) -> str:
@@ -87,8 +87,8 @@ def _tool(event: ev.ToolCalled) -> str:
     returned = count(event.chars, "character") if event.chars is not None else None
     took = f"{event.duration_s:.2f} s" if event.duration_s is not None else None
     failed = f"failed ({event.error_code or 'error'})" if event.error_code or event.error else None
-    facts = _parts(failed, returned, "cut" if event.truncated else None, took)
-    call = f"{event.tool}({said(event.arguments)})"
+    facts = _parts(failed, returned, "truncated" if event.truncated else None, took)
+    call = f"{event.tool}({text_of(event.arguments)})"
     return _with(f"{call} → {facts}" if facts else call, event.error)
 
 
@@ -100,7 +100,7 @@ def _step(event: ev.StepTaken) -> str:
 
 def _lm(event: ev.LmCalled) -> str:
     tokens = f"{event.tokens_in or 0:,} → {event.tokens_out or 0:,} tokens" if event.tokens_in is not None else None
-    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else None
+    cost = format_cost(event.cost_usd)
     took = f"{event.duration_s:.1f} s" if event.duration_s is not None else None
     failed = f"failed ({event.error_code})" if event.error_code else None
     return _with(_parts(f"{event.role} {event.model}", failed, tokens, cost, took), event.error)
@@ -108,7 +108,7 @@ def _lm(event: ev.LmCalled) -> str:
 
 def _finished(event: ev.RunFinished) -> str:
     after = f"after {count(event.iterations, 'iteration')}" if event.iterations is not None else None
-    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else None
+    cost = format_cost(event.cost_usd)
     return _with(_parts(event.outcome.replace("_", " "), after, cost), event.error or event.answer)
 
 
@@ -135,7 +135,7 @@ def _consolidated(event: ev.MemoriesConsolidated) -> str:
 
 
 def decided(decision: ev.Decision) -> str:
-    """A decision in a few words: `skip a1 for b2 (same-id)`."""
+    """Return a decision in a few words: `skip a1 for b2 (same-id)`."""
     joint = {"skip": "for", "merge": "with", "supersede": "in place of"}.get(decision.action, "beside")
     targets = [target for target in decision.targets if target != decision.item]
     against = f" {joint} {', '.join(targets)}" if targets else ""
@@ -149,10 +149,10 @@ def _undone(event: ev.DecisionUndone) -> str:
 
 
 def _artifact(event: ev.ArtifactMaterialised) -> str:
-    what = f"{event.kind} {event.artifact}"
+    name = f"{event.kind} {event.artifact}"
     tokens = f"{event.tokens_in:,} → {event.tokens_out or 0:,} tokens" if event.tokens_in is not None else None
-    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else None
-    return _with(_parts(what, event.ontology, count(event.chars, "character"), tokens, cost), event.text)
+    cost = format_cost(event.cost_usd)
+    return _with(_parts(name, event.ontology, count(event.chars, "character"), tokens, cost), event.text)
 
 
 def _erased(event: ev.ContentErased) -> str:

@@ -1,4 +1,4 @@
-"""The live half of `demo`: six tasks run in the real sandbox with a script for a model, and what that did to a bank."""
+"""The live half of `demo`: six tasks in the real sandbox with a scripted model, and the bank before and after."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.cli.dashboard import write_dashboard
 from rbank_es.cli.search import print_hits
-from rbank_es.cli.shared.loop_progress import Live, watched
-from rbank_es.cli.shared.output import fields, flush, heading, paragraph, program, say, styled
-from rbank_es.cli.shared.terminal_text import count, line, size_text
+from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
+from rbank_es.cli.shared.output import (
+    count,
+    echo,
+    echo_command,
+    echo_fields,
+    echo_heading,
+    echo_paragraph,
+    flush,
+    program_name,
+    safe_line,
+    styled,
+)
 from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
-from rbank_es.events import MemoriesRetrieved, RunJudged, RunStarted
+from rbank_es.events import MemoriesRetrieved, RunJudged
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -29,14 +39,13 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import FoundItem
     from rbank_es.rerun.execution import Rerun
 
-HITS = 3
 PURPOSE = "The demo: six tasks over the shipped ontology. Scripted: a script stood in for the model."
 KINDS = {"success": "strategy", "failure": "guardrail"}
 WHAT_IT_IS = "scripted LM, real sandbox, no model"
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that ended, and what memory had to do with it: ids and titles of items."""
+class DemoTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished task with the items it was given, taught and confirmed, as titles by id."""
 
     task: str
     question: str
@@ -45,12 +54,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     scored: bool | None
     reason: str
     retrieved: dict[str, str]
-    learnt: dict[str, str]
+    learned: dict[str, str]
     supported: dict[str, str]
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A point in time: how much there was, and what a search found there."""
+class DemoPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The bank at a point in time, and the hits of a search there."""
 
     position: int
     items: int
@@ -58,21 +67,21 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     hits: list[FoundItem]
 
 
-class Lesson(msgspec.Struct, frozen=True, kw_only=True):
-    """What the loop came to. `helped` is the first run that succeeded with what the failure of `failed` taught."""
+class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of the loop. `helped` is the first run that succeeded with an item learned from the run `failed`."""
 
-    tasks: list[Told]
+    tasks: list[DemoTask]
     failed: str
     helped: str
     question: str
-    before: Shown
-    after: Shown
+    before: DemoPoint
+    after: DemoPoint
     rerun: Rerun
     seconds: float
 
 
-def unavailable() -> SandboxUnavailable | None:
-    """Why the loop can't run here, with what to do; None if it can, as far as that is known without a try."""
+def sandbox_problem() -> SandboxUnavailable | None:
+    """Return why the loop can't run here, with a fix; None if no reason is found without starting a sandbox."""
     from rbank_es.sandbox import deno
 
     try:
@@ -86,46 +95,47 @@ def unavailable() -> SandboxUnavailable | None:
 
 
 @contextmanager
-def place_for(kept: str | None) -> Iterator[Bank]:
-    """A new bank: where it is to be kept, else in a temporary directory."""
+def demo_bank(kept: str | None) -> Iterator[Bank]:
+    """Create a bank: at `kept` where given, else in a temporary directory."""
     with ExitStack() as stack:
         if kept is None:
             kept = str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-demo-"))) / "lesson")
         yield stack.enter_context(Bank.create(kept, purpose=PURPOSE))
 
 
-def learn(bank: Bank, *, aloud: bool) -> Lesson:
-    """Run the tasks, telling of each as it ends if `aloud`; then look at the bank before and after the failure.
+def run_tasks(bank: Bank, *, aloud: bool) -> DemoResult:
+    """Run the tasks, printing each result if `aloud`; return it with the bank before and after the failure.
 
-    Raises `SandboxUnavailable` if the sandbox turns out not to work, `CheckFailed` if nothing was learnt.
+    Raises `SandboxUnavailable` if the sandbox doesn't start, `CheckFailed` if no failure taught a later success.
     """
     from rbank_es.loop.closed_loop import run_closed_loop
     from rbank_es.sparql.source import open_source
 
     tasks, settings = scripted_tasks(), _settings()
-    told: list[Told] = []
+    done: list[DemoTask] = []
     began = time.monotonic()
 
     def ended(result: TaskResult) -> None:
-        told.append(_told(bank, tasks[len(told)], result))
+        done.append(_demo_task(bank, tasks[len(done)], result))
         if aloud:
+            # Because the redrawn line would be left amid the output.
             live.wipe()
-            _say_task(told[-1], len(told), len(tasks))
+            _print_task(done[-1], len(done), len(tasks))
 
-    with closing(open_source(ontology=_ontology())) as source, Live() as live:
+    with closing(open_source(ontology=_ontology())) as source, LoopDisplay() as live:
         try:
             run_closed_loop(tasks, watched(bank, live.events), settings, source, on_task=live.task, on_result=ended)
         except LoopStopped as stop:
             if isinstance(stop.cause, SandboxUnavailable):
                 live.wipe()
                 raise stop.cause from stop
-            stop.advice = ""  # the next demo has a bank of its own
+            stop.advice = ""  # because the next demo has a bank of its own
             raise
-    return _looked_back(bank, told, time.monotonic() - began)
+    return _demo_result(bank, done, time.monotonic() - began)
 
 
 def scripted_tasks() -> list[Task]:
-    """The shipped tasks that the script answers, in its order."""
+    """Return the shipped tasks that the script answers, in its order."""
     from rbank_es.loop.tasks import load_tasks
 
     known = {task.id: task for task in load_tasks(lights().tasks)}
@@ -145,17 +155,17 @@ def _ontology() -> Ontology:
     return load_ontology(lights().ontology, id=LIGHTS)
 
 
-# ---------------------------------------------------------------- what happened
+# ---------------------------------------------------------------- results
 
 
-def _told(bank: Bank, task: Task, result: TaskResult) -> Told:
+def _demo_task(bank: Bank, task: Task, result: TaskResult) -> DemoTask:
     found = [
         hit.id
         for event in bank.events(types={"memories_retrieved"}, run=result.run)
         if isinstance(event, MemoriesRetrieved)
         for hit in event.hits
     ]
-    return Told(
+    return DemoTask(
         task=task.id,
         question=task.question,
         run=result.run,
@@ -163,7 +173,7 @@ def _told(bank: Bank, task: Task, result: TaskResult) -> Told:
         scored=result.scored,
         reason=result.reason,
         retrieved=_titles(bank, found),
-        learnt=_titles(bank, result.added),
+        learned=_titles(bank, result.added),
         supported=_titles(bank, result.supported),
     )
 
@@ -173,111 +183,101 @@ def _titles(bank: Bank, ids: Iterable[str]) -> dict[str, str]:
     return {id: f"{KINDS[items[id].item.polarity]}: {items[id].item.title}" for id in ids}
 
 
-def _looked_back(bank: Bank, told: list[Told], seconds: float) -> Lesson:
-    """The bank before the run that failed and now, and the run that the lesson helped, run again."""
+def _demo_result(bank: Bank, done: list[DemoTask], seconds: float) -> DemoResult:
+    """Return the bank just after the failure was judged and now, and the helped run, re-executed."""
     from rbank_es.rerun.execution import rerun
     from rbank_es.rerun.ontology_lookup import Ontologies
 
-    failed = next((each for each in told if each.success is False), None)
-    taught = failed.learnt if failed else {}
-    helped = next((each for each in told if each.success and taught.keys() & each.retrieved.keys()), None)
+    failed = next((each for each in done if each.success is False), None)
+    taught = failed.learned if failed else {}
+    helped = next((each for each in done if each.success and taught.keys() & each.retrieved.keys()), None)
     if failed is None or helped is None:
-        raise CheckFailed("the loop ran, and nothing that a failure taught was given to a run that succeeded")
+        raise CheckFailed("the loop ran, and no run that succeeded was given an item from a failure")
     with Ontologies() as ontologies:
         again = rerun(bank, helped.run, ontologies=ontologies)
-    return Lesson(
-        tasks=told,
+    return DemoResult(
+        tasks=done,
         failed=failed.run,
         helped=helped.run,
         question=helped.question,
-        before=_shown(bank, _verdict_at(bank, failed.run), helped.question),
-        after=_shown(bank, bank.position, helped.question),
+        before=_demo_point(bank, _verdict_at(bank, failed.run), helped.question),
+        after=_demo_point(bank, bank.position, helped.question),
         rerun=again,
         seconds=round(seconds, 1),
     )
 
 
 def _verdict_at(bank: Bank, run: str) -> int:
-    """The position at which a run was judged: what it teaches comes after that."""
+    """Return the position of a run's last verdict; items from the run come after it."""
     events = bank.events(types={"run_judged"}, run=run)
     return max(event.seq for event in events if isinstance(event, RunJudged))
 
 
-def _shown(bank: Bank, position: int, question: str) -> Shown:
+def _demo_point(bank: Bank, position: int, question: str) -> DemoPoint:
     replayed = bank.replay(position)
     with bank.as_of(position) as view:
-        hits = view.search(question, HITS)
-    return Shown(position=position, items=len(replayed.state.items), digest=replayed.digests.all, hits=hits)
+        hits = view.search(question, limits.DEMO_HITS)
+    return DemoPoint(position=position, items=len(replayed.state.items), digest=replayed.digests.all, hits=hits)
 
 
-# ---------------------------------------------------------------- the telling
+# ---------------------------------------------------------------- printing
 
 
-def introduce() -> None:
-    """Say what is about to happen."""
-    say(styled("An agent that learns from its failures", "bold"))
-    say(styled(WHAT_IT_IS, "yellow"))
-    say()
-    paragraph(
+def print_introduction() -> None:
+    """Print the plan of the demo."""
+    echo(styled("An agent that learns from its failures", "bold"))
+    echo(styled(WHAT_IT_IS, "yellow"))
+    echo()
+    echo_paragraph(
         "Six tasks over a small ontology, one after the other: retrieve, run, judge, extract, consolidate. What a "
-        "model would answer was written beforehand; all else happens now: code runs in the sandbox, tools query the "
-        "ontology, checks judge before the scripted judge is asked, and items are retrieved and kept as the bank's "
-        "policies say. Where the script doesn't fit what happens, it is refused."
+        "model would answer was written beforehand; everything else happens now: code runs in the sandbox, tools query "
+        "the ontology, checks judge before the scripted judge is asked, and items are retrieved and kept as the "
+        "bank's policies say. A script that doesn't match the prompts is refused."
     )
     flush()
 
 
-def _say_task(told: Told, number: int, total: int) -> None:
-    heading(f"{number} of {total}, {told.task}: {line(told.question)}")
-    verdict = {True: styled("success", "green"), False: styled("failure", "red"), None: "not judged"}[told.success]
-    score = {True: "right", False: "wrong", None: "not known"}[told.scored]
-    say(f"  verdict    {verdict}: {line(told.reason)}")
-    say(f"  answer     {score}, by the expected one")
-    for name, items in (("retrieved", told.retrieved), ("learnt", told.learnt), ("confirmed", told.supported)):
-        rows = [f"{id}  {line(title)}" for id, title in items.items()]
+def _print_task(done: DemoTask, number: int, total: int) -> None:
+    echo_heading(f"{number} of {total}, {done.task}: {safe_line(done.question)}")
+    verdict = {True: styled("success", "green"), False: styled("failure", "red"), None: "not judged"}[done.success]
+    score = {True: "right", False: "wrong", None: "not known"}[done.scored]
+    echo(f"  verdict    {verdict}: {safe_line(done.reason)}")
+    echo(f"  answer     {score}, by the expected one")
+    for name, items in (("retrieved", done.retrieved), ("learned", done.learned), ("confirmed", done.supported)):
+        rows = [f"{id}  {safe_line(title)}" for id, title in items.items()]
         for label, row in zip([name, *[""] * len(rows)], rows or ["nothing"], strict=False):
-            say(f"  {label:<9}  {row}")
+            echo(f"  {label:<9}  {row}")
     flush()
 
 
-def tell(bank: Bank, lesson: Lesson, name: str) -> None:
-    """Say what the bank was before the failure taught something, what it is now, and that a run comes out the same."""
-    helped = next(each for each in lesson.tasks if each.run == lesson.helped)
-    failed = next(each for each in lesson.tasks if each.run == lesson.failed)
-    lessons = [title for id, title in failed.learnt.items() if id in helped.retrieved]
-    say()
-    paragraph(
+def print_result(bank: Bank, result: DemoResult, name: str) -> None:
+    """Print the bank before the lesson and now, and the re-execution of the helped run."""
+    helped = next(each for each in result.tasks if each.run == result.helped)
+    failed = next(each for each in result.tasks if each.run == result.failed)
+    lessons = [title for id, title in failed.learned.items() if id in helped.retrieved]
+    echo()
+    echo_paragraph(
         f"The failure of {failed.task} taught a {'; '.join(lessons)}. {helped.task} got that, and succeeded. "
-        f"All six took {lesson.seconds} seconds."
+        f"All six took {result.seconds} seconds."
     )
-    for when, shown in (("Before the lesson", lesson.before), ("Now", lesson.after)):
-        heading(f"{when}: position {shown.position:,}, {count(shown.items, 'item')}")
-        say(styled(f'$ {program()} search {name}@{shown.position} "{line(lesson.question)}" -k {HITS}', "cyan"))
+    for when, shown in (("Before the lesson", result.before), ("Now", result.after)):
+        echo_heading(f"{when}: position {shown.position:,}, {count(shown.items, 'item')}")
+        echo_command(f'search {name}@{shown.position} "{safe_line(result.question)}" -k {limits.DEMO_HITS}')
         print_hits(shown.hits)
-        say(f"state digest {shown.digest[:16]}…, the same at every replay")
-    heading("A run, run again from its own events")
-    say(styled(f"$ {program()} rerun {name} {lesson.helped}", "cyan"))
-    say(f"{lesson.rerun.run}: {'identical' if lesson.rerun.identical else 'different'}")
-    fields({"events compared": lesson.rerun.events, "model, key, sandbox": "not used"})
+        echo(f"state digest {shown.digest[:16]}…, the same at every replay")
+    echo_heading("A run, re-executed from its own events")
+    echo_command(f"rerun {name} {result.helped}")
+    echo(f"{result.rerun.run}: {'identical' if result.rerun.identical else 'different'}")
+    echo_fields({"events compared": result.rerun.events, "model, key, sandbox": "not used"})
 
 
-def tell_page(bank: Bank, name: str, page: Path) -> None:
-    """Write the bank's dashboard, and say so."""
-    heading("A page about the whole bank")
-    say(styled(f"$ {program()} dashboard {name} -o {page}", "cyan"))
-    written = write_dashboard(bank, None, page)
-    say(f"wrote {written.path} ({size_text(written.size_bytes)})")
-    runs = sum(1 for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted) and event.scripted)
-    say(f"{count(runs, 'run')}, all scripted. Open it in a browser; it needs no network.")
-
-
-def tell_more(kept: str | None) -> None:
-    """Say what one may do next."""
-    heading("Go on")
+def print_next_steps(kept: str | None) -> None:
+    """Print commands to try next."""
+    echo_heading("Go on")
     if kept is None:
-        say("The bank was temporary. To keep it, and type what stands behind each $ above:")
-        say(f"  {program()} demo --into lesson")
-    say("The same loop with a model and an ontology of your own, its key taken from the environment:")
-    say(f"  {program()} run mybank --ont model.ttl --tasks tasks.json --lm openai/gpt-4.1-mini --l0 --extract")
-    say("A bank in which a judge was wrong, and what came of it:")
-    say(f"  {program()} demo --recorded")
+        echo("The bank was temporary. To keep it, and repeat the commands behind each $ above:")
+        echo(f"  {program_name()} demo --into lesson")
+    echo("The same loop with a model and an ontology of your own, its key taken from the environment:")
+    echo(f"  {program_name()} run mybank --ont model.ttl --tasks tasks.json --lm openai/gpt-4.1-mini --l0 --extract")
+    echo("A bank in which a judge was wrong, and the consequences:")
+    echo(f"  {program_name()} demo --recorded")

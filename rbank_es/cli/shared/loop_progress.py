@@ -1,4 +1,4 @@
-"""A loop while it runs: what it is doing, on one line of a terminal, and a line for each task that ended."""
+"""The progress of a loop: its current step on one line of a terminal, and a line for each finished task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.event_sentences import summary
-from rbank_es.cli.shared.terminal_text import count, cut, line
+from rbank_es.cli.shared.output import count, safe_line, truncate
 from rbank_es.events import (
     Event,
     LmCalled,
@@ -34,13 +34,13 @@ VERDICTS = {True: "success", False: "failure", None: "not judged"}
 
 
 class WatchedLog:
-    """A log that tells of every group that is appended through it."""
+    """Log that reports every group appended through it."""
 
     def __init__(self, log: FileLog, on_events: OnEvents) -> None:
         self._log, self._on_events = log, on_events
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
-        """As of the log."""
+        """Append as the log does, then report the group, unless it was a duplicate."""
         done = self._log.append(events, expected=expected)
         if not done.duplicate:
             self._on_events(done.events)
@@ -51,15 +51,15 @@ class WatchedLog:
 
 
 def watched(bank: Bank, on_events: OnEvents) -> Bank:
-    """The bank, telling of every group that is appended through what this returns."""
+    """Return a bank on the same log that reports every group appended through it."""
     return Bank(cast(FileLog, WatchedLog(bank.log, on_events)), bank.name)
 
 
-class Live:
-    """Shows on standard error what a loop does: one line, drawn over and over, where that is a terminal.
+class LoopDisplay:
+    """Display of a loop on standard error: one line, redrawn on a terminal, and a line for each finished task.
 
-    A line for each task that ended stays there too; with `verbose` one for every event, also where nobody looks.
-    A context manager: leaving it wipes the line.
+    With `verbose`, every event gets a line, also where standard error is no terminal. Thread-safe. A context manager:
+    leaving it wipes the redrawn line.
     """
 
     def __init__(self, *, verbose: bool = False) -> None:
@@ -72,36 +72,37 @@ class Live:
         self._doing = ""
         self._calls, self._tokens, self._cost_usd = 0, 0, 0.0
 
-    # ---------------------------------------------------------------- what is told
+    # ---------------------------------------------------------------- reports
 
     def task(self, task: Task, number: int, total: int) -> None:
-        """A task begins."""
-        self._place, self._doing = f"task {number} of {total}, {line(task.id)}", "retrieving"
+        """Show that a task begins."""
+        self._place, self._doing = f"task {number} of {total}, {safe_line(task.id)}", "retrieving"
         self._draw()
 
     def events(self, events: Sequence[Event]) -> None:
-        """Something was recorded; called by any thread."""
+        """Show events that were recorded; any thread may call this."""
+        # Rollouts record from several threads.
         with self._mutex:
             for event in events:
                 self._note(event)
         if self._verbose:
             for event in events:
-                self._say(f"{event.seq:>6,}  {type_of(event)}: {line(summary(event))}")
+                self._print(f"{event.seq:>6,}  {type_of(event)}: {safe_line(summary(event))}")
         self._draw()
 
     def result(self, result: TaskResult) -> None:
-        """A task ended."""
+        """Print the line of a finished task."""
         if self._draws or self._verbose:
-            self._say(told(result))
+            self._print(task_line(result))
 
     def wipe(self) -> None:
-        """Take the line away, so that something else can be printed; the next event draws it again."""
+        """Wipe the redrawn line, so that the caller can print; the next event draws it again."""
         with self._mutex:
             self._wipe()
             if self._stream is not None:
                 self._stream.flush()
 
-    # ---------------------------------------------------------------- showing
+    # ---------------------------------------------------------------- drawing
 
     def _note(self, event: Event) -> None:
         if isinstance(event, LmCalled):
@@ -118,11 +119,11 @@ class Live:
 
             cost = f", ${self._cost_usd:.4f}" if self._cost_usd else ""
             text = f"{self._place}: {self._doing} ({count(self._calls, 'call')}, {self._tokens:,} tokens{cost})"
-            self._stream.write(f"\r\x1b[2K{cut(text, shutil.get_terminal_size().columns - 1)}")
+            self._stream.write(f"\r\x1b[2K{truncate(text, shutil.get_terminal_size().columns - 1)}")
             self._stream.flush()
             self._drawn = True
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if self._stream is None:
             return
         with self._mutex:
@@ -135,7 +136,7 @@ class Live:
             self._stream.write("\r\x1b[2K")
             self._drawn = False
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> LoopDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -143,11 +144,11 @@ class Live:
 
 
 def doing(event: Event) -> str:
-    """What a loop is doing after an event, in a few words; empty where it says nothing of that."""
+    """Return what a loop does after an event, in a few words; empty where the event doesn't tell."""
     if isinstance(event, RunStarted):
         return "thinking"
     if isinstance(event, ToolCalled):
-        return f"step {event.step}, {line(event.tool)}" if event.step is not None else line(event.tool)
+        return f"step {event.step}, {safe_line(event.tool)}" if event.step is not None else safe_line(event.tool)
     if isinstance(event, StepTaken):
         return f"step {event.index} failed ({event.error_code})" if event.error_code else f"step {event.index} taken"
     if isinstance(event, RunFinished):
@@ -159,8 +160,8 @@ def doing(event: Event) -> str:
     return "memory brought up to date" if isinstance(event, MemoriesConsolidated) else ""
 
 
-def told(result: TaskResult) -> str:
-    """A task that ended, on one line."""
+def task_line(result: TaskResult) -> str:
+    """Return the line of a finished task."""
     parts = [
         VERDICTS[result.success] if result.error_code is None else f"{result.outcome} ({result.error_code})",
         count(result.iterations, "step"),
@@ -169,4 +170,4 @@ def told(result: TaskResult) -> str:
         *([count(len(result.added), "new item")] if result.added else []),
         *(["was done already"] if result.how == "known" else []),
     ]
-    return f"{line(result.task)}: {', '.join(parts)}" + (f". {line(result.reason)}" if result.reason else "")
+    return f"{safe_line(result.task)}: {', '.join(parts)}" + (f". {safe_line(result.reason)}" if result.reason else "")

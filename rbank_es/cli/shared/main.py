@@ -1,6 +1,6 @@
-"""From a command line to an exit code: whatever goes wrong ends as one message, never as a traceback.
+"""The entry point: run a command line, and end every error as one message and an exit code, never as a traceback.
 
-With `--json`, such an error is also a JSON document on standard output: `{"ok": false, "error": {…}}`.
+With `--json`, an error of this project is also a JSON document on standard output: `{"ok": false, "error": {…}}`.
 
 0    done
 1    a check failed
@@ -9,7 +9,7 @@ With `--json`, such an error is also a JSON document on standard output: `{"ok":
 4    conflict
 70   a defect of rbank-es itself
 130  interrupted (Ctrl-C)
-141  whoever read standard output went away
+141  the reader of standard output went away
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ USAGE = 2
 DEFECT = 70
 INTERRUPTED = 130
 READER_GONE = 141
+
 GARBAGE_THRESHOLD = 50_000
+"""Objects after which Python looks for garbage: its own 700 cost a tenth of start-up, because modules stay loaded."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (default: the process's arguments) and return its exit code. Never raises."""
-    # What is made while importing lives until the end: looking for garbage there costs a tenth of the start-up.
     gc.set_threshold(GARBAGE_THRESHOLD)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _refuse_undecodable(given)
         code = _invoke([*given])
         if sys.stdout is not None:
-            # Here a full disk or a closed pipe can still be told; when the interpreter ends they can't.
+            # Flush here: at the interpreter's end, a full disk or a closed pipe could no longer be reported.
             sys.stdout.flush()
         gc.freeze()
         return code
     except BaseException as error:
-        if "--json" in given and given[:1] != ["log"]:  # `log` prints events, and nothing else
-            _tell_program(error)
+        if "--json" in given and given[:1] != ["log"]:  # because the output of `log` is events, and nothing else
+            _print_json_error(error)
         return _end(error, debug="--debug" in given or os.environ.get("RBANK_DEBUG", "0") not in ("", "0"))
 
 
@@ -54,6 +55,7 @@ def _refuse_undecodable(arguments: list[str]) -> None:
 
 
 def _invoke(arguments: list[str]) -> int:
+    # Import here, so that an interruption or a broken installation ends as one message too.
     from click.exceptions import Exit
 
     from rbank_es.cli.shared.application import application
@@ -67,15 +69,15 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _end(error: BaseException, *, debug: bool) -> int:
-    """Say what went wrong, as far as anybody listens, and return the exit code."""
+    """Print the error on standard error, if it is open, and return the exit code."""
     _discard_output()
-    code, message = _verdict(error)
+    code, message = _outcome(error)
     if debug and message:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
     if message and sys.stderr is not None:
-        _complain(message)
+        _print_error(message)
     return code
 
 
@@ -83,32 +85,31 @@ def _notes(error: BaseException) -> list[str]:
     return [str(note) for note in getattr(error, "__notes__", ())]
 
 
-def _tell_program(error: BaseException) -> None:
-    """One JSON document on standard output also where a command ends in an error of this project."""
+def _print_json_error(error: BaseException) -> None:
     from rbank_es.errors import RBankError
 
     if isinstance(error, RBankError) and sys.stdout is not None:
         import msgspec
 
         message = "\n".join([str(error), *_notes(error)])
-        told = {"type": type(error).__name__, "message": message, "exit_code": error.exit_code}
+        facts = {"type": type(error).__name__, "message": message, "exit_code": error.exit_code}
         try:
-            print(msgspec.json.encode({"ok": False, "error": told}).decode())
+            print(msgspec.json.encode({"ok": False, "error": facts}).decode())
         except (OSError, ValueError):
             return
 
 
-def _complain(message: str) -> None:
-    from rbank_es.cli.shared.terminal_text import block
+def _print_error(message: str) -> None:
+    from rbank_es.cli.shared.output import safe_block
 
     try:
-        print(f"rbank-es: {block(message)}", file=sys.stderr, flush=True)
+        print(f"rbank-es: {safe_block(message)}", file=sys.stderr, flush=True)
     except OSError:
         return
 
 
 def _discard_output() -> None:
-    """Write out what is buffered; if nobody takes it, throw it away, or the interpreter would complain at its end."""
+    """Flush standard output; where that fails, discard it, because the interpreter would fail on it at its end."""
     if sys.stdout is None:
         return
     try:
@@ -118,8 +119,8 @@ def _discard_output() -> None:
         os.dup2(nowhere, 1)
 
 
-def _verdict(error: BaseException) -> tuple[int, str]:
-    """Exit code and message of whatever ended a command; no message where there is nothing to say."""
+def _outcome(error: BaseException) -> tuple[int, str]:
+    """Return the exit code of what ended a command, and its message; empty where nothing needs to be said."""
     if isinstance(error, BrokenPipeError):
         return READER_GONE, ""
     if isinstance(error, KeyboardInterrupt):
@@ -127,17 +128,17 @@ def _verdict(error: BaseException) -> tuple[int, str]:
     if isinstance(error, SystemExit):
         return (error.code if isinstance(error.code, int) else USAGE), ""
     if isinstance(error, BaseExceptionGroup):
-        verdicts = [_verdict(each) for each in error.exceptions]
-        messages = dict.fromkeys(message for _, message in verdicts if message)
-        return max(code for code, _ in verdicts), "\n".join(messages)
-    code, message = _explained(error) or (
+        outcomes = [_outcome(each) for each in error.exceptions]
+        messages = dict.fromkeys(message for _, message in outcomes if message)
+        return max(code for code, _ in outcomes), "\n".join(messages)
+    code, message = _known_outcome(error) or (
         DEFECT,
         f"unexpected {type(error).__name__}: {error}. This is a defect; --debug shows where it happened.",
     )
     return code, "\n".join([message, *_notes(error)]) if message else ""
 
 
-def _explained(error: BaseException) -> tuple[int, str] | None:
+def _known_outcome(error: BaseException) -> tuple[int, str] | None:
     import click
 
     from rbank_es.errors import RBankError

@@ -1,108 +1,125 @@
-"""Standard output: JSON for programs, tables and fields for people, in colour only where that is welcome.
+"""What commands print: JSON for programs; text, tables and a progress bar for people.
 
-On a terminal, tables are drawn with rich and cut to its width. Elsewhere they are plain aligned text, whole,
-without a single escape sequence.
+On a terminal, tables fit its width and colours are used unless NO_COLOR is set. Elsewhere the output is plain aligned
+text, whole, without escape sequences. Stored texts go through `safe_line` or `safe_block` before they are printed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from types import TracebackType
 from typing import Any
 
 import msgspec
-
-from rbank_es.cli.shared import terminal_text
 
 GAP = 2
 """Blanks between two columns of a table."""
 
 FLEXIBLE_COLUMNS = 12
-"""What a column that gives way keeps."""
+"""The least width of a flexible column."""
 
 PARAGRAPH_COLUMNS = 100
 """The longest line of running text."""
+
+PROGRESS_DELAY_S = 1.0
+REDRAW_S = 0.1
+BAR_COLUMNS = 30
+
+ELLIPSIS = "…"
+# A stored text must not be able to move the cursor, hide a line, or show a command other than the one that is there:
+# spell out control characters, and those that change the direction of text.
+_STEERING = chain(range(0x20), range(0x7F, 0xA0), (0x2028, 0x2029), range(0x202A, 0x202F), range(0x2066, 0x206A))
+_SPELLED = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _STEERING}
+_SPELLED_BUT_LINES = {code: spelled for code, spelled in _SPELLED.items() if code != ord("\n")}
 
 Cell = str | int | float | bool | None
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
-def on_terminal() -> bool:
-    """Whether standard output is a terminal, so that a person is reading."""
-    return sys.stdout is not None and sys.stdout.isatty()
+# ---------------------------------------------------------------- text
 
 
-def in_colour() -> bool:
-    """Whether escape sequences are welcome: a terminal that knows them, and no NO_COLOR."""
-    return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def safe_line(text: str) -> str:
+    """Return the text on one line: white space collapsed, control characters spelled out."""
+    return " ".join(text.split()).translate(_SPELLED)
 
 
-def columns() -> int:
-    """Width of the terminal in columns; 80 where there is none."""
-    import shutil
-
-    return shutil.get_terminal_size().columns
+def safe_block(text: str) -> str:
+    """Return the text with its lines kept, tabs expanded, control characters spelled out."""
+    return text.replace("\r\n", "\n").expandtabs(4).translate(_SPELLED_BUT_LINES)
 
 
-def styled(text: str, style: str) -> str:
-    """The text in a style (bold, dim, red, green, yellow, cyan) where that is welcome, else as it is."""
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and in_colour() else text
+def width(text: str) -> int:
+    """Return the columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_columns(char) for char in text)
 
 
-def say(text: str = "") -> None:
-    """Print a line or several, as UTF-8 whatever the locale says."""
-    write((text + "\n").encode("utf-8", "backslashreplace"))
+def _char_columns(char: str) -> int:
+    import unicodedata  # Here, because only texts beyond ASCII need it.
+
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Cf", "Me", "Mn"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def complain(words: str) -> None:
-    """Tell the person something on standard error."""
-    if sys.stderr is not None:
-        print(f"rbank-es: {terminal_text.line(words)}", file=sys.stderr, flush=True)
+def truncate(text: str, columns: int) -> str:
+    """Return the text in at most `columns` columns (1 or more); a truncated one ends in an ellipsis."""
+    if width(text) <= columns:
+        return text
+    taken, used = [], 0
+    for char in text:
+        used += _char_columns(char)
+        if used > columns - 1:
+            break
+        taken.append(char)
+    return "".join(taken).rstrip() + ELLIPSIS
 
 
-def write(data: bytes) -> None:
-    """Write bytes to standard output."""
-    if sys.stdout is not None:
-        sys.stdout.buffer.write(data)
+def pad(text: str, columns: int, *, right: bool = False) -> str:
+    """Return the text filled with blanks to `columns` columns (on the left if `right`), never shortened."""
+    blanks = " " * max(0, columns - width(text))
+    return blanks + text if right else text + blanks
 
 
-def flush() -> None:
-    """Hand over what was printed so far, for output that somebody follows."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return a counted noun: `1 run`, `2 runs`, `1,234 entries`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def say_json(value: Any) -> None:
-    """Print one JSON document: dicts, lists, plain values and msgspec Structs."""
-    write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+def verdict(success: int | None) -> str | None:
+    """Return a verdict as a word, None where there is none."""
+    return None if success is None else "success" if success else "failure"
 
 
-def paragraph(text: str) -> None:
-    """Print running text, broken into lines that are no longer than reads well."""
-    import textwrap
-
-    say("\n".join(textwrap.wrap(terminal_text.line(text), min(columns(), PARAGRAPH_COLUMNS))))
+def format_cost(usd: float | None) -> str | None:
+    """Return a cost in US dollars, None where it is not known."""
+    return None if usd is None else f"${usd:.4f}"
 
 
-def heading(text: str) -> None:
-    """Print the title of what follows, with a blank line before it."""
-    say(f"\n{styled(text, 'bold')}")
+def format_time(at: str | None) -> str:
+    """Return a stored time in UTC to the second, `2026-01-31 12:00:00`; empty for None."""
+    return (at or "")[:19].replace("T", " ")
 
 
-def fields(values: Mapping[str, Cell], *, indent: int = 0) -> None:
-    """Print `name  value` lines, the values aligned; what is None or empty is left out."""
-    shown = {name: shown_cell(value) for name, value in values.items() if value is not None and value != ""}
-    widest = max(map(len, shown), default=0)
-    for name, value in shown.items():
-        first, *more = terminal_text.block(value).split("\n")
-        say(f"{' ' * indent}{styled(name.ljust(widest), 'dim')}  {first}")
-        for rest in more:
-            say(f"{' ' * (indent + widest + 2)}{rest}")
+def format_size(size_bytes: int) -> str:
+    """Return a size in a readable unit: `812 bytes`, `1.2 MiB`."""
+    if size_bytes < 1024:
+        return count(size_bytes, "byte")
+    size, unit = size_bytes / 1024, "KiB"
+    for larger in ("MiB", "GiB"):
+        if size >= 1024:
+            size, unit = size / 1024, larger
+    return f"{size:.1f} {unit}"
 
 
-def shown_cell(value: Cell) -> str:
-    """A value as people read it: thousands separated, yes and no, nothing for None."""
+def format_cell(value: Cell) -> str:
+    """Return a value for people: thousands separated, yes or no, empty for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -114,19 +131,118 @@ def shown_cell(value: Cell) -> str:
     return value
 
 
-def table(
+# ---------------------------------------------------------------- terminal
+
+
+def on_terminal() -> bool:
+    """Return whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def in_colour() -> bool:
+    """Return whether standard output takes escape sequences: a capable terminal, and NO_COLOR not set."""
+    return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal_columns() -> int:
+    """Return the terminal's width, 80 where there is no terminal."""
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def styled(text: str, style: str) -> str:
+    """Return the text in a style (bold, dim, red, green, yellow, cyan) where colours are used, else unchanged."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and in_colour() else text
+
+
+def program_name() -> str:
+    """Return how this command was called, so that printed command lines can be typed."""
+    import shutil
+    from pathlib import Path
+
+    called = Path(sys.argv[0])
+    if called.name != "rbank-es":
+        return "python -m rbank_es"
+    if shutil.which("rbank-es") == str(called):
+        return "rbank-es"
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
+
+
+# ---------------------------------------------------------------- printing
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes to standard output, if it is open."""
+    if sys.stdout is not None:
+        sys.stdout.buffer.write(data)
+
+
+def flush() -> None:
+    """Flush standard output, for readers that follow it."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def echo(text: str = "") -> None:
+    """Print lines of text in UTF-8, whatever the locale."""
+    write_bytes((text + "\n").encode("utf-8", "backslashreplace"))
+
+
+def warn(text: str) -> None:
+    """Print one line on standard error, after the program's name."""
+    if sys.stderr is not None:
+        print(f"rbank-es: {safe_line(text)}", file=sys.stderr, flush=True)
+
+
+def echo_json(value: Any) -> None:
+    """Print one JSON document of dicts, lists, plain values and msgspec Structs."""
+    write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def echo_paragraph(text: str) -> None:
+    """Print running text, wrapped at the terminal's width or `PARAGRAPH_COLUMNS`."""
+    import textwrap
+
+    echo("\n".join(textwrap.wrap(safe_line(text), min(terminal_columns(), PARAGRAPH_COLUMNS))))
+
+
+def echo_command(arguments: str) -> None:
+    """Print a command line of this program, to be typed."""
+    echo(styled(f"$ {program_name()} {arguments}", "cyan"))
+
+
+def echo_heading(text: str) -> None:
+    """Print a heading, with a blank line before it."""
+    echo(f"\n{styled(text, 'bold')}")
+
+
+def echo_fields(values: Mapping[str, Cell], *, indent: int = 0) -> None:
+    """Print aligned lines of name and value; leave out None and empty texts."""
+    # Leave out what is unknown, because an empty line would look like an empty value.
+    shown = {name: format_cell(value) for name, value in values.items() if value is not None and value != ""}
+    widest = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        first, *more = safe_block(value).split("\n")
+        echo(f"{' ' * indent}{styled(name.ljust(widest), 'dim')}  {first}")
+        for rest in more:
+            echo(f"{' ' * (indent + widest + 2)}{rest}")
+
+
+def echo_table(
     headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, flexible: Sequence[str] = (), none: str = "none"
 ) -> None:
-    """Print a table; numbers stand to the right. `flexible` names columns that give way on a narrow terminal, in order.
+    """Print a table, or the text `none` where there are no rows; columns of numbers are right-aligned.
 
-    With no rows, `none` is printed instead.
+    `flexible` names the columns that are truncated first on a narrow terminal, in order.
     """
     body = list(rows)
     if not body:
-        say(none)
+        echo(none)
         return
+    # Only columns that hold nothing but numbers, because mixed ones read as text.
     right = [all(isinstance(row[at], int | float | None) for row in body) for at in range(len(headers))]
-    cells = [[terminal_text.line(shown_cell(value)) for value in row] for row in body]
+    cells = [[safe_line(format_cell(value)) for value in row] for row in body]
     if on_terminal():
         _rich_table(headers, cells, right, flexible)
     else:
@@ -136,18 +252,21 @@ def table(
 def _plain_table(headers: Sequence[str], cells: list[list[str]], right: list[bool]) -> None:
     widths = _natural_widths([list(headers), *cells])
     for row in [list(headers), *cells]:
-        padded = (terminal_text.padded(cell, widths[at], right=right[at]) for at, cell in enumerate(row))
-        say("  ".join(padded).rstrip())
+        padded = (pad(cell, widths[at], right=right[at]) for at, cell in enumerate(row))
+        echo("  ".join(padded).rstrip())
 
 
 def _natural_widths(rows: list[list[str]]) -> list[int]:
-    return [max(map(terminal_text.width, column)) for column in zip(*rows, strict=True)]
+    return [max(map(width, column)) for column in zip(*rows, strict=True)]
 
 
-def fitted_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequence[str], room: int) -> list[int]:
-    """Widths that fit into the room, as far as that can be: flexible columns give way, then headers are wrapped."""
+def fit_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequence[str], room: int) -> list[int]:
+    """Return column widths for a table of `room` columns: flexible columns shrink first, then headers are wrapped.
+
+    The table stays wider than `room` where even that is not enough: other cells are never truncated.
+    """
     widths = _natural_widths([list(headers), *cells])
-    least = [max(map(terminal_text.width, header.split())) for header in headers]
+    least = [max(map(width, header.split())) for header in headers]
     firm = [max(pair) for pair in zip(least, _natural_widths(cells), strict=True)]
     giving = [headers.index(name) for name in flexible]
     floors = dict(enumerate(firm)) | dict.fromkeys(giving, FLEXIBLE_COLUMNS)
@@ -165,30 +284,66 @@ def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool
     from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    widths = fitted_widths(headers, cells, flexible, columns())
-    for header, width, is_number in zip(headers, widths, right, strict=True):
-        grid.add_column(header, width=width, justify="right" if is_number else "left", vertical="bottom")
+    widths = fit_widths(headers, cells, flexible, terminal_columns())
+    for header, columns, is_number in zip(headers, widths, right, strict=True):
+        grid.add_column(header, width=columns, justify="right" if is_number else "left", vertical="bottom")
     for row in cells:
-        # Cut here: rich takes width from every column alike.
-        grid.add_row(*(Text(terminal_text.cut(cell, width)) for cell, width in zip(row, widths, strict=True)))
+        # Truncate here, because rich takes width from every column alike.
+        grid.add_row(*(Text(truncate(cell, columns)) for cell, columns in zip(row, widths, strict=True)))
     flush()
     console = Console(
         file=sys.stdout,
         highlight=False,
         color_system="standard" if in_colour() else None,
-        width=max(columns(), sum(widths) + GAP * len(widths)),
+        width=max(terminal_columns(), sum(widths) + GAP * len(widths)),
     )
     console.print(grid)
 
 
-def program() -> str:
-    """How this command was called, so that what is shown can be typed."""
-    import shutil
-    from pathlib import Path
+# ---------------------------------------------------------------- progress
 
-    called = Path(sys.argv[0])
-    if called.name != "rbank-es":
-        return "python -m rbank_es"
-    if shutil.which("rbank-es") == str(called):
-        return "rbank-es"
-    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
+
+class Progress:
+    """Progress bar on standard error, called with `(done, total)`; `total` is None where it is not known.
+
+    The bar appears after a second, and only on a terminal. A context manager: leaving it wipes the bar.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._stream = sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None
+        self._began = time.monotonic()
+        self._drawn: float | None = None
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Redraw the bar, at most ten times a second."""
+        now = time.monotonic()
+        if self._stream is None or now - self._began < PROGRESS_DELAY_S:
+            return
+        if self._drawn is None or now - self._drawn >= REDRAW_S:
+            self._drawn = now
+            self._draw(format_bar(self.label, done, total, now - self._began))
+
+    def _draw(self, text: str) -> None:
+        assert self._stream is not None
+        self._stream.write(f"\r\x1b[2K{text}")
+        self._stream.flush()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn is not None:
+            self._draw("")
+
+
+def format_bar(label: str, done: int, total: int | None, elapsed_s: float) -> str:
+    """Return the bar as text: share, counts, and the seconds left at the average pace."""
+    if not total:
+        return f"{label}  {done:,}"
+    share = min(1.0, done / total)
+    filled = int(share * BAR_COLUMNS)
+    left_s = f"  {elapsed_s * (1 - share) / share:.0f} s left" if done else ""
+    return f"{label}  {'█' * filled}{'░' * (BAR_COLUMNS - filled)} {share:4.0%}  {done:,} of {total:,}{left_s}"

@@ -1,24 +1,21 @@
-"""`run --test`: judging and extracting, tried on made-up runs. No executor, nothing kept."""
+"""`run --test`: a trial of judging and extracting on made-up runs, in a temporary bank and without an executor."""
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rbank_es.bank import Bank
-from rbank_es.cli.shared.agent_options import SCRIPTED
-from rbank_es.cli.shared.loop_progress import VERDICTS, Live, watched
-from rbank_es.cli.shared.ontology_sources import loaded
-from rbank_es.cli.shared.output import Cell, heading, say, say_json, styled, table
-from rbank_es.cli.shared.terminal_text import line
+from rbank_es.cli.shared.agent_options import SCRIPTED, check_settings
+from rbank_es.cli.shared.arguments import read_ontology, temporary_bank
+from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
+from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
 from rbank_es.events import RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Outcome
 
 if TYPE_CHECKING:
+    from rbank_es.bank import Bank
     from rbank_es.events.items import Item
     from rbank_es.loop.resources import LoopResources
     from rbank_es.loop.run_stages import PostRun
@@ -27,8 +24,8 @@ if TYPE_CHECKING:
 PREFIX = "PREFIX lt: <https://lights.example/ns#>\n"
 
 
-class Canned(NamedTuple):
-    """A made-up run over the shipped ontology; its id is also that of its task in a script."""
+class MadeUpRun(NamedTuple):
+    """A made-up run over the shipped ontology; `id` is also the id of its task in a script."""
 
     id: str
     question: str
@@ -36,13 +33,13 @@ class Canned(NamedTuple):
     answer: str
     sparql: str
     steps: tuple[tuple[str, str, str], ...]
-    """Reasoning, code and output of each."""
+    """Reasoning, code and output of each step."""
 
 
 HEIGHT = f"{PREFIX}SELECT ?m WHERE {{ ?l a lt:Lighthouse ; lt:name 'Cormorant Rock' ; lt:focalHeight ?m }}"
 
 CASES = (
-    Canned(
+    MadeUpRun(
         "success_case",
         "How many metres above high water does the light of the lighthouse at Cormorant Rock stand?",
         "submitted",
@@ -53,7 +50,7 @@ CASES = (
             ("The focal height is above high water.", f"sparql_query({HEIGHT!r})", "{'ok': True, 'rows': 1}"),
         ),
     ),
-    Canned(
+    MadeUpRun(
         "failure_case",
         "Which lighthouses have no keeper?",
         "submitted",
@@ -61,7 +58,7 @@ CASES = (
         "SELECT ?l WHERE { ?l a <https://example.org/Lighthouse> }",
         (("The class is probably this one.", "sparql_query(...)", "{'ok': True, 'rows': 0}"),),
     ),
-    Canned(
+    MadeUpRun(
         "nonconverged",
         "What about the lights?",
         "forced_at_limit",
@@ -72,33 +69,31 @@ CASES = (
 )
 
 
-def try_judge_and_extract(models: dict[str, LmChoice | None], *, verbose: bool, as_json: bool) -> None:
-    """Judge each case and extract from it, in a bank that goes away; print what came of them."""
-    from rbank_es.cli.shared.agent_options import check_settings
-    from rbank_es.loop.resources import LoopResources
-    from rbank_es.loop.run_stages import PostRun
+def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: bool) -> None:
+    """Judge each case and extract from it, in a temporary bank; print verdicts and items."""
+    from rbank_es.loop.post_run import Learning
+    from rbank_es.loop.run_context import Equipment
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.sparql.source import open_source
 
-    # No code runs, so any executor without a sandbox will do.
+    # Any executor without a sandbox will do, because no code runs.
     settings = LoopSettings(**models, executor="react")  # type: ignore[arg-type]
     check_settings(settings)
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-test-"))) / "canned"
-        bank = stack.enter_context(Bank.create(place))
-        live = stack.enter_context(Live(verbose=verbose))
-        source = open_source(ontology=loaded([LIGHTS]))
+        bank = stack.enter_context(temporary_bank())
+        live = stack.enter_context(LoopDisplay(verbose=verbose))
+        source = open_source(ontology=read_ontology([LIGHTS]))
         stack.callback(source.close)
         equipment = stack.enter_context(LoopResources(watched(bank, live.events), settings, source))
         learning = PostRun(equipment)
         tried = [_tried(case, equipment, learning) for case in CASES]
     if as_json:
-        say_json({"scripted": settings.scripted, "kept": False, "cases": tried})
+        echo_json({"scripted": settings.scripted, "kept": False, "cases": tried})
     else:
-        _tell(tried, scripted=settings.scripted)
+        _print_cases(tried, scripted=settings.scripted)
 
 
-def _tried(case: Canned, equipment: LoopResources, learning: PostRun) -> dict[str, Any]:
+def _tried(case: MadeUpRun, equipment: Equipment, learning: Learning) -> dict[str, Any]:
     from rbank_es.loop.rollouts import Rollout
     from rbank_es.loop.tasks import Task
     from rbank_es.state import active
@@ -117,7 +112,7 @@ def _tried(case: Canned, equipment: LoopResources, learning: PostRun) -> dict[st
     return facts | {"success": verdict.success, "reason": verdict.reason, "kind": verdict.kind, "items": items}
 
 
-def _record(bank: Bank, case: Canned, equipment: LoopResources) -> None:
+def _record(bank: Bank, case: MadeUpRun, equipment: Equipment) -> None:
     settings = equipment.settings
     steps = [
         StepTaken(run=case.id, index=number, reasoning=reasoning, code=code, output=output)
@@ -133,7 +128,7 @@ def _record(bank: Bank, case: Canned, equipment: LoopResources) -> None:
         )
     )
     if case.sparql:
-        # The query is really asked: a judge compares what was submitted with what the run had answered.
+        # Run the query, because judges compare the answer with the results that the run saw.
         equipment.tools(case.id).call("sparql_query", {"query": case.sparql})
     bank.append(
         [
@@ -150,17 +145,17 @@ def _record(bank: Bank, case: Canned, equipment: LoopResources) -> None:
     )
 
 
-def _tell(tried: list[dict[str, Any]], *, scripted: bool) -> None:
+def _print_cases(tried: list[dict[str, Any]], *, scripted: bool) -> None:
     rows: list[list[Cell]] = [
-        [one["case"], VERDICTS[one["success"]], one.get("kind"), len(one["items"]), line(one["reason"])]
+        [one["case"], VERDICTS[one["success"]], one.get("kind"), len(one["items"]), safe_line(one["reason"])]
         for one in tried
     ]
-    table(["case", "verdict", "by", "items", "reason"], rows, flexible=["reason"])
-    heading("items")
+    echo_table(["case", "verdict", "by", "items", "reason"], rows, flexible=["reason"])
+    echo_heading("items")
     for one in tried:
         items: list[Item] = one["items"]
         for item in items:
-            say(f"  [{item.src}] {line(item.title)}")
-    say(styled("\nmade-up runs; nothing was kept", "dim"))
+            echo(f"  [{item.src}] {safe_line(item.title)}")
+    echo(styled("\nmade-up runs; nothing was kept", "dim"))
     if scripted:
-        say(styled(SCRIPTED, "yellow"))
+        echo(styled(SCRIPTED, "yellow"))

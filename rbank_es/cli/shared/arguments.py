@@ -1,0 +1,175 @@
+"""Arguments of commands: the banks, files, ontologies, event types and budgets that a command line names."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.bank.locator import split_point
+from rbank_es.data import LIGHTS, lights
+from rbank_es.errors import BadInput, LimitExceeded
+
+if TYPE_CHECKING:
+    from rbank_es.ontology.loader import Ontology
+
+ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
+
+
+def nearest_hint(name: str, names: Collection[str]) -> str:
+    """Return advice on an unknown name: the nearest known one, or all of them."""
+    import difflib
+
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a comma-separated list. Raises `BadInput` where there are none."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise BadInput(f"{text!r} holds no names; separate several by commas")
+    return names
+
+
+def parse_budget(text: str) -> tuple[str, int]:
+    """Return the layer and its characters from `L1=400`. Raises `BadInput`."""
+    layer, equals, number = text.partition("=")
+    if not equals or not number.strip().isdecimal():
+        raise BadInput(f"{text!r} is not a budget: write a layer and characters, such as L1=400")
+    name = layer.strip()
+    return name if name == "base" else name.upper(), int(number)
+
+
+# ---------------------------------------------------------------- banks
+
+
+def whole_bank(text: str) -> str:
+    """Return the bank of an argument BANK. Raises `BadInput` for BANK@POINT, because the command takes no point."""
+    bank, point = split_point(text)
+    if point is not None:
+        raise BadInput(f"this command works on a whole bank: leave out @{point} and write {bank}")
+    return bank
+
+
+def open_whole(text: str) -> Bank:
+    """Open the bank of an argument BANK. Raises as `Bank.open` and `whole_bank` do."""
+    return Bank.open(whole_bank(text))
+
+
+def open_at(text: str) -> tuple[Bank, str | None]:
+    """Open the bank of an argument BANK@POINT, and return it with the point, if one is given."""
+    place, point = split_point(text)
+    return Bank.open(place), point
+
+
+def open_or_create(place: str) -> tuple[Bank, bool]:
+    """Open a bank, or create it where there is none; return it, and whether it is new."""
+    from rbank_es.errors import BankExists, BankNotFound
+
+    try:
+        return Bank.open(place), False
+    except BankNotFound:
+        pass
+    try:
+        return Bank.create(place), True
+    except BankExists as taken:
+        try:
+            # Another process created it between the two calls.
+            return Bank.open(place), False
+        except BankNotFound:
+            raise taken from None
+
+
+@contextmanager
+def temporary_bank(name: str = "scratch") -> Iterator[Bank]:
+    """Create a bank in a temporary directory, and remove it at the end."""
+    with tempfile.TemporaryDirectory(prefix="rbank-") as folder, Bank.create(Path(folder) / name) as bank:
+        yield bank
+
+
+# ---------------------------------------------------------------- files
+
+
+def read_bounded(path: str) -> bytes:
+    """Return a file's bytes, or with `-` those of standard input.
+
+    Raises `LimitExceeded` past `limits.IMPORT_FILE_BYTES`, OSError where the file can't be read.
+    """
+    if path != "-":
+        with Path(path).open("rb") as stream:
+            return _read(stream, path)
+    if sys.stdin is None:
+        raise BadInput("standard input is closed; name a file")
+    return _read(sys.stdin.buffer, "standard input")
+
+
+def _read(stream: BinaryIO, name: str) -> bytes:
+    data = stream.read(limits.IMPORT_FILE_BYTES + 1)
+    if len(data) > limits.IMPORT_FILE_BYTES:
+        raise LimitExceeded(f"{name} in bytes", len(data), limits.IMPORT_FILE_BYTES, "split it")
+    return data
+
+
+def read_text_file(path: str) -> str:
+    """Return the text of a file, or with `-` of standard input. Raises as `read_bounded`, `BadInput` if not UTF-8."""
+    try:
+        return read_bounded(path).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: not UTF-8 text (byte {error.start:,})") from None
+
+
+def writable(path: Path) -> Path:
+    """Return the path to write a file to: the target where `path` is a symlink, because writing replaces the file.
+
+    Raises `BadInput` where the parent directory is missing, or where a directory, a device or a pipe is in the place.
+    """
+    if path.is_symlink():
+        path = path.resolve()
+    if path.is_dir():
+        raise BadInput(f"{path} is a directory; name a file in it")
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path} is a device or a pipe, and would be replaced by a file; name a file")
+    if not path.parent.is_dir():
+        raise BadInput(f"{path.parent} is not a directory, so {path.name} can't be written there")
+    return path
+
+
+def outside(bank: Bank, path: Path) -> Path:
+    """Return the path. Raises `BadInput` where it is inside the bank's directory, which holds nothing but the bank."""
+    if path.resolve().is_relative_to(bank.path.resolve()):
+        raise BadInput(f"{path} is inside the bank's own directory; choose a place outside of it")
+    return path
+
+
+# ---------------------------------------------------------------- ontologies
+
+
+def is_shipped(path: str) -> bool:
+    """Return whether the path names the shipped ontology: the word `lights`, where no such file exists."""
+    return path == LIGHTS and not Path(path).exists()
+
+
+def ontology_paths(paths: Sequence[str]) -> list[Path]:
+    """Return the files and directories named, with the shipped ontology's own path for `lights`."""
+    return [lights().ontology if is_shipped(path) else Path(path) for path in paths]
+
+
+def read_ontology(paths: Sequence[str], id: str | None = None) -> Ontology:
+    """Return the ontology in these files and directories, as one dataset. Raises as `load_ontology` does."""
+    from rbank_es.ontology.loader import load_ontology
+
+    return load_ontology(*ontology_paths(paths), id=id)
+
+
+def refuse_mixtures(paths: Sequence[str], endpoint: str | None, void: str | None) -> None:
+    """Raise `BadInput` for both files and an endpoint, or for a VoID file without an endpoint."""
+    if paths and endpoint is not None:
+        raise BadInput("give --ont or --endpoint, not both: a run has one source")
+    if void is not None and endpoint is None:
+        raise BadInput("--void describes an endpoint: name it with --endpoint; files are given with --ont")

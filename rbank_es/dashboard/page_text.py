@@ -1,0 +1,106 @@
+"""Text of the page: HTML that is safe by construction, and numbers and times for people.
+
+A plain string is text and is escaped; only `element` and `join` make markup. A value that was not recorded is shown as
+such, never as zero.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+from rbank_es import limits
+
+# Because controls break the page, and bidirectional overrides let one cell change how its neighbours read.
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_VOID = frozenset({"br", "meta", "link"})
+
+
+class Html(str):
+    """Markup that is safe to put into a page unescaped."""
+
+    __slots__ = ()
+
+
+def clean(text: str) -> str:
+    """Return the text on one line, with invisible characters replaced by U+FFFD."""
+    return " ".join(_UNSEEN.sub("\ufffd", text).split())
+
+
+def shorten(text: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> str:
+    """Return the cleaned text in at most `max_chars` characters; a truncated one ends in an ellipsis."""
+    text = clean(text[: max_chars * 8])
+    if len(text) <= max_chars:
+        return text
+    end = max_chars - 1  # then back to the beginning of a combined character
+    while end > 1 and unicodedata.combining(text[end]):
+        end -= 1
+    return text[:end].rstrip() + "…"
+
+
+def short_name(text: str) -> str:
+    """Return an id or a name in at most `limits.DASHBOARD_NAME_CHARS` characters."""
+    return shorten(text, limits.DASHBOARD_NAME_CHARS)
+
+
+def escape(text: str) -> Html:
+    """Return the text as markup that only shows it; `Html` is returned unchanged."""
+    return text if isinstance(text, Html) else Html(html.escape(_UNSEEN.sub("\ufffd", text)))
+
+
+def element(tag: str, *children: str, **attributes: str | None) -> Html:
+    """Return an element. In attribute names a trailing `_` is dropped, others become `-`; None leaves one out."""
+    named = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    if tag in _VOID:
+        return Html(f"<{tag}{named}>")
+    return Html(f"<{tag}{named}>{join(*children)}</{tag}>")
+
+
+def join(*children: str) -> Html:
+    """Return the children joined, each escaped unless it is markup."""
+    return Html("".join(map(escape, children)))
+
+
+NOT_RECORDED = "not recorded"
+
+
+def count(value: float | None) -> str:
+    """Return a number with thousands separators, and two decimals unless it is whole."""
+    if value is None:
+        return NOT_RECORDED
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share from 0 to 1 in per cent."""
+    return NOT_RECORDED if value is None else f"{100 * value:.0f}%"
+
+
+def points(value: float | None) -> str:
+    """Return a difference of shares in percentage points, signed."""
+    return NOT_RECORDED if value is None else f"{100 * value:+.0f} points"
+
+
+def moment(value: str | None) -> str:
+    """Return an ISO time to the second, with its zone."""
+    return NOT_RECORDED if not value else value[:19].replace("T", " ") + " UTC"
+
+
+def minute(value: str | None) -> str:
+    """Return an ISO time to the minute, for columns whose heading names the zone."""
+    return NOT_RECORDED if not value else value[:16].replace("T", " ")
+
+
+def plural(n: int, one: str, many: str = "") -> str:
+    """Return a counted noun: `1 run`, `2 runs`, `1,000 runs`."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def size(n_bytes: int) -> str:
+    """Return a size in MB (10^6 bytes), or in kB below 0.1 MB."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 100_000 else f"{n_bytes / 1e3:.0f} kB"
