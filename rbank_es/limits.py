@@ -571,6 +571,16 @@ DASHBOARD_BARS = 20
 DASHBOARD_TEXT_CHARS = 120
 """Characters of a task, a title or a name that the dashboard shows."""
 
+DASHBOARD_TEXT_CHARS = 120
+DASHBOARD_NAME_CHARS = 60
+DASHBOARD_PURPOSE_CHARS = 500
+"""Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose."""
+
+DASHBOARD_TEXT_CHARS = 120
+DASHBOARD_NAME_CHARS = 60
+DASHBOARD_PURPOSE_CHARS = 500
+"""Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose."""
+
 # -------------------- cli
 
 LOG_TAIL = 1_000_000

@@ -169,7 +169,7 @@ def _positions(bank: Bank) -> list[int]:
     return [ends[len(ends) // 3], ends[len(ends) * 2 // 3], bank.position]
 
 
-def _changing_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[Found]]]:
+def _changing_query(bank: Bank, positions: list[int]) -> tuple[str, list[list[FoundItem]]]:
     """Return a recorded query, preferably one with other hits at each position, with its hits."""
     with ExitStack() as stack:
         views = [stack.enter_context(bank.as_of(position)) for position in positions]

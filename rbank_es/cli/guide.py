@@ -91,7 +91,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
 
 
 def _print(made: Any, facts: dict[str, str]) -> None:
-    from rbank_es.context.guide import guide_summary
+    from rbank_es.context.guide_summary import guide_summary
 
     summary = guide_summary(made.text)
     echo(styled(f"a guide to {made.ontology}: {count(made.chars, 'character')}", "bold"))

@@ -153,11 +153,7 @@ def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) 
     needs, source, choice = needs_of(name), given.source(stack), given.choice()
     if ("model" in needs) != (choice is not None):
         raise BadInput("--judge lm needs --lm MODEL, and --lm is for --judge lm")
-    if name == "gold":
-        return lambda case: _by_gold(case, source)
-    if choice is None:
-        return lambda case: judge_by_checks(case.run, source, purpose="scoring")
-    scratch = stack.enter_context(temporary_bank())
+    scratch = stack.enter_context(temporary_bank()) if choice is not None else None
 
     def judged(case: Case) -> Verdict:
         gold = case.gold if "gold" in needs else None
@@ -226,7 +222,10 @@ def _print_scripted_note(choice: LmChoice | None) -> None:
 )
 @click.argument("bank")
 @click.argument("run_id", metavar="RUN")
-@click.option("--policy", type=click.Choice(["checks", "lm"]), help="How to judge; default: by the bank's policy.")
+@click.option(
+    "--judge", "judge_name", metavar="NAME",
+    help="Who judges: checks, lm, gold, or a plugin's judge; default: by the bank's policy.",
+)  # fmt: skip
 @click.option(
     "--gold", metavar="SPARQL", help="The right query. It judges for learning only under a supervised policy."
 )
@@ -255,8 +254,10 @@ def run(
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
         outcome = outcome_of(opened, run_id)
-        choice, chosen = given.choice(), _policy(opened, policy)
-        _check_use(chosen, choice, gold, purpose)
+        choice = given.choice()
+        with opened.as_of() as view:
+            name, policy = policy_for(view, judge_name)
+        _check_use(name, policy, choice, gold, purpose)
         # Model calls are recorded wherever they are made: in a dry run, in a bank that is thrown away.
         record = stack.enter_context(temporary_bank()) if dry_run else opened
         lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
@@ -280,10 +281,12 @@ def run(
     _print_scripted_note(choice if judged.kind == "lm" else None)
 
 
-def _check_use(policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
+def _check_use(name: str, policy: JudgingPolicy, choice: LmChoice | None, gold: str | None, purpose: Purpose) -> None:
     """Raise `BadInput` for an option that would not be used."""
-    if choice is not None and policy.name != "lm":
-        raise BadInput(f"the judging policy {policy.name} calls no model: leave out --judge-lm, or add --policy lm")
+    from rbank_es.judging.judges import needs_of
+
+    if choice is not None and "model" not in needs_of(name):
+        raise BadInput(f"the judge {name} calls no model: leave out --judge-lm, or add --judge lm")
     if gold is not None and not gold.strip():
         raise BadInput("--gold holds no query")
     if gold is not None and purpose == "learning" and not policy.supervised:

@@ -29,7 +29,7 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
-from rbank_es.events.codec import TYPES, event_types, unknown_types
+from rbank_es.events.codec import event_types, unknown_types
 
 Entry = TypeVar("Entry")
 NARROW_COLUMNS = 110
@@ -56,8 +56,8 @@ def _types(context: click.Context, parameter: click.Parameter, value: str | None
 
 def check_type(name: str) -> None:
     """Raise `BadEvent`, with the nearest name, unless there is an event type of that name."""
-    if name not in TYPES:
-        raise BadEvent(f"unknown event type {name!r}; {nearest_hint(name, TYPES)}")
+    if unknown_types([name]):
+        raise BadEvent(f"unknown event type {name!r}; {nearest_hint(name, event_types())}")
 
 
 @command(
@@ -150,7 +150,7 @@ class Layout:
         wide = self.room >= NARROW_COLUMNS
         self.position = max(3, len(f"{position:,}"))
         self.time = slice(0, 19) if wide else slice(5, 16)
-        self.type = max(map(len, TYPES))
+        self.type = max(map(len, event_types()))
         self.run = 20 if wide else 12
 
     def header(self) -> str:

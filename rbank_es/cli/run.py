@@ -84,8 +84,8 @@ UNDONE = 2
 @click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
 @context_options
 @click.option(
-    "--judge", type=click.Choice(["none", "checks", "lm"]), default="lm", show_default=True,
-    help="Who judges a run: nobody, checks alone, or a model where no check decides.",
+    "--judge", metavar="NAME", default="lm", show_default=True,
+    help="Who judges if no check decides: lm (a model), checks (always a success), gold, none, or a plugin's judge.",
 )  # fmt: skip
 @click.option(
     "--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, not only scoring."

@@ -27,6 +27,6 @@ def schema(type_: str | None, as_json: bool) -> None:
     if type_ is not None or as_json or not on_terminal():
         echo_json(schema_of(type_))
         return
-    rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in TYPES.items()]
+    rows = [[name, (inspect.getdoc(cls) or "").split("\n\n")[0]] for name, cls in event_types().items()]
     echo_table(["type", "meaning"], rows, flexible=["meaning"])
     echo("\nrbank-es schema TYPE prints one as JSON Schema, --json all")

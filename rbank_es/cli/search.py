@@ -8,8 +8,7 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table
-from rbank_es.policies import query_words
-from rbank_es.projections.search import Found
+from rbank_es.projections.view import FoundItem
 
 
 @command(
@@ -39,7 +38,7 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
         echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
     else:
         print_hits(found)
-        if not found and not query_words(query):
+        if wordless:
             echo("the query has no words to search for")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
-from rbank_es.events.redaction import secrets
+from rbank_es.events.redaction import redact, secrets
 
 HINTS = {
     "unknown_model": "Check the model's name, and the address if one was given",

@@ -11,8 +11,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.cli.shared.arguments import parse_budget
-from rbank_es.context.assembly import BUDGETS, build_context
-from rbank_es.context.curated_constraints import TEXT_CHARS, parse_curated
+from rbank_es.context.assembly import build_context
+from rbank_es.context.constraints import parse_curated
+from rbank_es.context.layer import BUDGETS
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.ontology.loader import load_ontology

@@ -18,6 +18,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
 from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
+from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
 from rbank_es.tools.runtime.tool_family import RawTool

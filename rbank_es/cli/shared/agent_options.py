@@ -166,7 +166,7 @@ def resumable(again: bool) -> Iterator[None]:
 
 def constraints_beside(paths: Sequence[str]) -> Path | None:
     """Return the file of curated constraints beside an ontology, None where there is none."""
-    from rbank_es.context.curated_constraints import curated_beside
+    from rbank_es.context.constraints import curated_beside
 
     return next(filter(None, map(curated_beside, ontology_paths(paths))), None)
 
@@ -176,8 +176,8 @@ def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
 
     Raises `BadContextFile` for a file that can't be used.
     """
-    from rbank_es.context.curated_constraints import parse_curated
-    from rbank_es.context.files import read_text
+    from rbank_es.context.constraints import parse_curated
+    from rbank_es.context.layer import read_text
 
     if given is not None:
         place: Path | None = Path(given)
@@ -194,8 +194,8 @@ def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
 
 def read_guide(given: str | None, paths: Sequence[str], source: Source, bank: Bank | None) -> str | None:
     """Return the guide named; else, for the shipped ontology, its own where the bank has none; else None."""
-    from rbank_es.context.files import read_text
-    from rbank_es.context.guide import latest_guide
+    from rbank_es.context.guide_summary import latest_guide
+    from rbank_es.context.layer import read_text
 
     if given is not None:
         return read_text(Path(given))
@@ -224,7 +224,7 @@ class Idle(NamedTuple):
 
 
 OF_THE_AGENT = (
-    Idle(("sub_lm", "unsafe_local"), lambda given: given["executor"] == "react", "react runs no code: leave out {}"),
+    Idle(("sub_lm", "unsafe_local"), lambda given: not _runs_code(given), "this executor runs no code: leave out {}"),
     Idle(
         ("api_base",),
         lambda given: given["lm"] is not None and not any(_is_of_a_server(given.get(name)) for name in MODELS),
@@ -238,7 +238,7 @@ OF_A_LOOP = (
     Idle(("constraints",), lambda given: not given["l1"], "constraints reach an agent in L1: add --l1 to {}"),
     Idle(("guide_file",), lambda given: not given["l3"], "a guide reaches an agent in L3: add --l3 to {}"),
     Idle(("extractor_lm",), lambda given: not _learns(given), "nothing is extracted: add --extract to {}"),
-    Idle(("judge_lm",), lambda given: given["judge"] != "lm", "no model is asked to judge: leave out --judge or {}"),
+    Idle(("judge_lm",), lambda given: not _asks_model(given), "no model is asked to judge: leave out --judge or {}"),
     Idle(("supervised",), lambda given: given["judge"] == "none", "nobody judges: leave out --judge none or {}"),
     Idle(
         ("supervised",),
@@ -257,6 +257,18 @@ OF_A_LOOP = (
     ),
 )
 """Rules of `run`."""
+
+
+def _runs_code(given: Given) -> bool:
+    from rbank_es.executors.executor import executor_class
+
+    return executor_class(given["executor"]).runs_code
+
+
+def _asks_model(given: Given) -> bool:
+    from rbank_es.judging.judges import needs_of
+
+    return "model" in needs_of(given["judge"])
 
 
 def refuse_idle(context: click.Context, given: Given, rules: tuple[Idle, ...]) -> None:

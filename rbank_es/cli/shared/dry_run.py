@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +21,8 @@ from rbank_es.cli.shared.output import (
     safe_line,
     styled,
 )
+from rbank_es.executors.executor import executor_class
+from rbank_es.judging.judges import needs_of
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
 
-FRAME_CHARS: Mapping[str, int] = {"rlm": 4_300, "react": 2_200, "scratchpad": 2_100}
-"""Characters of an agent's first prompt beside context, question and manual, by executor; a test measures them."""
 
 STEP_TOKENS = 520
 ANSWER_TOKENS = 350
@@ -128,7 +128,7 @@ def estimate_calls(prompt_chars: int, settings: LoopSettings) -> tuple[CallEstim
 
     # Half the steps on average: the first prompt holds none of them, the last one, for the answer, all.
     made = [calls("agent", runs, runs * (steps + 1), first + steps * STEP_TOKENS // 2)]
-    if settings.executor != "react":
+    if executor.runs_code:
         # Sub-calls are as long as an answer, because nothing is known before about what code will ask.
         made.append(calls("sub", 0, runs * settings.subcalls, ANSWER_TOKENS))
     if "model" in needs_of(settings.judge):

@@ -7,6 +7,7 @@ from typing import Any
 
 from rbank_es import events as ev
 from rbank_es.cli.shared.output import ELLIPSIS, count, format_cost, safe_line
+from rbank_es.events.codec import facts_of, texts_of
 from rbank_es.events.items import ItemText
 
 ERASED = "[erased]"
@@ -29,7 +30,7 @@ def titled(candidate: ev.Candidate) -> str:
 
 def summary(event: ev.Event) -> str:
     """Return the event's facts on one line of any length, without its position, time, type and run."""
-    return safe_line(_SENTENCES[ev.type_of(event)](event)) or "nothing more"
+    return safe_line(_SENTENCES.get(ev.type_of(event), _any)(event)) or "nothing more"
 
 
 def _with(facts: str, text: ev.Text | None) -> str:
@@ -51,7 +52,7 @@ def _any(event: ev.Event) -> str:
     values = {name: getattr(event, name) for name in facts_of(type(event)) if name != "run"}
     facts = _parts(*(f"{name} {value}" for name, value in values.items() if value not in (None, "", (), {})))
     texts = [getattr(event, name) for name in texts_of(type(event))]
-    words = next((said(text) for text in texts if isinstance(text, str | ev.Ref | ev.Erased) and said(text)), "")
+    words = next((text_of(text) for text in texts if isinstance(text, str | ev.Ref | ev.Erased) and text_of(text)), "")
     return f"{facts}: {words}" if facts and words else facts or words
 
 

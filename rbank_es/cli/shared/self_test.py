@@ -71,8 +71,6 @@ CASES = (
 
 def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: bool) -> None:
     """Judge each case and extract from it, in a temporary bank; print verdicts and items."""
-    from rbank_es.loop.post_run import Learning
-    from rbank_es.loop.run_context import Equipment
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.sparql.source import open_source
 
@@ -84,36 +82,36 @@ def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: b
         live = stack.enter_context(LoopDisplay(verbose=verbose))
         source = open_source(ontology=read_ontology([LIGHTS]))
         stack.callback(source.close)
-        equipment = stack.enter_context(LoopResources(watched(bank, live.events), settings, source))
-        learning = PostRun(equipment)
-        tried = [_tried(case, equipment, learning) for case in CASES]
+        resources = stack.enter_context(LoopResources(watched(bank, live.events), settings, source))
+        post_run = PostRun(resources)
+        tried = [_tried(case, resources, post_run) for case in CASES]
     if as_json:
         echo_json({"scripted": settings.scripted, "kept": False, "cases": tried})
     else:
         _print_cases(tried, scripted=settings.scripted)
 
 
-def _tried(case: MadeUpRun, equipment: Equipment, learning: Learning) -> dict[str, Any]:
+def _tried(case: MadeUpRun, resources: LoopResources, post_run: PostRun) -> dict[str, Any]:
     from rbank_es.loop.rollouts import Rollout
     from rbank_es.loop.tasks import Task
     from rbank_es.state import active
 
-    bank, task = equipment.bank, Task(id=case.id, question=case.question)
+    bank, task = resources.bank, Task(id=case.id, question=case.question)
     before = set(active(bank.state()))
-    _record(bank, case, equipment)
+    _record(bank, case, resources)
     facts: dict[str, Any] = {"case": case.id, "success": None, "reason": "", "items": []}
     try:
-        verdict = learning.judge(task, case.id, 0, bank)
+        verdict = post_run.judge(task, case.id, 0, bank)
     except JudgeFailed as error:
         return facts | {"reason": str(error)}
     rollout = Rollout(index=0, run=case.id, outcome=case.outcome, success=verdict.success)
-    learning.learn(task, [rollout])
+    post_run.learn(task, [rollout])
     items = [item for id, item in active(bank.state()).items() if id not in before]
     return facts | {"success": verdict.success, "reason": verdict.reason, "kind": verdict.kind, "items": items}
 
 
-def _record(bank: Bank, case: MadeUpRun, equipment: Equipment) -> None:
-    settings = equipment.settings
+def _record(bank: Bank, case: MadeUpRun, resources: LoopResources) -> None:
+    settings = resources.settings
     steps = [
         StepTaken(run=case.id, index=number, reasoning=reasoning, code=code, output=output)
         for number, (reasoning, code, output) in enumerate(case.steps, 1)
@@ -122,14 +120,14 @@ def _record(bank: Bank, case: MadeUpRun, equipment: Equipment) -> None:
         RunStarted(
             run=case.id,
             task=case.question,
-            ontology=equipment.source_id,
+            ontology=resources.source_id,
             model=settings.lm.name,
             scripted=settings.scripted,
         )
     )
     if case.sparql:
         # Run the query, because judges compare the answer with the results that the run saw.
-        equipment.tools(case.id).call("sparql_query", {"query": case.sparql})
+        resources.tools(case.id).call("sparql_query", {"query": case.sparql})
     bank.append(
         [
             *steps,
