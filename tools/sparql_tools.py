@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rbank_es import limits
 from rbank_es.events import Event
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import Answer
 from rbank_es.tools.lookup.query_run import Asked, Querying
 from rbank_es.tools.lookup.resource_queries import Kind, Looking
 from rbank_es.tools.lookup.resource_summary import (

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.answers import Cell, Row
+from rbank_es.sparql.results import Cell, Row
 
 Value = tuple[object, ...] | None
 """A cell as it is compared; None where a variable is unbound."""

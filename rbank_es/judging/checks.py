@@ -15,8 +15,8 @@ from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.task_wording import asks_for_all, asks_for_count, plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.prefixes import local_name
-from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.sparql.parser.traversal import is_grouped
+from rbank_es.sparql.parser.tree import is_grouped
+from rbank_es.sparql.results import Answer, Cell
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose

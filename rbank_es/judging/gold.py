@@ -20,9 +20,8 @@ from rbank_es.judging.submitted_query import read_query
 from rbank_es.judging.task_wording import plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.sparql.parser.traversal import projected
-from rbank_es.sparql.parser.tree import Variable
+from rbank_es.sparql.parser.tree import Variable, projected
+from rbank_es.sparql.results import Answer, Cell
 
 if TYPE_CHECKING:
     from rbank_es.events.judgment import Purpose

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from rbank_es.judging.submitted_query import ReadQuery, fingerprint, inside
 from rbank_es.ontology.prefixes import Prefixes
-from rbank_es.sparql.parser.traversal import groups, projected, triples
 from rbank_es.sparql.parser.tree import (
     Alternative,
     Blank,
@@ -28,6 +27,9 @@ from rbank_es.sparql.parser.tree import (
     Triple,
     Value,
     Variable,
+    groups,
+    projected,
+    triples,
 )
 
 _PLAIN = frozenset({"PREFIX", "BASE", "SELECT", "DISTINCT", "FROM", "WHERE", "A", ""})

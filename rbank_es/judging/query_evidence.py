@@ -12,7 +12,7 @@ from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome
 from rbank_es.judging.submitted_query import ReadQuery, fingerprint, read_query
 from rbank_es.judging.verdict import Finding
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import Answer
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source

@@ -10,8 +10,18 @@ from rbank_es.judging.verdict import Finding
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.schema_model import PropertyInfo, Schema
-from rbank_es.sparql.parser.traversal import groups, is_grouped, projected, triples
-from rbank_es.sparql.parser.tree import Bind, Expression, Step, Triple, Value, Variable
+from rbank_es.sparql.parser.tree import (
+    Bind,
+    Expression,
+    Step,
+    Triple,
+    Value,
+    Variable,
+    groups,
+    is_grouped,
+    projected,
+    triples,
+)
 
 _LABELS = frozenset(
     {

@@ -10,7 +10,7 @@ import msgspec
 from rbank_es.errors import NotInBank
 from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
 from rbank_es.events.run import Outcome
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import Answer
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

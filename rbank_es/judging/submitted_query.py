@@ -9,9 +9,8 @@ import msgspec
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.sparql.guard.forbidden import refuse_by_token
 from rbank_es.sparql.parser.cursor import RDF, Cursor
-from rbank_es.sparql.parser.escapes import plain
 from rbank_es.sparql.parser.grammar import read
-from rbank_es.sparql.parser.tokens import Token, tokenise
+from rbank_es.sparql.parser.tokens import Token, plain, tokenise
 from rbank_es.sparql.parser.tree import Query
 
 RDF_TYPE = RDF + "type"

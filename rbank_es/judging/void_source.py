@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, open_source
 
 

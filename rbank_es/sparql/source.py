@@ -12,10 +12,10 @@ from rbank_es.errors import BadInput
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.answers import Answer
-from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.engines.engine import Caps, Engine
 from rbank_es.sparql.guard.guard import Checked, Surroundings, check
 from rbank_es.sparql.guard.profiles import LOCAL, Profile, profile_named
+from rbank_es.sparql.results import Answer
 
 UNLIMITED = 10**9
 """More solutions than any local query comes to within its time limit."""
@@ -128,7 +128,7 @@ def _local(ontology: Ontology) -> Source:
 
 
 def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
-    from rbank_es.sparql.engines.endpoint_address import Address
+    from rbank_es.sparql.engines.endpoint import Address
     from rbank_es.sparql.engines.remote import RemoteEngine
 
     if "://" in endpoint:

@@ -10,7 +10,7 @@ from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
 from rbank_es.judging.query_comparison import differences_of_queries
 from rbank_es.judging.submitted_query import read_query
-from rbank_es.sparql.answers import Cell
+from rbank_es.sparql.results import Cell
 from rbank_es.sparql.source import Source
 from tests.judging.answers import blank, iri, run_of, table, text, typed
 from tests.judging.test_checks import Failing, with_engine

@@ -9,8 +9,8 @@ from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.judging.grounded_terms import answer_terms, ground
 from rbank_es.judging.submitted_query import read_query, terms_of
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.engines.engine import Caps, Engine
+from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source
 
 PREFIXES = {"e": "http://e.org/", "lt": "https://lights.example/ns#"}

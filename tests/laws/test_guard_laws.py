@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.guard.explanation import explain
-from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.guard.guard import Checked, Surroundings, check, explain
 from rbank_es.sparql.guard.profiles import profile_named
 from rbank_es.sparql.parser.tokens import tokenise
 from tests.effort import examples

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.sparql.engines.engine import Caps, Engine
 from rbank_es.sparql.engines.local import LocalEngine
-from rbank_es.sparql.engines.query_engine import Caps, Engine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.source import Source, open_source
 from tests.tools.library import Desktop

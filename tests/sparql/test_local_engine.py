@@ -16,11 +16,11 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form
+from rbank_es.sparql.engines.engine import Caps, Engine
 from rbank_es.sparql.engines.local import LocalEngine, sources_of
-from rbank_es.sparql.engines.query_engine import Caps, Engine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.engines.worker_protocol import Ended, OutOfTime, Request, Response, Sources, receive, send
+from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form
 from tests.sparql.fault_server import fault_server, says
 
 # rdflib calls its own old names.
@@ -347,7 +347,7 @@ def test_the_worker_has_only_what_it_needs(engine: LocalEngine) -> None:
 PARENT = """
 import os, sys, threading, time
 from pathlib import Path
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.engine import Caps
 from rbank_es.sparql.engines.local import LocalEngine
 engine = LocalEngine(Path(sys.argv[1]))
 engine.start()

@@ -10,11 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.sparql.answers import TRIPLE, Answer, Cell
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.engine import Caps, Keeper
 from rbank_es.sparql.engines.response_bodies import Body, JsonBody, TriplesBody, XmlBody
-from rbank_es.sparql.engines.row_cap import Keeper
-from rbank_es.sparql.results import Content, NotResults, content_of_json, from_json, size_of, to_json
+from rbank_es.sparql.results import (
+    TRIPLE,
+    Answer,
+    Cell,
+    Content,
+    NotResults,
+    content_of_json,
+    from_json,
+    size_of,
+    to_json,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 IRIS = TEXT.map(lambda text: f"http://example.org/{text}")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.errors import BadInput, BadOntology, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
-from rbank_es.sparql.answers import Answer, Cell, Form
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source, open_source
 from tests.effort import examples
 from tests.sparql.fault_server import GOOD, FaultServer, fault_server, says

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.sparql.answers import Answer, Cell
+from rbank_es.sparql.results import Answer, Cell
 from rbank_es.tools.runtime.encoder import CUT, encode, size
 from rbank_es.tools.runtime.row_pages import (
     KIND_CHARS,

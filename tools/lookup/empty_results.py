@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.ontology.rdf_names import TYPE
-from rbank_es.sparql.answers import Row
 from rbank_es.sparql.parser import tree
+from rbank_es.sparql.results import Row
 from rbank_es.tools.lookup.schema_tables import Tables, tables_of
 from rbank_es.tools.lookup.term_names import reference
 from rbank_es.tools.runtime.reply import ToolError
@@ -101,7 +101,7 @@ def _of_rows(query: str, tokens: Sequence[Token], asked: tree.Query, source: Sou
         return (
             f"OFFSET {int(number.text)} may lie behind the last row: try a smaller one, or none, before anything else"
         )
-    from rbank_es.sparql.guard.edits import Edit, rewritten
+    from rbank_es.sparql.parser.tokens import Edit, rewritten
 
     try:
         there = source.query(rewritten(query, [Edit(number.offset, number.end, "0")]), rows=1, timeout_s=PROBE_S)[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.events import MemoryProposed
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import Answer
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.memory.query_extractor import Evidence, proposal
 from rbank_es.tools.runtime.answer_budget import UNBOUNDED, Room, within
@@ -80,7 +80,7 @@ class Querying:
 
     def explain(self, asked: Asked) -> Reply:
         """What would be run, and what speaks against it; nothing runs."""
-        from rbank_es.sparql.guard.explanation import explain
+        from rbank_es.sparql.guard.guard import explain
 
         told = explain(asked.query, self._source.surroundings, asked.rows)
         body: dict[str, Any] = {"form": told.form, "refused": bool(told.refused_by)}

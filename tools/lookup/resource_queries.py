@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
-from rbank_es.sparql.answers import Cell, Row
+from rbank_es.sparql.results import Cell, Row
 from rbank_es.tools.lookup.schema_tables import Tables, tables_of
 from rbank_es.tools.lookup.term_names import Names, reference, words_of
 from rbank_es.tools.runtime.reply import ToolError

@@ -9,7 +9,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events.items import Item, make_id
 from rbank_es.ontology.labels import without_controls
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import Answer
 from rbank_es.tools.memory.item_search import looking
 from rbank_es.tools.memory.query_extractor import Evidence, proposal
 from rbank_es.tools.runtime.answer_budget import Room

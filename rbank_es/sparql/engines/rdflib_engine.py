@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form, Row
-from rbank_es.sparql.engines.query_engine import Caps, Engine
-from rbank_es.sparql.engines.row_cap import Keeper
-from rbank_es.sparql.results import literal
+from rbank_es.sparql.engines.engine import Caps, Engine, Keeper
+from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form, Row, literal
 
 if TYPE_CHECKING:
     from rdflib import Dataset

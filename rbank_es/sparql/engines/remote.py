@@ -18,15 +18,11 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.endpoint_address import Address, shown
-from rbank_es.sparql.engines.endpoint_errors import AGAIN, CHEAPER, MESSAGE_BYTES, failure_of, readable
-from rbank_es.sparql.engines.fork_safety import tell_of_forks
-from rbank_es.sparql.engines.media_types import AnswerBody, accepted
-from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, MESSAGE_BYTES, Address, failure_of, readable, shown
+from rbank_es.sparql.engines.engine import Caps, Engine, Keeper, tell_of_forks
+from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
 from rbank_es.sparql.engines.retry import Calendar, Clock, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
-from rbank_es.sparql.engines.row_cap import Keeper
-from rbank_es.sparql.results import Content, NotResults
+from rbank_es.sparql.results import Answer, Content, Form, NotResults
 
 if TYPE_CHECKING:
     import httpx

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.results import Answer, Form
 
 _LENGTH = struct.Struct(">I")
 

@@ -13,8 +13,7 @@ from itertools import pairwise
 from threading import Lock, Thread
 from typing import Any, NamedTuple
 
-from rbank_es.sparql.guard.edits import Edit
-from rbank_es.sparql.parser.tokens import Token
+from rbank_es.sparql.parser.tokens import Edit, Token
 
 KEPT = 256
 """Judgements that are kept: an agent often sends the same query again."""

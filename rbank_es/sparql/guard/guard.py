@@ -8,27 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.answers import TRIPLE, Form
 from rbank_es.sparql.guard.cross_check import edits_for_judge, judge
-from rbank_es.sparql.guard.edits import Edit, original_offset, rewritten
 from rbank_es.sparql.guard.forbidden import refuse_by_token, refuse_sources
 from rbank_es.sparql.guard.lint import Finding, findings
-from rbank_es.sparql.guard.outer_limit import Limited, limited
 from rbank_es.sparql.guard.profiles import LOCAL, Profile
 from rbank_es.sparql.guard.scopes import refuse_scopes
 from rbank_es.sparql.guard.unknown_terms import refuse_unknown
-from rbank_es.sparql.parser.escapes import plain_edits
 from rbank_es.sparql.parser.grammar import read
-from rbank_es.sparql.parser.tokens import Lines, Token, clipped, refuse_at, tokenise
-from rbank_es.sparql.parser.traversal import projected
-from rbank_es.sparql.parser.tree import Query
+from rbank_es.sparql.parser.tokens import (
+    Edit,
+    Lines,
+    Token,
+    clipped,
+    original_offset,
+    plain_edits,
+    refuse_at,
+    rewritten,
+    tokenise,
+)
+from rbank_es.sparql.parser.tree import Query, projected
+from rbank_es.sparql.results import TRIPLE, Form
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,3 +183,63 @@ def _about_limit(tree: Query, change: Limited) -> tuple[Finding, ...]:
             alternative="give a LIMIT of your own, or narrow the pattern, to be sure that the graph is whole",
         ),
     )
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """A query that was read and not run."""
+
+    query: str
+    """What would go to the engine."""
+    form: Form
+    variables: tuple[str, ...]
+    limit: int | None
+    """The LIMIT that it would have; None for ASK."""
+    added_prefixes: tuple[str, ...]
+    warnings: tuple[Finding, ...]
+    """What is slow, or probably not meant, and would run."""
+    refused_by: tuple[Finding, ...]
+    """What the endpoint's profile would refuse it for, each with the fast alternative; empty where it would run."""
+
+
+def explain(query: str, surroundings: Surroundings, rows: int = limits.QUERY_ROWS_DEFAULT) -> Explained:
+    """What would go to the engine for an answer of `rows` rows, and what there is to say about it.
+
+    Raises `QueryRefused` for what `check` refuses too, but for what is only slow at this endpoint.
+    """
+    examined = examine(query, surroundings, rows)
+    checked = examined.checked
+    return Explained(
+        query=checked.query,
+        form=checked.form,
+        variables=checked.variables,
+        limit=checked.limit_applied,
+        added_prefixes=checked.added_prefixes,
+        warnings=checked.warnings,
+        refused_by=examined.refused_by,
+    )
+
+
+class Limited(NamedTuple):
+    """What becomes of the LIMIT. `edit` is None where the text stays as it is."""
+
+    theirs: int | None
+    applied: int | None
+    edit: Edit | None = None
+
+
+def limited(query: Query, text: str, rows: int) -> Limited:
+    """The LIMIT for at most `rows` rows and one more, which tells whether there are more.
+
+    A smaller one, an OFFSET and everything within subselects stay as they are; ASK has none.
+    """
+    token, most = query.body.limit, rows + 1
+    theirs = int(token.text) if token else None
+    if query.form == "ask" or (theirs is not None and theirs <= most):
+        return Limited(theirs, theirs)
+    if token:
+        return Limited(theirs, most, Edit(token.offset, token.end, str(most)))
+    if query.values_offset is not None:
+        return Limited(None, most, Edit(query.values_offset, query.values_offset, f"LIMIT {most}\n"))
+    end = len(text.rstrip())
+    # On a line of its own: the last one may be a comment.
+    return Limited(None, most, Edit(end, end, f"\nLIMIT {most}"))

@@ -9,8 +9,23 @@ from collections.abc import Iterator
 
 from rbank_es.sparql.parser.keywords import AGGREGATES
 from rbank_es.sparql.parser.tokens import Places, clipped, refuse_at
-from rbank_es.sparql.parser.traversal import bound_by, groups, is_grouped, selections, visible
-from rbank_es.sparql.parser.tree import Bind, Blank, Call, Expression, Filter, Group, Query, Selection, Triple, Variable
+from rbank_es.sparql.parser.tree import (
+    Bind,
+    Blank,
+    Call,
+    Expression,
+    Filter,
+    Group,
+    Query,
+    Selection,
+    Triple,
+    Variable,
+    bound_by,
+    groups,
+    is_grouped,
+    selections,
+    visible,
+)
 
 
 def refuse_scopes(query: Query, places: Places) -> None:

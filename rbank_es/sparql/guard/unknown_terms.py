@@ -9,7 +9,6 @@ from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.parser.cursor import RDF
 from rbank_es.sparql.parser.tokens import Places, clipped, refuse_at
-from rbank_es.sparql.parser.traversal import steps, triples
 from rbank_es.sparql.parser.tree import (
     Alternative,
     Inverse,
@@ -21,6 +20,8 @@ from rbank_es.sparql.parser.tree import (
     Sequence,
     Step,
     Variable,
+    steps,
+    triples,
 )
 
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import NoReturn
 from urllib.parse import urljoin
 
-from rbank_es.sparql.parser.escapes import plain
 from rbank_es.sparql.parser.syntax_hints import advice
-from rbank_es.sparql.parser.tokens import Token, is_iri_text, refuse_at, shown
+from rbank_es.sparql.parser.tokens import Token, is_iri_text, plain, refuse_at, shown
 from rbank_es.sparql.parser.tree import Blank, Iri, Node, Value, Variable
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

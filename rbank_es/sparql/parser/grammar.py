@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
-from rbank_es.sparql.answers import Form
 from rbank_es.sparql.parser.expressions import ExpressionReader
 from rbank_es.sparql.parser.keywords import FORMS
 from rbank_es.sparql.parser.tokens import Token, refuse_at
@@ -24,6 +23,7 @@ from rbank_es.sparql.parser.tree import (
     Values,
     Variable,
 )
+from rbank_es.sparql.results import Form
 
 COUNT_DIGITS = 15
 """Digits of a LIMIT or an OFFSET: what fits into every engine's integers, and into JSON."""

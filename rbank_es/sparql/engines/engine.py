@@ -1,13 +1,37 @@
-"""Keeping rows of an answer within its caps, while they come in: whatever makes them is asked for no more than that."""
+"""The engine: whatever runs a query that the guard has let through."""
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
-from rbank_es.sparql.answers import Answer, Cell, Form, Row
-from rbank_es.sparql.engines.query_engine import Caps
-from rbank_es.sparql.results import size_of, to_json
+import msgspec
+
+from rbank_es import limits
+from rbank_es.sparql.results import Answer, Cell, Form, Row, size_of, to_json
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True):
+    """What a query may cost. `rows` is what the answer may hold: an engine is asked for one more, and drops it."""
+
+    rows: int = limits.QUERY_ROWS_DEFAULT
+    size_bytes: int = limits.RESULT_BYTES
+    cell_chars: int = limits.RESULT_CELL_CHARS
+    timeout_s: float = limits.QUERY_TIME_S
+
+
+class Engine(Protocol):
+    """Runs queries; safe for several threads. Never guards: what reaches it is run."""
+
+    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+        """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
+        ...
+
+    def close(self) -> None:
+        """Let go of processes and connections. A closed engine opens again by itself when used."""
+        ...
 
 
 class Keeper:
@@ -54,3 +78,27 @@ class Keeper:
         if cell is None or len(cell.value) <= self._caps.cell_chars:
             return cell
         return cell._replace(value=cell.value[: self._caps.cell_chars])
+
+
+class Forkable(Protocol):
+    """Something that a fork copies although it shouldn't."""
+
+    def forked(self) -> None:
+        """Called in the child: let go of what belongs to the parent."""
+        ...
+
+
+_known: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def tell_of_forks(thing: Forkable) -> None:
+    """Have `thing.forked()` called in every child that is forked from now on, as long as it exists."""
+    _known.add(thing)
+
+
+def _in_child() -> None:
+    for thing in list(_known):
+        thing.forked()
+
+
+os.register_at_fork(after_in_child=_in_child)
