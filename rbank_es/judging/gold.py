@@ -16,10 +16,10 @@ from rbank_es.judging.query_comparison import differences_of_queries
 from rbank_es.judging.query_evidence import ask
 from rbank_es.judging.result_comparison import XSD_BOOLEAN, Comparison, compare_results
 from rbank_es.judging.run_outcome import RunOutcome
-from rbank_es.judging.submitted_query import read_query
 from rbank_es.judging.task_wording import plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.rdf_names import XSD
+from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.parser.tree import Variable, projected
 from rbank_es.sparql.results import Answer, Cell
 
@@ -41,13 +41,13 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
     def ordered(self) -> bool:
         """Whether the order of rows counts: the right query sorts them."""
         try:
-            return bool(self.sparql) and read_query(self.sparql).tree.body.ordered
+            return bool(self.sparql) and parse_query(self.sparql).tree.body.ordered
         except QueryRefused:
             return False
 
     def sorted_by(self, expected: Answer) -> tuple[int, ...]:
         """The columns of the right answer that it is sorted by; empty where it is sorted by anything else as well."""
-        query = read_query(self.sparql)
+        query = parse_query(self.sparql)
         order = max(token.offset for token in query.tokens if token.keyword == "ORDER")
         found = [each for each in query.tree.body.conditions if getattr(each, "offset", order) >= order]
         names = [each.name for each in found if isinstance(each, Variable)]
@@ -198,10 +198,10 @@ def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpos
         finding = Finding(code="no_query", message="no query was submitted that could be compared")
         return _verdict(False, finding.message, purpose, findings=(finding,))
     try:
-        expected = read_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
+        expected = parse_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
     except QueryRefused as refused:
         raise JudgeFailed(JUDGE, f"the right query can't be read: {refused.message}") from refused
-    told = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)
+    told = differences_of_queries(parse_query(outcome.sparql, expected.prefixes), expected)
     if not told:
         return _verdict(True, "its query is the right one, in other words at most", purpose)
     return _verdict(False, f"its query is not the right one: {'; '.join(told)}", purpose)

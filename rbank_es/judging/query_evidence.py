@@ -8,10 +8,11 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
+from rbank_es.judging.query_comparison import fingerprint
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome
-from rbank_es.judging.submitted_query import ReadQuery, fingerprint, read_query
 from rbank_es.judging.verdict import Finding
+from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.results import Answer
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `problem` is why the query has no answer, where that is its own fault.
     """
 
-    query: ReadQuery | None = None
+    query: ParsedQuery | None = None
     answer: Answer | None = None
     recorded: Answer | None = None
     problem: Finding | None = None
@@ -43,7 +44,7 @@ def gather(outcome: RunOutcome, source: Source | None) -> Evidence:
     """What is known of the query that a run submitted. Asks the source only where the run's own events don't tell."""
     prefixes = source.surroundings.prefixes if source is not None else {}
     try:
-        query = read_query(outcome.sparql, prefixes)
+        query = parse_query(outcome.sparql, prefixes)
     except QueryRefused as refused:
         return Evidence(problem=_unread(refused))
     recorded = _recorded(query, outcome.queries or ())
@@ -61,12 +62,12 @@ def _unread(refused: QueryRefused) -> Finding:
     return Finding(code="refused_query", message=f"the query was refused: {refused.message}")
 
 
-def _recorded(query: ReadQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
+def _recorded(query: ParsedQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
     """The last time that the run had this very query answered."""
     wanted = fingerprint(query)
     for run in reversed(runs):
         try:
-            if run.error_code is None and fingerprint(read_query(run.query, query.prefixes)) == wanted:
+            if run.error_code is None and fingerprint(parse_query(run.query, query.prefixes)) == wanted:
                 return run
         except QueryRefused:
             continue

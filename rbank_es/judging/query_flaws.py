@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rbank_es.judging.submitted_query import RDF_TYPE, ReadQuery
 from rbank_es.judging.task_wording import asks_for_all, asks_for_names
 from rbank_es.judging.verdict import Finding
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.schema_model import PropertyInfo, Schema
+from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tree import (
     Bind,
     Expression,
@@ -37,7 +37,7 @@ _LABELS = frozenset(
 """Properties whose values are what a thing is called."""
 
 
-def limited(query: ReadQuery, task: str, rows: int | None) -> Iterator[Finding]:
+def limited(query: ParsedQuery, task: str, rows: int | None) -> Iterator[Finding]:
     """`limit_below_all`: the task asks for all, and the query's own LIMIT cuts the answer, or may cut it."""
     limit = query.limit
     if limit is None or not asks_for_all(task) or is_grouped(query.tree.body) or (rows is not None and rows < limit):
@@ -48,7 +48,7 @@ def limited(query: ReadQuery, task: str, rows: int | None) -> Iterator[Finding]:
     )
 
 
-def made_up(query: ReadQuery) -> Iterator[Finding]:
+def made_up(query: ParsedQuery) -> Iterator[Finding]:
     """`made_up_column`: a column holds only words that the query itself wrote, none that the data hold."""
     for name in sorted(set(projected(query.tree.body))):
         written = list(_expressions_of(query, name))
@@ -58,7 +58,7 @@ def made_up(query: ReadQuery) -> Iterator[Finding]:
             yield Finding(code="made_up_column", message=message)
 
 
-def _expressions_of(query: ReadQuery, name: str) -> Iterator[Expression]:
+def _expressions_of(query: ParsedQuery, name: str) -> Iterator[Expression]:
     """What BIND and SELECT (… AS ?name) put under a name."""
     for group in groups(query.tree):
         for element in group.elements:
@@ -68,12 +68,12 @@ def _expressions_of(query: ReadQuery, name: str) -> Iterator[Expression]:
     yield from (column.expression for column in columns if column.variable.name == name and column.expression)
 
 
-def _matched(query: ReadQuery) -> set[str]:
+def _matched(query: ParsedQuery) -> set[str]:
     """The names of the variables in triple patterns."""
     return {node.name for triple in triples(query.tree) for node in triple if isinstance(node, Variable)}
 
 
-def named_only(query: ReadQuery, task: str) -> Iterator[Finding]:
+def named_only(query: ParsedQuery, task: str) -> Iterator[Finding]:
     """`name_for_thing`: what is asked for are things, and a column has only what they are called.
 
     Different things may be called the same, and one thing by many names.
@@ -97,7 +97,7 @@ def _is_label(triple: Triple) -> bool:
     return isinstance(predicate, Step) and predicate.iri.iri in _LABELS
 
 
-def untyped(query: ReadQuery, schema: Schema) -> Iterator[Finding]:
+def untyped(query: ParsedQuery, schema: Schema) -> Iterator[Finding]:
     """`untyped_variable`: things of several classes fit what is asked of a variable, and the query says not which.
 
     Told only where the schema settles it: every property that is asked of the variable starts from several classes,
@@ -106,7 +106,7 @@ def untyped(query: ReadQuery, schema: Schema) -> Iterator[Finding]:
     by_iri = {info.iri: info for info in schema.properties}
     for name in dict.fromkeys(projected(query.tree.body)):
         asked = _asked_of(query, name)
-        if not asked or RDF_TYPE in asked:
+        if not asked or rdf_names.TYPE in asked:
             continue
         shared = frozenset.intersection(*(_domains(by_iri.get(iri)) for iri in asked))
         classes = _topmost(shared, schema)
@@ -133,7 +133,7 @@ def _topmost(classes: frozenset[str], schema: Schema) -> frozenset[str]:
     return frozenset(iri for iri in classes if not (above(iri) - {iri}) & classes)
 
 
-def _asked_of(query: ReadQuery, name: str) -> set[str] | None:
+def _asked_of(query: ParsedQuery, name: str) -> set[str] | None:
     """The properties of which a variable is the subject; None where the pattern says more of it than that."""
     found: set[str] = set()
     for triple in triples(query.tree):

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, open_source
 
@@ -15,7 +15,7 @@ from rbank_es.sparql.source import Source, open_source
 class Silent:
     """An engine that answers nothing."""
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """Raises `QueryFailed('unreachable')`."""
         raise QueryFailed("unreachable", "there is only a description, and nothing to ask", "name an endpoint")
 

@@ -18,6 +18,40 @@ if TYPE_CHECKING:
     from pyoxigraph import Literal as OxLiteral
 
 
+Form = Literal["select", "ask", "construct", "describe"]
+TRIPLE = ("subject", "predicate", "object")
+"""The variables of an answer whose rows are triples (construct, describe)."""
+
+
+class Cell(NamedTuple):
+    """One value. `lang` and `datatype` (an IRI; empty for plain strings) are for literals only."""
+
+    kind: Literal["iri", "bnode", "literal"]
+    value: str
+    lang: str = ""
+    datatype: str = ""
+
+
+Row = tuple[Cell | None, ...]
+"""A value per variable, None where it is unbound."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of variables (select), triples as rows of `TRIPLE` (construct, describe), or yes and no (ask)."""
+
+    form: Form
+    variables: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    boolean: bool | None = None
+    truncated: Literal["", "rows", "bytes"] = ""
+    """What the answer was cut for, where there is more than it holds."""
+    clipped: int = 0
+    """Values of which only the first `RESULT_CELL_CHARS` characters were kept."""
+    duration_s: float = 0.0
+
+
+# ---------------------------------------------------------------- JSON
+
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _IMPLIED = frozenset((XSD_STRING, RDF + "langString", RDF + "dirLangString"))
@@ -33,9 +67,6 @@ class NotResults(ValueError):
     def __init__(self, reason: str, *, complete: bool = False) -> None:
         self.reason, self.complete = reason, complete
         super().__init__(reason)
-
-
-# ---------------------------------------------------------------- JSON
 
 
 class _Term(msgspec.Struct, omit_defaults=True):
@@ -221,35 +252,3 @@ def cell_of_term(term: NamedNode | BlankNode | OxLiteral | Triple | None) -> Cel
     if kind == "BlankNode":
         return Cell("bnode", term.value)  # type: ignore[union-attr]
     return Cell("literal", f"<<( {term} )>>")
-
-
-Form = Literal["select", "ask", "construct", "describe"]
-TRIPLE = ("subject", "predicate", "object")
-"""The variables of an answer whose rows are triples (construct, describe)."""
-
-
-class Cell(NamedTuple):
-    """One value. `lang` and `datatype` (an IRI; empty for plain strings) are for literals only."""
-
-    kind: Literal["iri", "bnode", "literal"]
-    value: str
-    lang: str = ""
-    datatype: str = ""
-
-
-Row = tuple[Cell | None, ...]
-"""A value per variable, None where it is unbound."""
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of variables (select), triples as rows of `TRIPLE` (construct, describe), or yes and no (ask)."""
-
-    form: Form
-    variables: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
-    boolean: bool | None = None
-    truncated: Literal["", "rows", "bytes"] = ""
-    """What the answer was cut for, where there is more than it holds."""
-    clipped: int = 0
-    """Values of which only the first `RESULT_CELL_CHARS` characters were kept."""
-    duration_s: float = 0.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.errors import BadInput, BadOntology, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
-from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source, open_source
 from tests.effort import examples
@@ -43,7 +43,7 @@ class Recorder:
         self.seen: list[tuple[str, Form, Caps]] = []
         self.closed = 0
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         self.seen.append((query, form, caps))
         return Answer(form=form)
 

@@ -1,11 +1,11 @@
-"""The engine: whatever runs a query that the guard has let through."""
+"""The protocol of query engines, the caps that they keep, and the rows that fit under these."""
 
 from __future__ import annotations
 
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,23 +14,44 @@ from rbank_es.sparql.results import Answer, Cell, Form, Row, size_of, to_json
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query may cost. `rows` is what the answer may hold: an engine is asked for one more, and drops it."""
+    """The most that a query may cost. `rows` is what the answer may hold: an engine asks for one more, and drops it."""
 
     rows: int = limits.QUERY_ROWS_DEFAULT
     size_bytes: int = limits.RESULT_BYTES
     cell_chars: int = limits.RESULT_CELL_CHARS
     timeout_s: float = limits.QUERY_TIME_S
+    spent_s: float = 0.0
+    """How much of `timeout_s` the guard took before the engine got the query."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that the engine itself may take."""
+        return self.timeout_s - self.spent_s
+
+
+class Dataset(NamedTuple):
+    """The graphs that a query names: those after FROM, merged, are its default graph; others come after FROM NAMED."""
+
+    merged: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+
+
+ALL_GRAPHS = Dataset()
+"""The dataset of a query that names no graph."""
 
 
 class Engine(Protocol):
-    """Runs queries; safe for several threads. Never guards: what reaches it is run."""
+    """A place where queries run; safe for several threads. It never guards: whatever reaches it is run."""
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
-        """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
+        """Return the answer within the caps. Raises `QueryFailed`, and is ready for the next query then.
+
+        `dataset` repeats what the query says with FROM, for engines that would have to parse it for that.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of processes and connections. A closed engine opens again by itself when used."""
+        """Close processes and connections. A closed engine opens again by itself when used."""
         ...
 
 

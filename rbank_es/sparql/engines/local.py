@@ -10,18 +10,15 @@ import sys
 import threading
 import time
 import weakref
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 import rbank_es.sparql
 from rbank_es import limits
-from rbank_es.errors import QueryFailed, QueryRefused
-from rbank_es.sparql.engines.engine import Caps, Engine, tell_of_forks
-from rbank_es.sparql.engines.worker_protocol import Ended, OutOfTime, Request, Response, Sources, receive, send
-from rbank_es.sparql.parser.grammar import read
-from rbank_es.sparql.parser.tokens import tokenise
+from rbank_es.errors import QueryFailed
+from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, tell_of_forks
+from rbank_es.sparql.engines.worker_protocol import Ended, OutOfTime, Request, Response, receive, send
 from rbank_es.sparql.results import Answer, Form
 
 HINTS = {
@@ -52,9 +49,9 @@ class LocalEngine(Engine):
         self._worker: WorkerProcess | None = None
         tell_of_forks(self)
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
-        request = Request(query, form, caps, sources_of(query))
+        request = Request(query, form, caps, dataset)
         with self._lock:
             worker = self._ready()
             began = time.perf_counter()
@@ -114,20 +111,6 @@ class LocalEngine(Engine):
             worker.disown()
 
 
-def sources_of(query: str) -> Sources:
-    """The graphs that a query names with FROM and FROM NAMED; none of text that can't be read as SPARQL."""
-    try:
-        tokens = tokenise(query)
-        after = {following.offset for token, following in pairwise(tokens) if token.keyword == "FROM"}
-        graphs = read(tokens, {})[0].sources if after else ()
-    except QueryRefused:
-        return Sources()  # the engine says what is wrong with it
-    return Sources(
-        tuple(graph.iri for graph in graphs if graph.offset in after),
-        tuple(graph.iri for graph in graphs if graph.offset not in after),
-    )
-
-
 def _failure(response: Response) -> QueryFailed:
     message = response.message
     if response.code == "bad_query":
@@ -172,7 +155,7 @@ class WorkerProcess:
 
     def ask(self, request: Request) -> Response:
         """Its response. Raises `OutOfTime` after the time limit, `Ended` if it died; it must be ended then."""
-        deadline = time.monotonic() + request.caps.timeout_s
+        deadline = time.monotonic() + request.caps.left_s
         send(_fd(self._process.stdin), request, deadline)
         return _RESPONSE.decode(receive(_fd(self._process.stdout), deadline))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.engines.engine import Caps, Engine, Keeper
+from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, Keeper
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form, Row, literal
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class RdflibEngine(Engine):
         self._lock = threading.Lock()
         self._dataset: Dataset | None = None
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """The answer, within the caps. Raises `QueryFailed` with `bad_query`."""
         from rdflib.plugins import sparql
 

@@ -19,7 +19,7 @@ import msgspec
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, MESSAGE_BYTES, Address, failure_of, readable, shown
-from rbank_es.sparql.engines.engine import Caps, Engine, Keeper, tell_of_forks
+from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, Keeper, tell_of_forks
 from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
 from rbank_es.sparql.engines.retry import Calendar, Clock, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
 from rbank_es.sparql.results import Answer, Content, Form, NotResults
@@ -87,11 +87,11 @@ class RemoteEngine(Engine):
         self._wire = Wire()
         tell_of_forks(self)
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
         with self._lock:
             began = time.perf_counter()
-            deadline = Deadline(caps.timeout_s, self._clock)
+            deadline = Deadline(caps, self._clock)
             timer = self._wire.cutting_off(deadline)
             try:
                 content, cut = self._call(query, form, caps, deadline)

@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from rbank_es import limits
+from rbank_es.sparql.engines.engine import Caps
 
 Sleep = Callable[[float], None]
 Clock = Callable[[], float]
@@ -50,10 +51,10 @@ def wait_s(tries: int, asked_s: float | None, left_s: float) -> float | None:
 class Deadline:
     """When a call must be over. `cut_off` ends it then even where it waits for the next byte, or a drip of them."""
 
-    def __init__(self, timeout_s: float, clock: Clock = time.monotonic) -> None:
-        self.timeout_s = timeout_s
+    def __init__(self, caps: Caps, clock: Clock = time.monotonic) -> None:
+        self.timeout_s = caps.timeout_s
         self._clock = clock
-        self._end = clock() + timeout_s
+        self._end = clock() + caps.left_s
 
     @property
     def left_s(self) -> float:

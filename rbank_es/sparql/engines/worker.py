@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es import limits
-from rbank_es.sparql.engines.engine import Keeper
-from rbank_es.sparql.engines.worker_protocol import Ended, Request, Response, Sources, receive, send
+from rbank_es.sparql.engines.engine import Dataset, Keeper
+from rbank_es.sparql.engines.worker_protocol import Ended, Request, Response, receive, send
 from rbank_es.sparql.results import TRIPLE, Answer, Row, cell_of_term
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def main(quads: str) -> None:
     decoder = msgspec.msgpack.Decoder(Request)
     while True:
         request = decoder.decode(receive(INPUT))
-        signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s + GRACE_S)
+        signal.setitimer(signal.ITIMER_REAL, request.caps.left_s + GRACE_S)
         response = respond(graphs, request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(OUTPUT, response)
@@ -99,7 +99,7 @@ def respond(graphs: Graphs, request: Request) -> Response:
 def _answer(graphs: Graphs, request: Request) -> Answer:
     from pyoxigraph import QueryBoolean, QuerySolutions
 
-    found = graphs.query(request.query, request.sources)
+    found = graphs.query(request.query, request.dataset)
     if isinstance(found, QueryBoolean):
         return Answer(form="ask", boolean=bool(found))
     if isinstance(found, QuerySolutions):
@@ -118,13 +118,6 @@ def _triples(found: QueryTriples) -> Iterator[Row]:
         yield tuple(map(cell_of_term, (triple.subject, triple.predicate, triple.object)))
 
 
-if __name__ == "__main__":
-    try:
-        main(sys.argv[1])
-    except Ended:
-        sys.exit(0)
-
-
 _MERGE = "INSERT { ?s ?p ?o } WHERE { GRAPH ?g { ?s ?p ?o } }"
 
 
@@ -137,7 +130,7 @@ class Graphs:
     def __init__(self, store: Store) -> None:
         """Merge all graphs of a store into its default graph."""
         self._store = store
-        self._named: tuple[Sources, Store] | None = None
+        self._named: tuple[Dataset, Store] | None = None
         store.update(_MERGE)
 
     @classmethod
@@ -151,26 +144,33 @@ class Graphs:
         store.bulk_extend(parse(path=quads, format=RdfFormat.N_QUADS))
         return cls(store)
 
-    def query(self, query: str, sources: Sources) -> QuerySolutions | QueryBoolean | QueryTriples:
-        """What the engine finds, where FROM and FROM NAMED of the query name these sources."""
-        if len(sources.merged) < 2:
+    def query(self, query: str, dataset: Dataset) -> QuerySolutions | QueryBoolean | QueryTriples:
+        """What the engine finds, where FROM and FROM NAMED of the query name these dataset."""
+        if len(dataset.merged) < 2:
             return self._store.query(query)
         from pyoxigraph import DefaultGraph
 
-        return self._merge_of(sources).query(query, default_graph=[DefaultGraph()])
+        return self._merge_of(dataset).query(query, default_graph=[DefaultGraph()])
 
-    def _merge_of(self, sources: Sources) -> Store:
+    def _merge_of(self, dataset: Dataset) -> Store:
         """A store of what a query names: its default graph merged, and its named graphs."""
         from pyoxigraph import NamedNode, Quad, Store
 
-        if self._named is not None and self._named[0] == sources:
+        if self._named is not None and self._named[0] == dataset:
             return self._named[1]
         self._named = None
         store = Store()
-        for iri in sources.merged:
+        for iri in dataset.merged:
             found = self._store.quads_for_pattern(None, None, None, NamedNode(iri))
             store.bulk_extend(Quad(each.subject, each.predicate, each.object) for each in found)
-        for iri in sources.named:
+        for iri in dataset.named:
             store.bulk_extend(self._store.quads_for_pattern(None, None, None, NamedNode(iri)))
-        self._named = sources, store
+        self._named = dataset, store
         return store
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except Ended:
+        sys.exit(0)

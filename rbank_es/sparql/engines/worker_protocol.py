@@ -6,21 +6,13 @@ import os
 import select
 import struct
 import time
-from typing import NamedTuple
 
 import msgspec
 
-from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Form
 
 _LENGTH = struct.Struct(">I")
-
-
-class Sources(NamedTuple):
-    """The graphs that a query names: those after FROM, which together are its default graph, and after FROM NAMED."""
-
-    merged: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
@@ -29,7 +21,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
     query: str
     form: Form
     caps: Caps
-    sources: Sources = Sources()
+    dataset: Dataset = ALL_GRAPHS
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):

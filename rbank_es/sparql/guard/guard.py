@@ -1,12 +1,14 @@
-"""The guard: what may go to an engine, in the form in which it goes there.
+"""The guard: the queries that may go to an engine, in the form in which they go there.
 
-Pure: no network, no engine, the same for the same input. A query is read by our own grammar, changed at places that
-this reading found, and what came out is read once more by another parser, which must find the same form and LIMIT.
+Pure: no network, no engine, the same for the same input. A query is parsed by our own grammar and changed at places
+that this found; rdflib's parser must then find the same form and LIMIT in the result. rdflib can't be stopped, so it
+gets only queries that take it half a second at most (`QUERY_CONFIRMED_WEIGHT`); of others a warning says that one
+parser alone has read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
@@ -14,32 +16,31 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.guard.cross_check import edits_for_judge, judge
-from rbank_es.sparql.guard.forbidden import refuse_by_token, refuse_sources
 from rbank_es.sparql.guard.lint import Finding, findings
+from rbank_es.sparql.guard.names import refuse_scopes, refuse_unknown
 from rbank_es.sparql.guard.profiles import LOCAL, Profile
-from rbank_es.sparql.guard.scopes import refuse_scopes
-from rbank_es.sparql.guard.unknown_terms import refuse_unknown
-from rbank_es.sparql.parser.grammar import read
+from rbank_es.sparql.guard.second_parser import edits_for_rdflib, read_by_rdflib
+from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import (
     Edit,
     Lines,
-    Token,
     clipped,
     original_offset,
     plain_edits,
     refuse_at,
     rewritten,
-    tokenise,
+    shown,
 )
-from rbank_es.sparql.parser.tree import Query, projected
+from rbank_es.sparql.parser.tree import projected
 from rbank_es.sparql.results import TRIPLE, Form
+
+OPERAND_WEIGHT = 12
+"""An operand costs rdflib 2,300 calls, for it tries every function; any other token costs it 200."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query is checked against."""
+    """The data that a query is checked against."""
 
     prefixes: Mapping[str, str]
     """Prefixes that are declared for a query that uses them undeclared; well-known ones need not be among them."""
@@ -48,7 +49,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     remote: bool = False
     """Whether the query goes to an endpoint, where FROM may name anything."""
     vocabulary: Vocabulary | None = None
-    """What a query may name; None where nobody knows."""
+    """The terms that a query may name; None where nobody knows."""
     profile: Profile = LOCAL
 
 
@@ -56,7 +57,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """A query that may run."""
 
     query: str
-    """What goes to the engine."""
+    """The text for the engine."""
+    parsed: ParsedQuery
+    """The query as it came."""
     form: Form
     variables: tuple[str, ...]
     """Names in their order; those of `SELECT *` sorted; subject, predicate, object of a graph; none of ASK."""
@@ -65,24 +68,40 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     their_limit: int | None
     """The LIMIT that the query came with."""
     limit_applied: int | None
-    """The LIMIT that it has now; None for ASK."""
+    """The LIMIT that it has now; None for ASK, and for a graph from local data unless it came with one."""
     added_prefixes: tuple[str, ...]
     warnings: tuple[Finding, ...]
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """A query that may run if its endpoint isn't too slow for it."""
+    """A query that may run unless its endpoint is too slow for it."""
 
     checked: Checked
     refused_by: tuple[Finding, ...]
     """Findings that the endpoint's profile refuses, with the alternative that it names."""
 
 
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """A query that was checked and not run."""
+
+    query: str
+    """The text that would go to the engine."""
+    form: Form
+    variables: tuple[str, ...]
+    limit: int | None
+    """The LIMIT that it would have; None where there would be none."""
+    added_prefixes: tuple[str, ...]
+    warnings: tuple[Finding, ...]
+    """Findings that are slow, or probably not meant, and would run."""
+    refused_by: tuple[Finding, ...]
+    """Findings that the endpoint's profile would refuse, each with the fast alternative; empty where it would run."""
+
+
 def check(query: str, surroundings: Surroundings, rows: int) -> Checked:
-    """The query as it may run, for an answer of at most `rows` rows.
+    """Return a query in the form in which it may run, for an answer of at most `rows` rows.
 
     Prefixes that it uses and doesn't declare are added; its outer LIMIT becomes `rows + 1` where it is absent or
-    larger, so that whoever runs it can tell whether there are more. Raises `QueryRefused`, and nothing else.
+    larger, because one row more tells whether there are more. Raises `QueryRefused`, and nothing else.
     """
     examined = examine(query, surroundings, rows)
     if examined.refused_by:
@@ -92,119 +111,10 @@ def check(query: str, surroundings: Surroundings, rows: int) -> Checked:
     return examined.checked
 
 
-def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
-    """The same, with what the endpoint's profile refuses told instead of raised. Raises `QueryRefused` for all else."""
-    tokens = tokenise(query)
-    refuse_by_token(tokens)
-    known = _known_prefixes(surroundings)
-    tree, unknown = read(tokens, known)
-    if unknown:
-        _refuse_prefixes(unknown, known)
-    places = {token.offset: token for token in tokens}
-    refuse_scopes(tree, places)
-    if not surroundings.remote:
-        refuse_sources(tree, surroundings.graphs, places)
-    if surroundings.vocabulary is not None:
-        refuse_unknown(tree, surroundings.vocabulary, known, places, whole=not surroundings.remote)
-    change = limited(tree, query, rows)
-    edits = [*_declarations(tree, known), *plain_edits(tokens), *([change.edit] if change.edit else [])]
-    _confirm(query, [*edits, *edits_for_judge(tokens)], tree.form, change)
-    text = rewritten(query, edits)
-    graphs = None if surroundings.remote else surroundings.graphs
-    found = (*findings(tree, graphs), *_about_limit(tree, change))
-    refuses = surroundings.profile.refuses
-    return Examined(
-        checked=_checked(text, tree, change, rows, tuple(f for f in found if f.code not in refuses)),
-        refused_by=tuple(
-            msgspec.structs.replace(f, alternative=refuses[f.code] or f.alternative) for f in found if f.code in refuses
-        ),
-    )
-
-
-def _checked(text: str, tree: Query, change: Limited, rows: int, warnings: tuple[Finding, ...]) -> Checked:
-    """What was found, put together. A LIMIT of a graph's query counts solutions, so it says nothing of its triples."""
-    solutions = tree.form == "select" and change.theirs is not None
-    variables = {"select": projected(tree.body), "ask": ()}.get(tree.form, TRIPLE)
-    return Checked(
-        query=text,
-        form=tree.form,
-        variables=variables,
-        rows=min(rows, change.theirs) if solutions and change.theirs is not None else rows,
-        their_limit=change.theirs,
-        limit_applied=change.applied,
-        added_prefixes=tree.added_prefixes,
-        warnings=warnings,
-    )
-
-
-def _known_prefixes(surroundings: Surroundings) -> dict[str, str]:
-    """The prefixes that may be added, the most particular ones first to count."""
-    return {**WELL_KNOWN, **surroundings.profile.prefixes, **surroundings.prefixes}
-
-
-def _refuse_prefixes(unknown: dict[str, Token], known: Mapping[str, str]) -> NoReturn:
-    """Raise for prefixes that nobody declares, with the nearest known ones."""
-    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(unknown)[:5])
-    prefix, token = next((clipped(prefix), token) for prefix, token in unknown.items())
-    near = get_close_matches(prefix.lower(), sorted(known), 3, 0.5)
-    hint = f"declare it in front of the query: PREFIX {prefix}: <namespace IRI>"
-    if near:
-        hint += "; known here are " + ", ".join(f"{name}: <{known[name]}>" for name in near)
-    refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", hint)
-
-
-def _declarations(tree: Query, known: Mapping[str, str]) -> list[Edit]:
-    """The prefixes to be added, as one change at the beginning."""
-    lines = [f"PREFIX {prefix}: <{known[prefix]}>\n" for prefix in tree.added_prefixes]
-    return [Edit(0, 0, "".join(lines))] if lines else []
-
-
-def _confirm(query: str, edits: list[Edit], form: Form, change: Limited) -> None:
-    """Raise unless the other parser reads the form and the outer LIMIT that are meant in a query with its edits."""
-    judgement = judge(rewritten(query, edits))
-    if not judgement.error and (judgement.form, judgement.limit) == (form, change.applied):
-        return
-    line, column = Lines(query).of(min(original_offset(edits, judgement.offset), len(query)))
-    if judgement.error:
-        message = f"a second parser can't read this: {judgement.error}"
-        raise QueryRefused("syntax", message, judgement.hint, line=line, column=column)
-    message = "two parsers read this differently"
-    raise QueryRefused("syntax", message, "write LIMIT once, as a plain number at the very end")
-
-
-def _about_limit(tree: Query, change: Limited) -> tuple[Finding, ...]:
-    """A warning where a LIMIT that was put in bounds solutions, while the answer is counted in triples."""
-    if tree.form not in ("construct", "describe") or change.edit is None:
-        return ()
-    return (
-        Finding(
-            code="limit_counts_solutions",
-            message=f"LIMIT {change.applied} was put in; it counts solutions of the pattern, not triples",
-            alternative="give a LIMIT of your own, or narrow the pattern, to be sure that the graph is whole",
-        ),
-    )
-
-
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """A query that was read and not run."""
-
-    query: str
-    """What would go to the engine."""
-    form: Form
-    variables: tuple[str, ...]
-    limit: int | None
-    """The LIMIT that it would have; None for ASK."""
-    added_prefixes: tuple[str, ...]
-    warnings: tuple[Finding, ...]
-    """What is slow, or probably not meant, and would run."""
-    refused_by: tuple[Finding, ...]
-    """What the endpoint's profile would refuse it for, each with the fast alternative; empty where it would run."""
-
-
 def explain(query: str, surroundings: Surroundings, rows: int = limits.QUERY_ROWS_DEFAULT) -> Explained:
-    """What would go to the engine for an answer of `rows` rows, and what there is to say about it.
+    """Return the query that would run for an answer of `rows` rows, with everything there is to say about it.
 
-    Raises `QueryRefused` for what `check` refuses too, but for what is only slow at this endpoint.
+    Raises `QueryRefused` for what `check` refuses, apart from queries that are only slow at this endpoint.
     """
     examined = examine(query, surroundings, rows)
     checked = examined.checked
@@ -219,27 +129,146 @@ def explain(query: str, surroundings: Surroundings, rows: int = limits.QUERY_ROW
     )
 
 
-class Limited(NamedTuple):
-    """What becomes of the LIMIT. `edit` is None where the text stays as it is."""
+def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
+    """Check a query as `check` does, but return what the endpoint's profile refuses instead of raising it."""
+    parsed = parse_query(query, {**surroundings.profile.prefixes, **surroundings.prefixes})
+    if parsed.unknown:
+        _refuse_prefixes(parsed)
+    refuse_scopes(parsed)
+    if not surroundings.remote:
+        _refuse_sources(parsed, surroundings.graphs)
+    if surroundings.vocabulary is not None:
+        refuse_unknown(parsed, surroundings.vocabulary, whole=not surroundings.remote)
+    limit = _limited(parsed, rows, remote=surroundings.remote)
+    edits = [*_declarations(parsed), *plain_edits(parsed.tokens), *([limit.edit] if limit.edit else [])]
+    unconfirmed = _confirm(parsed, edits, limit)
+    graphs = None if surroundings.remote else surroundings.graphs
+    found = (*findings(parsed.tree, graphs), *_about_limit(parsed, limit), *unconfirmed)
+    refuses = surroundings.profile.refuses
+    warnings = tuple(finding for finding in found if finding.code not in refuses)
+    return Examined(
+        checked=_checked(parsed, rewritten(query, edits), limit, rows, warnings),
+        refused_by=tuple(
+            msgspec.structs.replace(f, alternative=refuses[f.code] or f.alternative) for f in found if f.code in refuses
+        ),
+    )
+
+
+def _checked(parsed: ParsedQuery, text: str, limit: _Limited, rows: int, warnings: tuple[Finding, ...]) -> Checked:
+    tree = parsed.tree
+    # The LIMIT of a graph's query counts solutions, so it says nothing of how many triples there may be.
+    most = limit.theirs if tree.form == "select" and limit.theirs is not None else rows
+    return Checked(
+        query=text,
+        parsed=parsed,
+        form=tree.form,
+        variables={"select": projected(tree.body), "ask": ()}.get(tree.form, TRIPLE),
+        rows=min(rows, most),
+        their_limit=limit.theirs,
+        limit_applied=limit.applied,
+        added_prefixes=tree.added_prefixes,
+        warnings=warnings,
+    )
+
+
+# ---------------------------------------------------------------- prefixes and sources
+
+
+def _refuse_prefixes(parsed: ParsedQuery) -> NoReturn:
+    """Raise for prefixes that nobody declares, with the nearest known ones."""
+    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(parsed.unknown)[:5])
+    prefix, token = next((clipped(prefix), token) for prefix, token in parsed.unknown.items())
+    known = {prefix: space for prefix, space in parsed.prefixes.items() if prefix not in parsed.tree.prefixes}
+    near = get_close_matches(prefix.lower(), sorted(known), 3, 0.5)
+    hint = f"declare it in front of the query: PREFIX {prefix}: <namespace IRI>"
+    if near:
+        hint += "; known here are " + ", ".join(f"{name}: <{known[name]}>" for name in near)
+    refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", hint)
+
+
+def _declarations(parsed: ParsedQuery) -> list[Edit]:
+    """Return the prefixes to be added, as one insertion at the beginning."""
+    lines = [f"PREFIX {prefix}: <{parsed.prefixes[prefix]}>\n" for prefix in parsed.tree.added_prefixes]
+    return [Edit(0, 0, "".join(lines))] if lines else []
+
+
+def _refuse_sources(parsed: ParsedQuery, graphs: Collection[str]) -> None:
+    """Raise `from_refused` for a FROM that names no graph of the data: engines may fetch or open it."""
+    for source in parsed.tree.sources:
+        if source.iri not in graphs or source.iri.lower().startswith("file:"):
+            token = parsed.token_at(source.offset)
+            hint = "leave out FROM: all data is in the default graph"
+            if graphs:
+                named = ", ".join(f"<{graph}>" for graph in sorted(graphs)[:3])
+                hint = f"leave out FROM, or name one of the {len(graphs)} graphs here: {named}"
+            refuse_at(token, "from_refused", f"FROM {shown(token)} names no graph of this data", hint)
+
+
+# ---------------------------------------------------------------- the outer LIMIT
+
+
+class _Limited(NamedTuple):
+    """The LIMIT of a query, and the one that it gets. `edit` is None where the text stays as it is."""
 
     theirs: int | None
     applied: int | None
     edit: Edit | None = None
 
 
-def limited(query: Query, text: str, rows: int) -> Limited:
-    """The LIMIT for at most `rows` rows and one more, which tells whether there are more.
+def _limited(parsed: ParsedQuery, rows: int, *, remote: bool) -> _Limited:
+    """Return the LIMIT for at most `rows` rows and one more, which tells whether there are more.
 
     A smaller one, an OFFSET and everything within subselects stay as they are; ASK has none.
     """
-    token, most = query.body.limit, rows + 1
-    theirs = int(token.text) if token else None
-    if query.form == "ask" or (theirs is not None and theirs <= most):
-        return Limited(theirs, theirs)
-    if token:
-        return Limited(theirs, most, Edit(token.offset, token.end, str(most)))
+    query, theirs, most = parsed.tree, parsed.limit, rows + 1
+    # LIMIT counts solutions, of which any number may make one triple: with it, nobody could tell whether a graph is
+    # whole. The local engine itself stops at so many triples; an endpoint would not.
+    counts_nothing = query.form == "ask" or (query.form in ("construct", "describe") and not remote)
+    if counts_nothing or (theirs is not None and theirs <= most):
+        return _Limited(theirs, theirs)
+    if token := query.body.limit:
+        return _Limited(theirs, most, Edit(token.offset, token.end, str(most)))
     if query.values_offset is not None:
-        return Limited(None, most, Edit(query.values_offset, query.values_offset, f"LIMIT {most}\n"))
-    end = len(text.rstrip())
+        return _Limited(None, most, Edit(query.values_offset, query.values_offset, f"LIMIT {most}\n"))
+    end = len(parsed.text.rstrip())
     # On a line of its own: the last one may be a comment.
-    return Limited(None, most, Edit(end, end, f"\nLIMIT {most}"))
+    return _Limited(None, most, Edit(end, end, f"\nLIMIT {most}"))
+
+
+def _about_limit(parsed: ParsedQuery, limit: _Limited) -> tuple[Finding, ...]:
+    """Return a warning where a LIMIT that was put in counts solutions, while the answer is counted in triples."""
+    if parsed.tree.form not in ("construct", "describe") or limit.edit is None:
+        return ()
+    return (
+        Finding(
+            code="limit_counts_solutions",
+            message=f"LIMIT {limit.applied} was put in; it counts solutions of the pattern, not triples",
+            alternative="give a LIMIT of your own, or narrow the pattern, to be sure that the graph is whole",
+        ),
+    )
+
+
+def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[Finding, ...]:
+    """Raise unless rdflib reads the same form and outer LIMIT in the text for the engine.
+
+    Return a warning for a query that is too large or too deep for rdflib: there our own parser's word counts.
+    """
+    unconfirmed = Finding(
+        code="unconfirmed",
+        message="too long or too deep for the second parser: only one has read it",
+        alternative="it runs; fewer terms and brackets let both check its LIMIT",
+    )
+    if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > limits.QUERY_CONFIRMED_WEIGHT:
+        return (unconfirmed,)
+    edits = [*edits, *edits_for_rdflib(parsed)]
+    reading = read_by_rdflib(rewritten(parsed.text, edits))
+    if reading.too_deep:
+        return (unconfirmed,)
+    if not reading.error and (reading.form, reading.limit) == (parsed.tree.form, limit.applied):
+        return ()
+    if not reading.error:
+        message = "two parsers read this differently"
+        raise QueryRefused("syntax", message, "write LIMIT once, as a plain number at the very end", line=1, column=1)
+    line, column = Lines(parsed.text).of(min(original_offset(edits, reading.offset), len(parsed.text)))
+    hint = "write it more plainly: one statement per line, fewer brackets, IRIs in <…> or as prefixed names"
+    raise QueryRefused("syntax", f"a second parser can't read this: {reading.error}", hint, line=line, column=column)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from rbank_es.sparql.parser.cursor import RDF
+from rbank_es.sparql.parser.expressions import RDF
 from rbank_es.sparql.parser.tokens import clipped
 from rbank_es.sparql.parser.tree import (
     Alternative,
@@ -54,6 +54,7 @@ CODES: dict[str, str] = {
     "order_without_limit": "everything is sorted before the first row comes",
     "unbound_variable": "a variable is asked for that no pattern binds",
     "limit_counts_solutions": "LIMIT counts solutions of the pattern, not triples",
+    "unconfirmed": "too long or too deep for the second parser",
 }
 """Every code that a finding can have, and what it stands for."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from rbank_es.sparql.parser.keywords import NAMES
+from rbank_es.sparql.parser.expressions import OPERAND_WORDS
 from rbank_es.sparql.parser.tokens import Token, clipped
 
 _OTHER_NAMES = {
@@ -32,7 +32,7 @@ _OTHER_NAMES = {
 _WORDS = (
     *("SELECT", "ASK", "CONSTRUCT", "DESCRIBE", "PREFIX", "BASE", "WHERE", "DISTINCT", "REDUCED", "GRAPH"),
     *("FILTER", "OPTIONAL", "UNION", "MINUS", "BIND", "VALUES", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"),
-    *sorted(NAMES),
+    *sorted(OPERAND_WORDS),
 )
 
 _EXAMPLE = "SELECT ?x WHERE { ?x a ex:Thing . FILTER(?x != ex:other) } LIMIT 10"

@@ -1,24 +1,28 @@
-"""SPARQL 1.1 text as tokens, each with its place; what stood between them (blanks, comments) is kept beside them.
+r"""SPARQL 1.1 text as tokens, each with its place, and edits of a query's text by place.
 
 Terminals are those of the recommendation (https://www.w3.org/TR/sparql11-query/#sparqlGrammar, productions 139 to
 173), the longest match first. A keyword in a string, a comment, an IRI, a variable or a prefixed name is no keyword.
+
+Code points may be written `\u0041`. The recommendation replaces them before anything else is read, so they could hide a
+keyword or close a string; engines differ. Here they are replaced inside strings and IRIs, refused where the character
+would end these, and unreadable elsewhere.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, NoReturn
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 
 Kind = Literal["iri", "name", "variable", "blank", "string", "language", "number", "word", "symbol", "end"]
-"""What a token is; `name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
+"""`name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
 
 SHOWN_CHARS = 80
-"""What a message shows of one name."""
+"""Characters of one name in a message."""
 
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
@@ -64,7 +68,7 @@ class Token(NamedTuple):
     line: int
     column: int
     between: str
-    """The blanks and comments that stood before it."""
+    """The blanks and comments before it."""
 
     @property
     def end(self) -> int:
@@ -73,28 +77,28 @@ class Token(NamedTuple):
 
     @property
     def keyword(self) -> str:
-        """The word in capitals; empty for everything that is no word."""
+        """The word in capitals; empty for other kinds."""
         return self.text.upper() if self.kind == "word" else ""
 
     def is_symbol(self, *texts: str) -> bool:
-        """Whether it is one of these marks."""
+        """Return whether it is one of these symbols."""
         return self.kind == "symbol" and self.text in texts
 
 
-Places = Mapping[int, Token]
-"""Tokens by their offsets."""
-
-
 class Lines:
-    """Lines and columns of a text."""
+    """Lines and columns of a text, both from 1."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in _LINE.finditer(text))]
 
     def of(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset, both from 1."""
+        """Return the line and the column of an offset."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
+
+    def offset_of(self, line: int, column: int) -> int:
+        """Return the offset of a line and a column."""
+        return self._starts[line - 1] + column - 1
 
 
 def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
@@ -103,24 +107,24 @@ def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
 
 
 def clipped(text: str) -> str:
-    """A name as a message shows it: whoever wrote it may have written a very long one."""
+    """Return a name as a message shows it, truncated to `SHOWN_CHARS`."""
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
 
 
 def is_iri_text(text: str) -> bool:
-    """Whether a text can stand between `<` and `>` as it is."""
+    """Return whether a text can stand between `<` and `>` as it is."""
     found = _TOKEN.fullmatch(f"<{text}>")
     return found is not None and found.lastgroup == "iri" and "\\" not in text
 
 
 def shown(token: Token) -> str:
-    """A token as a message shows it, in quotes."""
+    """Return a token as a message shows it, in quotes."""
     text = clipped(token.text)
     return repr(text) if "'" not in text else f"`{text}`"
 
 
 def tokenise(text: str) -> tuple[Token, ...]:
-    """The tokens of a query, and an `end` token, so that `"".join(t.between + t.text for t in …)` is the text again.
+    """Return the tokens of a query and an `end` token; joined with what stands between them, they are the text again.
 
     Raises `QueryRefused`: `too_long` over `QUERY_TEXT_CHARS`, `syntax` where no token can be read.
     """
@@ -137,7 +141,6 @@ def tokenise(text: str) -> tuple[Token, ...]:
 
 
 def _tokens(text: str, lines: Lines) -> Iterator[Token]:
-    """The tokens, one after the other."""
     offset = 0
     while True:
         gap = _BETWEEN.match(text, offset)
@@ -156,13 +159,12 @@ def _tokens(text: str, lines: Lines) -> Iterator[Token]:
 
 
 def _unreadable(text: str, offset: int, line: int, column: int) -> QueryRefused:
-    """Why no token begins here."""
     message, hint = _complaint(text, offset)
     return QueryRefused("syntax", message, hint, line=line, column=column)
 
 
 def _complaint(text: str, offset: int) -> tuple[str, str]:
-    """What is wrong with the character at an offset, and what to write instead."""
+    """Return the fault of the character at an offset, and what to write instead."""
     char = text[offset]
     if char in "\"'":
         return (
@@ -189,7 +191,7 @@ def _complaint(text: str, offset: int) -> tuple[str, str]:
 
 
 class Edit(NamedTuple):
-    """`text` instead of what stood from `start` to `end`."""
+    """A replacement of the text from `start` to `end`."""
 
     start: int
     end: int
@@ -197,12 +199,12 @@ class Edit(NamedTuple):
 
 
 def rewritten(text: str, edits: Sequence[Edit]) -> str:
-    """A text with its edits made: what is put in before what is replaced there; of two that overlap the first."""
+    """Return a text with its edits made: insertions before replacements at one place; of two that overlap, the first."""
     return "".join(_pieces(text, edits))
 
 
 def _ordered(edits: Sequence[Edit]) -> list[Edit]:
-    """Edits by their places, those at one and the same place in the order given, without what others have replaced."""
+    """Return edits by place, those at one place in the order given, without those in text that another replaces."""
     ordered: list[Edit] = []
     for edit in sorted(edits, key=lambda edit: edit[:2]):
         if not ordered or edit.start >= ordered[-1].end:
@@ -211,7 +213,6 @@ def _ordered(edits: Sequence[Edit]) -> list[Edit]:
 
 
 def _pieces(text: str, edits: Sequence[Edit]) -> Iterator[str]:
-    """What stays and what is new, in turns."""
     done = 0
     for edit in _ordered(edits):
         yield text[done : edit.start]
@@ -221,7 +222,7 @@ def _pieces(text: str, edits: Sequence[Edit]) -> Iterator[str]:
 
 
 def original_offset(edits: Sequence[Edit], offset: int) -> int:
-    """The place in the old text of a place in the new one; within something new, where that was put."""
+    """Return the offset in the old text of an offset in the new one; of new text, the offset where it was inserted."""
     grown = 0
     for edit in _ordered(edits):
         begins = edit.start + grown
@@ -233,7 +234,7 @@ def original_offset(edits: Sequence[Edit], offset: int) -> int:
     return offset - grown
 
 
-_ESCAPED_CODE_POINT = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
+_CODE_POINT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _NOT_IN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
 _NOT_IN_STRING = frozenset("\"'\\\r\n\0")
@@ -241,24 +242,21 @@ _NOT_IN_COMMENT = frozenset("\r\n")
 
 
 def plain(text: str) -> str:
-    """The inside of a string or an IRI with its code points as characters; those that don't exist stay as they are."""
-    return (
-        _ESCAPED_CODE_POINT.sub(lambda match: match[1] + (_character(match) or match[0]), text)
-        if "\\" in text
-        else text
-    )
+    """Return the inside of a string or an IRI with its code points as characters; those that don't exist stay."""
+    if "\\" not in text:
+        return text
+    return _CODE_POINT_ESCAPE.sub(lambda match: match[1] + (_character(match) or match[0]), text)
 
 
 def _character(match: re.Match[str]) -> str:
-    """The character of a code point; empty where there is none."""
     number = int(match[2] or match[3], 16)
     return chr(number) if number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF else ""
 
 
 def plain_edits(tokens: tuple[Token, ...]) -> Iterator[Edit]:
-    """What has to change in a query so that its strings, IRIs and line ends are read alike everywhere.
+    """Yield the edits after which every engine reads a query's strings, IRIs and line ends alike.
 
-    Raises `QueryRefused('syntax')` for a code point that can't stand where it is written.
+    Raises `QueryRefused('syntax')` for a code point that can't stand where it does.
     """
     for token in tokens:
         start = token.offset - len(token.between)
@@ -275,11 +273,11 @@ def plain_edits(tokens: tuple[Token, ...]) -> Iterator[Edit]:
 
 
 def _refuse_code_points(token: Token, text: str, start: int, forbidden: frozenset[str]) -> None:
-    """Raise for a code point that would end what it stands in, or that is no character."""
+    """Raise for a code point that would end its string, IRI or comment, or that is no character."""
     if "\\" not in text:
         return
     in_comment = forbidden is _NOT_IN_COMMENT
-    for match in _ESCAPED_CODE_POINT.finditer(text):
+    for match in _CODE_POINT_ESCAPE.finditer(text):
         character = _character(match)
         if character in forbidden or not (character or in_comment):
             message = f"the code point {match[0].lstrip(chr(92))} can't stand here"
@@ -287,6 +285,6 @@ def _refuse_code_points(token: Token, text: str, start: int, forbidden: frozense
 
 
 def _without_needless(text: str) -> str:
-    r"""A string without the backslash of `\'` between double quotes, or of `\"` between single ones: few need it."""
+    # No engine needs the backslash of `\'` between double quotes, and some refuse it.
     other = "'" if text[0] == '"' else '"'
     return re.sub(rf"(?<!\\)((?:\\\\)*)\\{other}", rf"\1{other}", text)

@@ -1,18 +1,21 @@
-"""What a query says, as a tree: only what is asked of it later, with the place of every name.
+"""The tree of a query, with the offset of every name, and the functions that walk over it.
 
-Offsets count characters of the query's text from 0.
+The tree leaves out what nobody asks for later (DISTINCT, the rows of VALUES). Offsets count characters from 0. Walks
+keep waiting parts on a list where they can, because brackets may nest `QUERY_NESTING` deep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as Seq
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from rbank_es.sparql.parser.keywords import AGGREGATES
 from rbank_es.sparql.parser.tokens import Token
 from rbank_es.sparql.results import Form
+
+AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"})
 
 
 class Variable(NamedTuple):
@@ -44,6 +47,14 @@ class Value(NamedTuple):
 
 
 Node = Variable | Iri | Blank | Value
+
+
+class SourceGraph(NamedTuple):
+    """A graph after FROM, or (`named`) after FROM NAMED."""
+
+    iri: str
+    offset: int
+    named: bool
 
 
 class Step(NamedTuple):
@@ -137,7 +148,8 @@ class Values(NamedTuple):
 class Nested(NamedTuple):
     """Groups within a group: `group` has one, `union` several, the others one."""
 
-    kind: Literal["group", "union", "optional", "minus", "graph"]
+    kind: Literal["group", "union", "optional", "minus", "graph", "service"]
+    """`service` has no group; only a lenient parser lets it through."""
     groups: tuple[Group, ...]
     offset: int
     graph: Variable | Iri | None = None
@@ -190,8 +202,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     form: Form
     body: Selection
-    sources: tuple[Iri, ...] = ()
-    """The graphs after FROM and FROM NAMED."""
+    sources: tuple[SourceGraph, ...] = ()
+    template: Group | None = None
+    """Of CONSTRUCT, unless its pattern is its template."""
     prefixes: dict[str, str] = {}
     """Those that it declares."""
     added_prefixes: tuple[str, ...] = ()
@@ -200,77 +213,88 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Where the trailing VALUES begins: a LIMIT must stand before it."""
 
 
+# ---------------------------------------------------------------- walks
+
+
 def groups(query: Query) -> Iterator[Group]:
-    """Every group of a query, the outer ones first: also those of EXISTS, MINUS and subselects."""
-    yield from _groups_of_selection(query.body)
+    """Yield every group of a query, outer before inner: those of EXISTS, MINUS and subselects too."""
+    waiting: list[Group | Selection | Expression] = [query.body]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Group):
+            yield part
+        waiting += reversed(_inner(part))
 
 
-def _groups_of_selection(selection: Selection) -> Iterator[Group]:
-    """The groups of a SELECT."""
-    if selection.where is not None:
-        yield from _groups_of(selection.where)
-    for expression in selection.expressions:
-        yield from _groups_of_expression(expression)
+def _inner(part: Group | Selection | Expression) -> Seq[Group | Selection | Expression]:
+    """Return the parts directly within a part that may hold groups, in their order."""
+    match part:
+        case Group():
+            return [inner for element in part.elements for inner in _inner_of_element(element)]
+        case Selection():
+            return [*([part.where] if part.where else []), *part.expressions]
+        case Call():
+            return part.arguments
+        case Exists():
+            return [part.group]
+    return ()
 
 
-def _groups_of(group: Group) -> Iterator[Group]:
-    """A group and all groups in it."""
-    yield group
-    for element in group.elements:
-        match element:
-            case Nested():
-                for inner in element.groups:
-                    yield from _groups_of(inner)
-            case Selection():
-                yield from _groups_of_selection(element)
-            case Filter() | Bind():
-                yield from _groups_of_expression(element.expression)
+def _inner_of_element(element: Element) -> Seq[Group | Selection | Expression]:
+    match element:
+        case Nested():
+            return element.groups
+        case Selection():
+            return (element,)
+        case Filter() | Bind():
+            return (element.expression,)
+    return ()
 
 
-def _groups_of_expression(expression: Expression) -> Iterator[Group]:
-    """The groups that an expression asks for with EXISTS."""
-    if isinstance(expression, Exists):
-        yield from _groups_of(expression.group)
-    elif isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from _groups_of_expression(argument)
+def elements(query: Query) -> Iterator[Element]:
+    """Yield every element of every group."""
+    for group in groups(query):
+        yield from group.elements
 
 
 def selections(query: Query) -> Iterator[Selection]:
-    """The query's body and every subselect."""
+    """Yield the query's body and every subselect."""
     yield query.body
-    for group in groups(query):
-        yield from (element for element in group.elements if isinstance(element, Selection))
+    yield from (element for element in elements(query) if isinstance(element, Selection))
 
 
 def triples(query: Query) -> Iterator[Triple]:
-    """Every triple pattern of a query; a CONSTRUCT's template has none, its short form is a pattern."""
-    for group in groups(query):
-        yield from (element for element in group.elements if isinstance(element, Triple))
+    """Yield every triple pattern; a CONSTRUCT's template has none, unless it is the pattern too."""
+    yield from (element for element in elements(query) if isinstance(element, Triple))
 
 
 def calls(expression: Expression) -> Iterator[Call]:
-    """Every function and operator in an expression, the outer ones first; not those in groups of EXISTS."""
-    if isinstance(expression, Call):
-        yield expression
-        for argument in expression.arguments:
-            yield from calls(argument)
+    """Yield every function and operator of an expression, outer before inner, without those in groups of EXISTS."""
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Call):
+            yield part
+            waiting += reversed(part.arguments)
 
 
 def variables_of(expression: Expression) -> set[str]:
-    """The names of the variables in an expression; of EXISTS, those that its group can see."""
-    match expression:
-        case Variable():
-            return {expression.name}
-        case Call():
-            return set().union(*(variables_of(argument) for argument in expression.arguments))
-        case Exists():
-            return visible(expression.group)
-    return set()
+    """Return the names of an expression's variables; of EXISTS, those that its group can see."""
+    found: set[str] = set()
+    waiting = [expression]
+    while waiting:
+        match waiting.pop():
+            case Variable(name, _):
+                found.add(name)
+            case Call() as call:
+                waiting += call.arguments
+            case Exists() as test:
+                found |= visible(test.group)
+    return found
 
 
 def steps(path: Path) -> Iterator[Iri]:
-    """Every predicate in a path."""
+    """Yield every predicate in a path."""
     match path:
         case Step():
             yield path.iri
@@ -282,7 +306,7 @@ def steps(path: Path) -> Iterator[Iri]:
 
 
 def visible(group: Group) -> set[str]:
-    """The names of the variables that a group gives to what is around it."""
+    """Return the names of the variables that a group gives to the pattern around it."""
     found: set[str] = set()
     for element in group.elements:
         found |= bound_by(element)
@@ -290,7 +314,7 @@ def visible(group: Group) -> set[str]:
 
 
 def bound_by(element: Element) -> set[str]:
-    """The names of the variables that a part of a group may bind; a filter and a MINUS bind none."""
+    """Return the names of the variables that an element may bind; a filter and a MINUS bind none."""
     match element:
         case Triple():
             return names(element)
@@ -301,13 +325,15 @@ def bound_by(element: Element) -> set[str]:
         case Selection():
             return set(projected(element))
         case Nested() if element.kind != "minus":
-            graph = {element.graph.name} if isinstance(element.graph, Variable) else set()
-            return graph.union(*(visible(inner) for inner in element.groups))
+            found = {element.graph.name} if isinstance(element.graph, Variable) else set()
+            for inner in element.groups:
+                found |= visible(inner)
+            return found
     return set()
 
 
 def projected(selection: Selection) -> tuple[str, ...]:
-    """The names of the variables that a SELECT gives, in their order; those of `*` by name."""
+    """Return the names of a SELECT's columns in their order; those of `*` sorted."""
     if not selection.star:
         return tuple(dict.fromkeys(column.variable.name for column in selection.columns))
     found = visible(selection.where) if selection.where else set()
@@ -315,25 +341,22 @@ def projected(selection: Selection) -> tuple[str, ...]:
 
 
 def names(triple: Triple) -> set[str]:
-    """The names of a triple pattern's variables."""
+    """Return the names of a triple pattern's variables."""
     return {node.name for node in triple if isinstance(node, Variable)}
 
 
 def joints(triple: Triple) -> set[str]:
-    """What joins a triple pattern to others: its variables, and its blank nodes."""
+    """Return what may join a triple pattern to others: its variables, and its blank nodes as `_:label`."""
     return names(triple) | {f"_:{node.label}" for node in triple if isinstance(node, Blank)}
 
 
-def aggregates(expression: Expression) -> bool:
-    """Whether there is an aggregate in an expression."""
-    return any(call.name in AGGREGATES for call in calls(expression))
-
-
 def is_grouped(selection: Selection) -> bool:
-    """Whether a SELECT gives a row per group: it has a GROUP BY, or an aggregate, which makes one group of all."""
-    return bool(selection.grouping) or any(aggregates(expression) for expression in selection.expressions)
+    """Return whether a SELECT gives a row per group: by GROUP BY, or by an aggregate, which makes one group of all."""
+    return bool(selection.grouping) or any(
+        call.name in AGGREGATES for expression in selection.expressions for call in calls(expression)
+    )
 
 
 def is_bound(node: Node) -> bool:
-    """Whether a node is an IRI or a value."""
+    """Return whether a node is an IRI or a value."""
     return isinstance(node, Iri | Value)

@@ -1,0 +1,259 @@
+"""The names of a query: variables and labels where no engine takes them, and terms that a vocabulary doesn't know.
+
+Both are found before anything runs, because whoever asked learns here what to write instead; engines only say that
+they can't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql.parser.expressions import RDF
+from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.tokens import clipped, refuse_at
+from rbank_es.sparql.parser.tree import (
+    AGGREGATES,
+    Alternative,
+    Bind,
+    Blank,
+    Call,
+    Expression,
+    Filter,
+    Group,
+    Inverse,
+    Iri,
+    Negation,
+    Path,
+    Query,
+    Repeat,
+    Selection,
+    Sequence,
+    Step,
+    Triple,
+    Variable,
+    bound_by,
+    groups,
+    is_grouped,
+    selections,
+    steps,
+    triples,
+    visible,
+)
+
+RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+
+Kind = Literal["class", "property"]
+
+_OBJECTS: dict[str, Kind] = {
+    RDF + "type": "class",
+    RDFS + "subClassOf": "class",
+    RDFS + "domain": "class",
+    RDFS + "range": "class",
+    RDFS + "subPropertyOf": "property",
+}
+"""Predicates that lead to a class or a property."""
+
+TOLD = 5
+"""Unknown terms that a refusal names; how many more there are, it counts."""
+
+NEAREST = 3
+"""Known terms that are suggested for an unknown one."""
+
+
+def refuse_scopes(parsed: ParsedQuery) -> None:
+    """Raise `QueryRefused('syntax')` for a variable or a blank node that can't stand where it does.
+
+    The rules are those of SPARQL 1.1, 18.2.1, 19.6 and 19.8: a name given by AS is new where it is given; what a
+    grouped SELECT asks for is grouped or aggregated; a blank node's label belongs to one basic graph pattern.
+    """
+    for selection in selections(parsed.tree):
+        _refuse_names(selection, parsed)
+        if is_grouped(selection):
+            _refuse_ungrouped(selection, parsed)
+    for group in groups(parsed.tree):
+        _refuse_binds(group, parsed)
+    _refuse_labels(parsed)
+
+
+def _refuse_names(selection: Selection, parsed: ParsedQuery) -> None:
+    """Raise for `(… AS ?x)` where ?x has a value already."""
+    taken = visible(selection.where) if selection.where else set()
+    for expression in selection.grouping:
+        if isinstance(expression, Call) and expression.name == "AS":
+            _take(expression.arguments[1], taken, parsed)
+    for column in selection.columns:
+        if column.expression is not None:
+            _take(column.variable, taken, parsed)
+
+
+def _refuse_binds(group: Group, parsed: ParsedQuery) -> None:
+    """Raise for BIND to a variable that what stands before it in the group binds."""
+    before: set[str] = set()
+    for element in group.elements:
+        if isinstance(element, Bind):
+            _take(element.variable, before, parsed)
+        before |= bound_by(element)
+
+
+def _take(variable: Expression, taken: set[str], parsed: ParsedQuery) -> None:
+    """Give a name that must be new."""
+    if not isinstance(variable, Variable):
+        return
+    if variable.name in taken:
+        name = clipped(variable.name)
+        message = f"?{name} has a value already, so that AS can't give it another"
+        refuse_at(parsed.token_at(variable.offset), "syntax", message, f"use a new name, for instance ?{name}2")
+    taken.add(variable.name)
+
+
+def _refuse_ungrouped(selection: Selection, parsed: ParsedQuery) -> None:
+    """Raise for what a grouped SELECT asks for and neither groups nor aggregates."""
+    if selection.star:
+        hint = "name what is grouped, and put the rest into COUNT, SAMPLE or GROUP_CONCAT"
+        refuse_at(parsed.token_at(selection.offset), "syntax", "SELECT * can't be grouped", hint)
+    grouped = set(_grouped(selection))
+    for column in selection.columns:
+        for variable in _loose(column.expression or column.variable):
+            if variable.name not in grouped:
+                name = clipped(variable.name)
+                hint = f"add it to GROUP BY, or ask for (SAMPLE(?{name}) AS ?one)"
+                refuse_at(
+                    parsed.token_at(variable.offset), "syntax", f"?{name} is neither grouped nor aggregated", hint
+                )
+        grouped.add(column.variable.name)
+
+
+def _grouped(selection: Selection) -> Iterator[str]:
+    """The names that have one value per group."""
+    for expression in selection.grouping:
+        named = expression.arguments[1] if isinstance(expression, Call) and expression.name == "AS" else expression
+        if isinstance(named, Variable):
+            yield named.name
+
+
+def _loose(expression: Expression) -> Iterator[Variable]:
+    """The variables in an expression that are not in an aggregate, nor in a pattern of EXISTS."""
+    if isinstance(expression, Variable):
+        yield expression
+    elif isinstance(expression, Call) and expression.name not in AGGREGATES:
+        for argument in expression.arguments:
+            yield from _loose(argument)
+
+
+def _refuse_labels(parsed: ParsedQuery) -> None:
+    """Raise for a blank node's label that stands in two basic graph patterns."""
+    homes: dict[str, tuple[int, int]] = {}
+    for group in groups(parsed.tree):
+        part = 0
+        for element in group.elements:
+            part += not isinstance(element, Triple | Filter)
+            for node in _labelled(element) if isinstance(element, Triple) else ():
+                if homes.setdefault(node.label, (group.offset, part)) != (group.offset, part):
+                    hint = "use a variable instead: a blank node's label holds within one group of triples"
+                    refuse_at(
+                        parsed.token_at(node.offset), "syntax", f"{clipped(node.label)} stands in two groups", hint
+                    )
+
+
+def _labelled(triple: Triple) -> Iterator[Blank]:
+    """The blank nodes of a triple that have a label of their own."""
+    yield from (node for node in triple if isinstance(node, Blank) and node.label.startswith("_:"))
+
+
+# ---------------------------------------------------------------- terms
+
+
+class Use(NamedTuple):
+    """A term where a query needs a class, or a property."""
+
+    kind: Kind
+    iri: str
+    offset: int
+
+
+def uses(query: Query, *, whole: bool) -> Iterator[Use]:
+    """The terms that stand as predicates, also within paths, and the classes and properties that these lead to.
+
+    What VALUES, BIND or a filter names, and the template of a CONSTRUCT, is not looked at. Unless the vocabulary is
+    the `whole` of what there is, only rdf:type leads to a class: a description of an endpoint lists the classes that
+    have instances, and knows nothing of their superclasses.
+    """
+    leads: dict[str, Kind] = _OBJECTS if whole else {RDF + "type": "class"}
+    for triple in triples(query):
+        if isinstance(triple.predicate, Variable):
+            continue
+        yield from (Use("property", step.iri, step.offset) for step in steps(triple.predicate))
+        kinds: set[Kind | None] = {leads.get(last) for last in _lasts(triple.predicate)}
+        if isinstance(triple.object, Iri) and len(kinds) == 1 and (kind := kinds.pop()):
+            yield Use(kind, triple.object.iri, triple.object.offset)
+
+
+def _lasts(path: Path) -> set[str]:
+    """The predicates that a path may end with; an empty name for an end that says nothing of the object."""
+    match path:
+        case Step():
+            return {path.iri.iri}
+        case Repeat():
+            return _lasts(path.path)
+        case Alternative():
+            return set().union(*(_lasts(part) for part in path.parts))
+        case Sequence():
+            return _lasts_of_sequence(path)
+        case Inverse(Step(Iri(iri))) if iri in (RDFS + "subClassOf", RDFS + "subPropertyOf"):
+            return {iri}
+        case Inverse(Repeat(inner)):
+            return _lasts(Inverse(inner))
+        case Inverse() | Negation():
+            return {""}
+
+
+def _lasts_of_sequence(path: Sequence) -> set[str]:
+    """The predicates that a sequence may end with: a last part that may be left out lets the one before it end."""
+    found: set[str] = set()
+    for part in reversed(path.parts):
+        found |= _lasts(part)
+        if not (isinstance(part, Repeat) and part.sign in "*?"):
+            break
+    return found
+
+
+def refuse_unknown(parsed: ParsedQuery, vocabulary: Vocabulary, *, whole: bool) -> None:
+    """Raise `QueryRefused('unknown_term')` that names the unknown terms of a query, each with the nearest known ones.
+
+    For `whole` see `uses`.
+    """
+    unknown: dict[tuple[Kind, str], Use] = {}
+    for use in uses(parsed.tree, whole=whole):
+        if not _knows(vocabulary, use):
+            unknown.setdefault((use.kind, use.iri), use)
+    if not unknown:
+        return
+    shorten = Prefixes(dict(parsed.prefixes)).shorten
+    told = [(use, clipped(parsed.token_at(use.offset).text)) for use in list(unknown.values())[:TOLD]]
+    more = f" and {len(unknown) - TOLD} more" if len(unknown) > TOLD else ""
+    refuse_at(
+        parsed.token_at(told[0][0].offset),
+        "unknown_term",
+        f"unknown: {', '.join(f'{written} (no {use.kind} here)' for use, written in told)}{more}",
+        "; ".join(_suggestion(use, written, vocabulary, shorten) for use, written in told),
+    )
+
+
+def _knows(vocabulary: Vocabulary, use: Use) -> bool:
+    """Whether a term is known as what it is used for."""
+    return vocabulary.knows_class(use.iri) if use.kind == "class" else vocabulary.knows_property(use.iri)
+
+
+def _suggestion(use: Use, written: str, vocabulary: Vocabulary, shorten: Callable[[str], str]) -> str:
+    """What to write instead of an unknown term."""
+    if use.kind == "property" and use.iri in vocabulary.classes:
+        return f"{written} is a class: ?x a {written}"
+    if use.kind == "class" and use.iri in vocabulary.properties:
+        return f"{written} is a property: ?x {written} ?y"
+    nearest = vocabulary.nearest(use.iri, use.kind, NEAREST)
+    if nearest:
+        return f"instead of {written} try {' or '.join(map(shorten, nearest))}"
+    return f"nothing here has a name like {written}: look at the schema"
