@@ -11,7 +11,8 @@ from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.engines.engine import Caps, Engine
 from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.source import Source, dataset_of, open_source
 from tests.tools.library import Desktop
 from tests.tools.tool_sessions import bank_at
 
@@ -64,7 +65,8 @@ def engine(request: pytest.FixtureRequest, ontology: Ontology) -> Iterator[Engin
 
 
 def number(engine: Engine, query: str) -> str:
-    [[cell]] = engine.run(P + query, "select", Caps()).rows
+    dataset = dataset_of(parse_query(P + query).tree)
+    [[cell]] = engine.run(P + query, "select", Caps(), dataset).rows
     assert cell is not None
     return cell.value
 

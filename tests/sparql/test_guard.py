@@ -9,10 +9,10 @@ from contextlib import suppress
 import pyoxigraph
 import pytest
 
+from rbank_es import limits
 from rbank_es.errors import QueryRefused
-from rbank_es.sparql.guard.cross_check import Judgement, judge
-from rbank_es.sparql.guard.forbidden import NESTING, TOKENS
 from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.guard.second_parser import RdflibReading, read_by_rdflib
 
 GRAPHS = frozenset({"http://ex/g", "http://ex/dir/h", "file:///data.ttl"})
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"}, graphs=GRAPHS)
@@ -331,16 +331,16 @@ def test_escapes_are_written_out_as_they_read() -> None:
     ],
 )
 def test_deep_nesting_is_refused_and_less_deep_is_not(nest: Callable[[int], str]) -> None:
-    assert checked(nest(NESTING - 2))
-    for deep in (NESTING + 1, 100, 1_000):
+    assert checked(nest(limits.QUERY_NESTING - 2))
+    for deep in (limits.QUERY_NESTING + 1, 1_000):
         assert "deep" in refusal(nest(deep)).message
 
 
 def test_how_deep_a_query_may_be_does_not_depend_on_its_caller() -> None:
-    query = "ASK { FILTER(" + "!(" * (NESTING - 2) + "1" + ")" * (NESTING - 2) + ") }"
+    query = "ASK { FILTER(" + "!(" * (limits.QUERY_NESTING - 2) + "1" + ")" * (limits.QUERY_NESTING - 2) + ") }"
 
-    def deeper(frames: int) -> Judgement:
-        return judge.__wrapped__(query) if frames == 0 else deeper(frames - 1)
+    def deeper(frames: int) -> RdflibReading:
+        return read_by_rdflib.__wrapped__(query) if frames == 0 else deeper(frames - 1)
 
     assert deeper(sys.getrecursionlimit() // 2).form == "ask"
 
@@ -355,7 +355,7 @@ def test_long_chains_are_read_or_refused_but_never_break() -> None:
 
 
 def test_more_tokens_than_a_parser_should_read_are_refused() -> None:
-    assert refusal("ASK { VALUES ?x {" + " 1" * TOKENS + "} }").code == "too_long"
+    assert refusal("ASK { VALUES ?x {" + " 1" * limits.QUERY_TOKENS + "} }").code == "too_long"
     assert refusal(f"ASK {{ ?s ?p {'9' * 5_000} }}").code == "syntax"
 
 
@@ -403,21 +403,26 @@ def test_form_and_variables(query: str, form: str, variables: tuple[str, ...]) -
 
 
 def test_what_a_second_parser_reads_otherwise_is_not_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    for verdict in (Judgement("select", 12), Judgement("select", None), Judgement("ask", 11), Judgement(error="no")):
-        monkeypatch.setattr("rbank_es.sparql.guard.guard.judge", lambda _, verdict=verdict: verdict)
+    for verdict in (
+        RdflibReading("select", 12),
+        RdflibReading("select", None),
+        RdflibReading("ask", 11),
+        RdflibReading(error="no"),
+    ):
+        monkeypatch.setattr("rbank_es.sparql.guard.guard.read_by_rdflib", lambda _, verdict=verdict: verdict)
         assert refusal("SELECT * { ?s ?p ?o }").code == "syntax"
 
 
 def test_the_place_where_a_second_parser_stops_is_told_in_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     query = "SELECT *\n{ ?s ex:p ?o }"
     at = len("PREFIX ex: <http://ex/>\n") + query.index("?o")
-    monkeypatch.setattr("rbank_es.sparql.guard.guard.judge", lambda _: Judgement(error="no", offset=at))
+    monkeypatch.setattr("rbank_es.sparql.guard.guard.read_by_rdflib", lambda _: RdflibReading(error="no", offset=at))
     error = refusal(query)
     assert (error.line, error.column) == (2, 11)
 
 
 def test_the_second_parser_counts_outer_limits_only() -> None:
-    assert judge("SELECT * { { SELECT * {} LIMIT 5 } }") == Judgement("select", None)
-    assert judge("SELECT * {} LIMIT 5") == Judgement("select", 5)
-    assert judge("ASK {").error
-    assert judge("ASK { " + "?s ?p ?o . " * 1_000 + "}").error == "too deep or too long"
+    assert read_by_rdflib("SELECT * { { SELECT * {} LIMIT 5 } }") == RdflibReading("select", None)
+    assert read_by_rdflib("SELECT * {} LIMIT 5") == RdflibReading("select", 5)
+    assert read_by_rdflib("ASK {").error
+    assert read_by_rdflib("ASK { " + "?s ?p ?o . " * 1_000 + "}").error == "too deep or too long"

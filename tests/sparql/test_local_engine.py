@@ -17,9 +17,9 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.sparql.engines.engine import Caps, Engine
-from rbank_es.sparql.engines.local import LocalEngine, sources_of
+from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
-from rbank_es.sparql.engines.worker_protocol import Ended, OutOfTime, Request, Response, Sources, receive, send
+from rbank_es.sparql.engines.worker_protocol import Ended, OutOfTime, Request, Response, receive, send
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form
 from tests.sparql.fault_server import fault_server, says
 
@@ -145,26 +145,6 @@ def test_from_a_file_reads_nothing(either: Engine, tmp_path: Path) -> None:
 def test_a_query_that_is_wrong_says_so(either: Engine) -> None:
     assert failure(either, "SELECT * { ?s ?p").code == "bad_query"
     assert works(either)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("SELECT * FROM <e:g> {}", Sources(("e:g",))),
-        ("select * from named <e:g> {}", Sources((), ("e:g",))),
-        (
-            "PREFIX e: <http://e.org/> ASK FROM e:a FROM NAMED e:b FROM <e:c> {}",
-            Sources((E1 + "a", "e:c"), (E1 + "b",)),
-        ),
-        ("BASE <http://e.org/> CONSTRUCT WHERE { ?s ?p ?o }", Sources()),
-        ("BASE <http://e.org/> DESCRIBE ?s FROM <a> FROM <b> { ?s ?p ?o }", Sources((E1 + "a", E1 + "b"))),
-        ("SELECT ?from { ?from <http://e.org/from> 'FROM <g>' } # FROM <g>", Sources()),
-        ("PREFIX from: <http://e.org/> SELECT * { ?s from:from ?o }", Sources()),
-        ("SELECT * { ?s ?p 'never closed }", Sources()),
-    ],
-)
-def test_the_graphs_after_from_are_found_by_token(query: str, expected: Sources) -> None:
-    assert sources_of(query) == expected
 
 
 # ---------------------------------------------------------------- the worker

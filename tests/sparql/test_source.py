@@ -14,8 +14,9 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, BadOntology, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.results import Answer, Cell, Form
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.source import Source, dataset_of, open_source
 from tests.effort import examples
 from tests.sparql.fault_server import GOOD, FaultServer, fault_server, says
 
@@ -230,6 +231,28 @@ def test_a_local_source_knows_its_ontology(source: Source, ontology: Ontology) -
     assert source.ontology is ontology
     assert source.schema is ontology.schema
     assert source.surroundings.graphs == {"http://example.org/graph"}
+
+
+E1 = "http://e.org/"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM <e:g> {}", Dataset(("e:g",))),
+        ("select * from named <e:g> {}", Dataset((), ("e:g",))),
+        (
+            "PREFIX e: <http://e.org/> ASK FROM e:a FROM NAMED e:b FROM <e:c> {}",
+            Dataset((E1 + "a", "e:c"), (E1 + "b",)),
+        ),
+        ("BASE <http://e.org/> CONSTRUCT WHERE { ?s ?p ?o }", Dataset()),
+        ("BASE <http://e.org/> DESCRIBE ?s FROM <a> FROM <b> { ?s ?p ?o }", Dataset((E1 + "a", E1 + "b"))),
+        ("SELECT ?from { ?from <http://e.org/from> 'FROM <g>' } # FROM <g>", Dataset()),
+        ("PREFIX from: <http://e.org/> SELECT * { ?s from:from ?o }", Dataset()),
+    ],
+)
+def test_the_graphs_after_from_are_found_by_token(query: str, expected: Dataset) -> None:
+    assert dataset_of(parse_query(query).tree) == expected
 
 
 # ---------------------------------------------------------------- endpoints

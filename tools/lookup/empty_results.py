@@ -6,9 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.ontology.rdf_names import TYPE
+from rbank_es.sparql.guard.lint import findings
 from rbank_es.sparql.parser import tree
+from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
 from rbank_es.tools.lookup.schema_tables import Tables, tables_of
 from rbank_es.tools.lookup.term_names import reference
@@ -16,11 +20,7 @@ from rbank_es.tools.runtime.reply import ToolError
 from rbank_es.tools.runtime.row_pages import clip, value_of
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.parser.tokens import Token
     from rbank_es.sparql.source import Source
-
-PROBE_S = 2.0
-"""How long a look at the data may take, in seconds: a hint is worth no more."""
 
 PROBED = 3
 """Values that are shown, and names of a list."""
@@ -71,16 +71,11 @@ class Reading:
         return self.classes.get(_name(node), set())
 
 
-def hint_for(query: str, source: Source) -> str:
-    """What to try next after a query that found nothing; in the form in which it was run, all prefixes declared."""
-    from rbank_es.sparql.parser.grammar import read
-    from rbank_es.sparql.parser.tokens import tokenise
-
+def hint_for(query: ParsedQuery, source: Source) -> str:
+    """Return a sentence on what to try next after a query that found nothing."""
+    reading = Reading(query.tree.body.where)
     try:
-        tokens = tokenise(query)
-        asked = read(tokens, {})[0]
-        reading = Reading(asked.body.where)
-        found = _of_rows(query, tokens, asked, source) or _of_graphs(asked, source)
+        found = _of_rows(query, source) or _of_graphs(query.tree, source)
         if not found and source.schema is not None:
             found = next(_Hinter(reading, tables_of(source)[0], source).hints(), "")
     except (QueryRefused, ToolError):  # a query that can be run, and names what can't be looked up
@@ -90,42 +85,32 @@ def hint_for(query: str, source: Source) -> str:
     return found or ("A FILTER may be too strict: try without it. " * reading.filtered + DEFAULT)
 
 
-def _of_rows(query: str, tokens: Sequence[Token], asked: tree.Query, source: Source) -> str:
-    """LIMIT 0, or an OFFSET behind the last row."""
-    if asked.body.limit is not None and int(asked.body.limit.text) == 0:
+def _of_rows(query: ParsedQuery, source: Source) -> str:
+    """Return a hint at LIMIT 0, or at an OFFSET behind the last row."""
+    if query.limit == 0:
         return "LIMIT 0 asks for no rows: give a larger LIMIT, or none"
-    number = _offset_number(tokens)
+    number = _offset_number(query)
     if number is None or int(number.text) == 0:
         return ""
+    offset = int(number.text)
     if source.kind != "local":
-        return (
-            f"OFFSET {int(number.text)} may lie behind the last row: try a smaller one, or none, before anything else"
-        )
-    from rbank_es.sparql.parser.tokens import Edit, rewritten
-
+        return f"OFFSET {offset} may lie behind the last row: try a smaller one, or none, before anything else"
+    text = rewritten(query.text, [Edit(number.offset, number.end, "0")])
     try:
-        there = source.query(rewritten(query, [Edit(number.offset, number.end, "0")]), rows=1, timeout_s=PROBE_S)[
-            1
-        ].rows
+        there = source.query(text, rows=1, timeout_s=limits.HINT_PROBE_S)[1].rows
     except (QueryRefused, QueryFailed):
         return ""
-    return f"OFFSET {int(number.text)} lies behind the last row: without it there are rows" if there else ""
+    return f"OFFSET {offset} lies behind the last row: without it there are rows" if there else ""
 
 
-def _offset_number(tokens: Sequence[Token]) -> Token | None:
-    """The number after the OFFSET of the query itself, not of a subselect."""
-    depth, found = 0, None
-    for token, after in pairwise(tokens):
-        depth += token.is_symbol("{") - token.is_symbol("}")
-        if depth == 0 and token.keyword == "OFFSET":
-            found = after
-    return found
+def _offset_number(query: ParsedQuery) -> Token | None:
+    """Return the number after the OFFSET of the query itself, not of a subselect."""
+    slices = [token for token in query.words if query.notes.roles.get(token.offset) == "slice"]
+    return next((after for token, after in pairwise(slices) if token.keyword == "OFFSET"), None)
 
 
 def _of_graphs(asked: tree.Query, source: Source) -> str:
     """A GRAPH that isn't there, and those that are."""
-    from rbank_es.sparql.guard.lint import findings
-
     if source.kind != "local":
         return ""
     found = findings(asked, source.surroundings.graphs)
@@ -288,7 +273,7 @@ class _Hinter:
 
     def _rows(self, query: str) -> Sequence[Row]:
         try:
-            return self._source.query(query, rows=PROBED, timeout_s=PROBE_S)[1].rows
+            return self._source.query(query, rows=PROBED, timeout_s=limits.HINT_PROBE_S)[1].rows
         except (QueryRefused, QueryFailed):
             return ()
 

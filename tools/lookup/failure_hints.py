@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes
 from rbank_es.ontology.rdf_names import SUBCLASS
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.tools.memory.query_pattern import Pattern, Terms
+from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms
 
 SHOWN = 3
 """How many names are given where there are several."""
@@ -21,7 +21,7 @@ _BY_FAULT = {
 }
 
 
-def checks(pattern: Pattern, terms: Terms, fault: str, prefixes: Mapping[str, str]) -> Iterator[str]:
+def checks(pattern: GeneralisedQuery, terms: Terms, fault: str, prefixes: Mapping[str, str]) -> Iterator[str]:
     """What to check, the most telling first."""
     for name in pattern.unknown[:SHOWN]:
         yield f"the prefix of {name} is not known"
@@ -44,7 +44,7 @@ def checks(pattern: Pattern, terms: Terms, fault: str, prefixes: Mapping[str, st
 class _Looking:
     """One pattern against what the ontology says."""
 
-    def __init__(self, pattern: Pattern, terms: Terms, shorten: Callable[[str], str]) -> None:
+    def __init__(self, pattern: GeneralisedQuery, terms: Terms, shorten: Callable[[str], str]) -> None:
         self._pattern = pattern
         self._terms = terms
         self._shorten = shorten

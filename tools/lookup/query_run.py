@@ -64,7 +64,7 @@ class Querying:
         """The result behind a handle, what it holds in numbers, and what to do next."""
         checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)
         doubtful = any(each.code in DOUBTFUL for each in checked.warnings)
-        events = self._proposed(asked, answer, by) if propose and not doubtful else ()
+        events = self._proposed(checked, answer, by) if propose and not doubtful else ()
         body: dict[str, Any] = {"rows": len(answer.rows), "truncated": bool(answer.truncated), "limit": checked.rows}
         if answer.form == "ask":
             body = {"boolean": bool(answer.boolean)}
@@ -100,7 +100,7 @@ class Querying:
         if answer.truncated:
             body["next"] += _MORE[answer.truncated]
         if not found_something(answer):
-            hint = hint_for(checked.query, self._source)
+            hint = hint_for(checked.parsed, self._source)
             self._room.say(body, "hint", hint, handle=True)
         if answer.form == "select":
             self._variables(body, shown_names(answer.variables), handle=True)
@@ -133,11 +133,11 @@ class Querying:
 
     # ---------------------------------------------------------------- what may be learned from it
 
-    def _proposed(self, asked: Asked, answer: Answer, by: str) -> tuple[MemoryProposed, ...]:
+    def _proposed(self, checked: Checked, answer: Answer, by: str) -> tuple[MemoryProposed, ...]:
         if not found_something(answer):
             return ()
         rows = None if answer.form == "ask" else len(answer.rows)
-        evidence = Evidence.on(self._desk, asked.query, variables=answer.variables, rows=rows)
+        evidence = Evidence.on(self._desk, checked.parsed, variables=answer.variables, rows=rows)
         item = self._desk.extractor.from_success(evidence)
         event = proposal(self._desk, item, by, "the query found something") if item is not None else None
         return (event,) if event is not None else ()

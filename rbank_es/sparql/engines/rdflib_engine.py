@@ -14,7 +14,7 @@ from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, Ke
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form, Row, literal
 
 if TYPE_CHECKING:
-    from rdflib import Dataset
+    from rdflib import Dataset as LoadedDataset
 
 
 class RdflibEngine(Engine):
@@ -26,7 +26,7 @@ class RdflibEngine(Engine):
     def __init__(self, quads: Path) -> None:
         self._quads = quads
         self._lock = threading.Lock()
-        self._dataset: Dataset | None = None
+        self._dataset: LoadedDataset | None = None
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """The answer, within the caps. Raises `QueryFailed` with `bad_query`."""
@@ -50,11 +50,11 @@ class RdflibEngine(Engine):
         with self._lock:
             self._dataset = None
 
-    def _loaded(self) -> Dataset:
-        from rdflib import Dataset
+    def _loaded(self) -> LoadedDataset:
+        from rdflib import Dataset as LoadedDataset
 
         if self._dataset is None:
-            self._dataset = Dataset(default_union=True)
+            self._dataset = LoadedDataset(default_union=True)
             self._dataset.parse(self._quads, format="nquads")
         return self._dataset
 
