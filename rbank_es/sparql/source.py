@@ -115,6 +115,7 @@ def _local(ontology: Ontology) -> Source:
     surroundings = Surroundings(
         prefixes=ontology.prefixes,
         graphs=frozenset(ontology.schema.graphs),
+        engine_counts_triples=True,
         vocabulary=Vocabulary.from_schema(ontology.schema),
         profile=LOCAL,
     )

@@ -48,6 +48,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The named graphs of local data, which FROM may name."""
     remote: bool = False
     """Whether the query goes to an endpoint, where FROM may name anything."""
+    engine_counts_triples: bool = False
+    """Whether the engine itself stops at so many triples of a graph, which then needs no LIMIT."""
     vocabulary: Vocabulary | None = None
     """The terms that a query may name; None where nobody knows."""
     profile: Profile = LOCAL
@@ -68,7 +70,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     their_limit: int | None
     """The LIMIT that the query came with."""
     limit_applied: int | None
-    """The LIMIT that it has now; None for ASK, and for a graph from local data unless it came with one."""
+    """The LIMIT that it has now; None for ASK, and for a graph whose triples the engine counts."""
     added_prefixes: tuple[str, ...]
     warnings: tuple[Finding, ...]
 
@@ -139,7 +141,7 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
         _refuse_sources(parsed, surroundings.graphs)
     if surroundings.vocabulary is not None:
         refuse_unknown(parsed, surroundings.vocabulary, whole=not surroundings.remote)
-    limit = _limited(parsed, rows, remote=surroundings.remote)
+    limit = _limited(parsed, rows, bounds_graphs=not surroundings.engine_counts_triples)
     edits = [*_declarations(parsed), *plain_edits(parsed.tokens), *([limit.edit] if limit.edit else [])]
     unconfirmed = _confirm(parsed, edits, limit)
     graphs = None if surroundings.remote else surroundings.graphs
@@ -215,16 +217,16 @@ class _Limited(NamedTuple):
     edit: Edit | None = None
 
 
-def _limited(parsed: ParsedQuery, rows: int, *, remote: bool) -> _Limited:
+def _limited(parsed: ParsedQuery, rows: int, *, bounds_graphs: bool) -> _Limited:
     """Return the LIMIT for at most `rows` rows and one more, which tells whether there are more.
 
     A smaller one, an OFFSET and everything within subselects stay as they are; ASK has none.
     """
     query, theirs, most = parsed.tree, parsed.limit, rows + 1
     # LIMIT counts solutions, of which any number may make one triple: with it, nobody could tell whether a graph is
-    # whole. The local engine itself stops at so many triples; an endpoint would not.
-    counts_nothing = query.form == "ask" or (query.form in ("construct", "describe") and not remote)
-    if counts_nothing or (theirs is not None and theirs <= most):
+    # whole. Without it, an endpoint might send all it has.
+    is_free = query.form == "ask" or (query.form in ("construct", "describe") and not bounds_graphs)
+    if is_free or (theirs is not None and theirs <= most):
         return _Limited(theirs, theirs)
     if token := query.body.limit:
         return _Limited(theirs, most, Edit(token.offset, token.end, str(most)))

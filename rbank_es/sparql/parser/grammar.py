@@ -33,6 +33,9 @@ from rbank_es.sparql.parser.tree import (
 )
 from rbank_es.sparql.results import Form
 
+FAULTS = 20
+"""Faults of a query after which a lenient parser goes on behind the next dot; after more, behind the group."""
+
 COUNT_DIGITS = 15
 """Digits of a LIMIT or an OFFSET: what fits into every engine's integers, and into JSON."""
 
@@ -139,32 +142,39 @@ class TripleParser(ExpressionParser):
 class PatternParser(TripleParser):
     """A parser of groups, and of everything that may stand in them."""
 
+    _faults = 0
+
     def group(self) -> Group:
         """Parse a group in braces."""
         opening, start = self.expect("{"), self._index
         elements: list[Element] = []
-        try:
-            if self.at_word("SELECT"):
-                elements.append(self.selection(self.take()))
-            else:
-                self._elements(elements)
-            self.expect("}", where=f" to close the '{{' of line {opening.line}")
-        except QueryRefused:
-            if not self._lenient:
-                raise
-            self._leave_group(start)
+        while True:
+            try:
+                if self.at_word("SELECT"):
+                    elements.append(self.selection(self.take()))
+                else:
+                    self._elements(elements)
+                self.expect("}", where=f" to close the '{{' of line {opening.line}")
+                break
+            except QueryRefused:
+                if not self._lenient:
+                    raise
+                if not self._resume(start):
+                    break
         return Group(tuple(elements), opening.offset)
 
-    def _leave_group(self, start: int) -> None:
-        """Step behind the brace that closes the group whose first token is at index `start`."""
+    def _resume(self, start: int) -> bool:
+        """Step behind the next dot of the group whose first token is at index `start`; return False at its end."""
+        self._faults += 1
         depth = 1
-        for index in range(start, len(self._tokens)):
-            token = self._tokens[index]
+        for index, token in enumerate(self._tokens[start:], start):
             depth += token.is_symbol("{") - token.is_symbol("}")
-            if depth == 0 or token.kind == "end":
+            ends = depth == 0 or token.kind == "end"
+            if ends or (depth == 1 and index >= self._index and token.text == "." and self._faults <= FAULTS):
                 self._index = index
-                self.accept("}")
-                return
+                self.accept("}", ".")
+                return not ends
+        return False
 
     def _elements(self, found: list[Element]) -> None:
         while True:
