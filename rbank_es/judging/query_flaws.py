@@ -17,7 +17,6 @@ from rbank_es.sparql.parser.tree import (
     Triple,
     Value,
     Variable,
-    groups,
     is_grouped,
     projected,
     triples,
@@ -60,10 +59,9 @@ def made_up(query: ParsedQuery) -> Iterator[Finding]:
 
 def _expressions_of(query: ParsedQuery, name: str) -> Iterator[Expression]:
     """What BIND and SELECT (… AS ?name) put under a name."""
-    for group in groups(query.tree):
-        for element in group.elements:
-            if isinstance(element, Bind) and element.variable.name == name:
-                yield element.expression
+    for element in elements(query.tree):
+        if isinstance(element, Bind) and element.variable.name == name:
+            yield element.expression
     columns = query.tree.body.columns
     yield from (column.expression for column in columns if column.variable.name == name and column.expression)
 

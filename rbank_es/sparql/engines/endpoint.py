@@ -57,9 +57,6 @@ def _place(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port or _DEFAULT_PORTS.get(url.scheme)
 
 
-MESSAGE_BYTES = 16 * limits.KIB
-"""What is read of the body of an error."""
-
 AGAIN = frozenset((429, 502, 503, 504))
 """Statuses after which the same request may succeed a little later."""
 

@@ -18,7 +18,7 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
-from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, MESSAGE_BYTES, Address, failure_of, readable, shown
+from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, Address, failure_of, readable, shown
 from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, Keeper, tell_of_forks
 from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
 from rbank_es.sparql.engines.retry import Calendar, Clock, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
@@ -26,9 +26,6 @@ from rbank_es.sparql.results import Answer, Content, Form, NotResults
 
 if TYPE_CHECKING:
     import httpx
-
-PIECE_BYTES = 64 * limits.KIB
-"""What is decompressed at a time: a small body can stand for an endless one."""
 
 
 class _TurnedAway(Exception):
@@ -301,7 +298,7 @@ def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:
 def _inflated(inflate: zlib._Decompress, raw: bytes) -> Iterator[bytes]:
     while raw:
         try:
-            piece = inflate.decompress(raw, PIECE_BYTES)
+            piece = inflate.decompress(raw, limits.ENDPOINT_PIECE_BYTES)
         except zlib.error:
             raise NotResults("its compressed data is broken") from None
         yield piece
@@ -316,11 +313,11 @@ def _message(response: httpx.Response, deadline: Deadline) -> str:
     try:
         for piece in _pieces(response, deadline):
             data += piece
-            if len(data) >= MESSAGE_BYTES:
+            if len(data) >= limits.ENDPOINT_ERROR_BYTES:
                 break
     except (httpx.HTTPError, NotResults, QueryFailed):
         pass
-    return readable(data[:MESSAGE_BYTES])
+    return readable(data[: limits.ENDPOINT_ERROR_BYTES])
 
 
 def _is_partial(response: httpx.Response) -> bool:

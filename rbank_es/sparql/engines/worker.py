@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 INPUT, OUTPUT, DESCRIPTORS = 0, 1, 3
 """The two pipes, and how many descriptors there may be: these, and standard error."""
 
-GRACE_S = 5.0
-"""How long after its time limit a query ends by itself, should nobody have ended it."""
-
 
 def main(quads: str) -> None:
     """Load the graph, then answer until the engine is gone."""
@@ -50,7 +47,7 @@ def main(quads: str) -> None:
     decoder = msgspec.msgpack.Decoder(Request)
     while True:
         request = decoder.decode(receive(INPUT))
-        signal.setitimer(signal.ITIMER_REAL, request.caps.left_s + GRACE_S)
+        signal.setitimer(signal.ITIMER_REAL, request.caps.left_s + limits.ENGINE_GRACE_S)
         response = respond(graphs, request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(OUTPUT, response)

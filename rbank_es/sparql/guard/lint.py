@@ -1,7 +1,8 @@
-"""What is slow in a query, or probably not meant: warnings, which an endpoint's profile may turn into refusals."""
+"""Lint: parts of a query that are slow or probably not meant, as warnings that a profile may turn into refusals."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 import msgspec
@@ -31,6 +32,7 @@ from rbank_es.sparql.parser.tree import (
     Variable,
     bound_by,
     calls,
+    elements,
     groups,
     is_bound,
     is_grouped,
@@ -56,23 +58,23 @@ CODES: dict[str, str] = {
     "limit_counts_solutions": "LIMIT counts solutions of the pattern, not triples",
     "unconfirmed": "too long or too deep for the second parser",
 }
-"""Every code that a finding can have, and what it stands for."""
+"""Every code of a finding, with its meaning."""
 
 _STRING_TESTS = frozenset({"CONTAINS", "REGEX", "STRSTARTS", "STRENDS"})
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about a query that is worth knowing before it runs."""
+    """A warning about a query, known before it runs."""
 
     code: str
     """Stable, for programs and profiles: one of `CODES`."""
     message: str
     alternative: str
-    """What to write instead."""
+    """The query to write instead, in words."""
 
 
 def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Finding, ...]:
-    """All findings of a query, each once, in the order of `CODES`; `graphs` are the named graphs, where one knows."""
+    """Return all findings of a query, each once, in the order of `CODES`. `graphs`: the named graphs, where known."""
     known = narrowed(query)
     found = [finding for find in _FINDERS for finding in find(query, known)]
     if graphs is not None:
@@ -81,18 +83,18 @@ def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Findi
 
 
 def _is_open(node: Node | Path, known: frozenset[str]) -> bool:
-    """Whether a node is a variable that nothing in the query holds to few values."""
+    """Return whether a node is a variable that nothing in the query holds to few values."""
     return isinstance(node, Variable) and node.name not in known
 
 
 def _listed(variables: set[str]) -> str:
-    """Variables as a message shows them."""
+    """Return variables as a message shows them."""
     shown = [f"?{clipped(name)}" for name in sorted(variables) if not name.startswith("_:")]
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
 def _unbound_predicates(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """`?s ?p ?o` where neither end is known."""
+    """Yield a finding for each `?s ?p ?o` where neither end is known."""
     for triple in triples(query):
         if isinstance(triple.predicate, Variable) and all(_is_open(node, known) for node in triple):
             yield Finding(
@@ -103,16 +105,14 @@ def _unbound_predicates(query: Query, known: frozenset[str]) -> Iterator[Finding
 
 
 def _expressions(query: Query) -> Iterator[Expression]:
-    """Every expression of a query that stands by itself."""
     for selection in selections(query):
         yield from selection.expressions
-    for group in groups(query):
-        yield from (element.expression for element in group.elements if isinstance(element, Filter | Bind))
+    yield from (element.expression for element in elements(query) if isinstance(element, Filter | Bind))
 
 
 def _string_tests(query: Query) -> Iterator[tuple[Call, set[str]]]:
-    """Every test of a text, with the names of the variables whose text it looks into."""
-    made = {b.variable.name: variables_of(b.expression) for b in _binds(query)}
+    """Yield every test of a text, with the names of the variables whose text it searches."""
+    made = {b.variable.name: variables_of(b.expression) for b in elements(query) if isinstance(b, Bind)}
     for expression in _expressions(query):
         for call in calls(expression):
             if call.name in _STRING_TESTS and call.arguments:
@@ -120,14 +120,8 @@ def _string_tests(query: Query) -> Iterator[tuple[Call, set[str]]]:
                 yield call, looked.union(*(made.get(name, set()) for name in looked))
 
 
-def _binds(query: Query) -> Iterator[Bind]:
-    """Every BIND of a query."""
-    for group in groups(query):
-        yield from (element for element in group.elements if isinstance(element, Bind))
-
-
 def _string_filters(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """REGEX, CONTAINS and the like over predicates, or over values of which nothing else is known."""
+    """Yield findings for REGEX, CONTAINS and the like over predicates, or over values that nothing else restricts."""
     predicates = {t.predicate.name for t in triples(query) if isinstance(t.predicate, Variable)}
     tests = [(call.name, looked - known) for call, looked in _string_tests(query)]
     if over := [(name, looked & predicates) for name, looked in tests if looked & predicates]:
@@ -145,44 +139,39 @@ def _string_filters(query: Query, known: frozenset[str]) -> Iterator[Finding]:
 
 
 def _told(tests: list[tuple[str, set[str]]]) -> str:
-    """Which functions look at which variables."""
     functions = " and ".join(sorted({name for name, _ in tests}))
     return f"{functions} over {_listed(set().union(*(looked for _, looked in tests)))} searches"
 
 
 def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """GRAPH ?g."""
-    for group in groups(query):
-        for element in group.elements:
-            if isinstance(element, Nested) and element.graph is not None and _is_open(element.graph, known):
-                yield Finding(
-                    code="graph_scan",
-                    message=f"GRAPH {_listed({element.graph[0]})} goes through every graph",
-                    alternative="leave GRAPH out, or name the graph",
-                )
+    for element in elements(query):
+        if isinstance(element, Nested) and element.graph is not None and _is_open(element.graph, known):
+            yield Finding(
+                code="graph_scan",
+                message=f"GRAPH {_listed({element.graph[0]})} goes through every graph",
+                alternative="leave GRAPH out, or name the graph",
+            )
 
 
 def _unknown_graphs(query: Query, graphs: Collection[str]) -> Iterator[Finding]:
-    """GRAPH with an IRI that is no graph's."""
-    for group in groups(query):
-        for element in group.elements:
-            if isinstance(element, Nested) and isinstance(element.graph, Iri) and element.graph.iri not in graphs:
-                yield Finding(
-                    code="unknown_graph",
-                    message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
-                    alternative="leave GRAPH out"
-                    + (f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""),
-                )
+    for element in elements(query):
+        if isinstance(element, Nested) and isinstance(element.graph, Iri) and element.graph.iri not in graphs:
+            those = f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""
+            yield Finding(
+                code="unknown_graph",
+                message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
+                alternative=f"leave GRAPH out{those}",
+            )
 
 
 def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """`?a p* ?b` where nothing else says what either end is."""
-    everything = list(triples(query))
-    for triple in everything:
+    """Yield a finding for each `?a p* ?b` where nothing else restricts either end."""
+    uses = Counter(name for triple in triples(query) for name in names(triple))
+    for triple in triples(query):
         ends = names(triple) - known
         if isinstance(triple.predicate, Variable) or not _repeats(triple.predicate) or len(ends) < 2:
             continue
-        if not any(ends & names(other) for other in everything if other is not triple):
+        if all(uses[name] == 1 for name in ends):
             yield Finding(
                 code="unbounded_path",
                 message=f"the path between {_listed(ends)} may have any length, and begins and ends anywhere",
@@ -191,7 +180,7 @@ def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[Finding]:
 
 
 def _repeats(path: Path) -> bool:
-    """Whether a path as a whole can be walked any number of times."""
+    """Return whether a path as a whole can be walked any number of times."""
     match path:
         case Repeat(_, sign):
             return sign in "*+"
@@ -203,7 +192,6 @@ def _repeats(path: Path) -> bool:
 
 
 def _orders(query: Query, _: frozenset[str]) -> Iterator[Finding]:
-    """ORDER BY over everything."""
     if query.form != "ask" and query.body.ordered and query.body.limit is None and not is_grouped(query.body):
         yield Finding(
             code="order_without_limit",
@@ -213,7 +201,7 @@ def _orders(query: Query, _: frozenset[str]) -> Iterator[Finding]:
 
 
 def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
-    """Variables that are asked for, or tested, and that nothing binds: misspelt, most often."""
+    """Yield a finding for variables that are asked for, or tested, and that nothing binds: misspelt, most often."""
     for selection in selections(query):
         if selection.where is None:
             continue
@@ -231,14 +219,14 @@ def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
 
 
 def _made(selection: Selection) -> set[str]:
-    """The names that a SELECT gives to expressions."""
+    """Return the names that a SELECT gives to expressions."""
     named = {column.variable.name for column in selection.columns if column.expression is not None}
     aliases = (call for expression in selection.expressions for call in calls(expression) if call.name == "AS")
     return named.union(*(variables_of(call.arguments[1]) for call in aliases))
 
 
 def _cross_products(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """Parts of a group that share no variable, of which at least two are not held to few values."""
+    """Yield a finding for a group whose parts share no variable, where at least two may have many values."""
     for group in groups(query):
         loose = [part for part in _components(group) if not part <= known and not all(n.startswith("_:") for n in part)]
         if len(loose) > 1:
@@ -251,7 +239,7 @@ def _cross_products(query: Query, known: frozenset[str]) -> Iterator[Finding]:
 
 
 def _components(group: Group) -> list[set[str]]:
-    """The variables of a group, those together that its patterns and filters join."""
+    """Return the variables of a group in sets: those together that its patterns and filters join."""
     parts: list[set[str]] = []
     binding: set[str] = set()
     for element in group.elements:
@@ -265,7 +253,7 @@ def _components(group: Group) -> list[set[str]]:
 
 
 def _joined(element: Element) -> set[str]:
-    """The variables and blank nodes that a part of a group joins."""
+    """Return the variables and blank nodes that an element joins."""
     match element:
         case Triple():
             return joints(element)
@@ -291,53 +279,56 @@ _FINDERS: tuple[Callable[[Query, frozenset[str]], Iterator[Finding]], ...] = (
 
 
 def narrowed(query: Query) -> frozenset[str]:
-    """The names of those variables: a guess from the query alone, for warnings.
+    """Return the variables that a list, a known subject or an exact value holds to few values.
+
+    It is a guess from the query alone, for warnings.
 
     A type holds nothing to few values, for classes are large; any other known object of a triple does, and so does a
     known subject. What is reached from there counts too.
     """
     known = _enumerated(query) | _counted(query)
-    elements = [element for group in groups(query) for element in group.elements]
-    while True:
-        before = len(known)
-        for element in elements:
-            if isinstance(element, Triple):
-                known |= _narrowed_by(element, known)
-            elif isinstance(element, Bind) and variables_of(element.expression) <= known:
-                known.add(element.variable.name)
-        if len(known) == before:
-            return frozenset(known)
+    waiting = [element for element in elements(query) if isinstance(element, Triple | Bind)]
+    users: defaultdict[str, list[Triple | Bind]] = defaultdict(list)
+    for element in waiting:
+        for name in names(element) if isinstance(element, Triple) else variables_of(element.expression):
+            users[name].append(element)
+    while waiting:
+        new = _narrowed_by(waiting.pop(), known) - known
+        known |= new
+        waiting += [user for name in new for user in users[name]]
+    return frozenset(known)
 
 
 def _enumerated(query: Query) -> set[str]:
-    """The variables of VALUES."""
     lists = [selection.values for selection in selections(query) if selection.values]
-    lists += [element for group in groups(query) for element in group.elements if isinstance(element, Values)]
+    lists += [element for element in elements(query) if isinstance(element, Values)]
     return {variable.name for values in lists for variable in values.variables}
 
 
 def _counted(query: Query) -> set[str]:
-    """What a SELECT gives that makes one row of everything."""
+    """Return the columns of each SELECT that makes one row of everything."""
     single = [selection for selection in selections(query) if is_grouped(selection) and not selection.grouping]
     return set().union(*(projected(selection) for selection in single))
 
 
-def _narrowed_by(triple: Triple, known: set[str]) -> set[str]:
-    """The variables of a triple that are held to few values, once those in `known` are."""
-    if _is_known(triple.subject, known):
-        return {node.name for node in (triple.predicate, triple.object) if isinstance(node, Variable)}
-    if _is_known(triple.object, known) and not _is_type(triple):
-        return {node.name for node in (triple.subject, triple.predicate) if isinstance(node, Variable)}
+def _narrowed_by(element: Triple | Bind, known: set[str]) -> set[str]:
+    """Return the variables of an element that have few values, once those in `known` have."""
+    if isinstance(element, Bind):
+        return {element.variable.name} if variables_of(element.expression) <= known else set()
+    if _is_known(element.subject, known):
+        return {node.name for node in (element.predicate, element.object) if isinstance(node, Variable)}
+    if _is_known(element.object, known) and not _is_type(element):
+        return {node.name for node in (element.subject, element.predicate) if isinstance(node, Variable)}
     return set()
 
 
 def _is_known(node: Node, known: set[str]) -> bool:
-    """Whether a node is a term, or a variable that is held to few values."""
+    """Return whether a node is a term, or a variable of few values."""
     return is_bound(node) or (isinstance(node, Variable) and node.name in known)
 
 
 def _is_type(triple: Triple) -> bool:
-    """Whether a triple says of which class something is, be it by a path over its subclasses."""
+    """Return whether a triple gives the class of its subject, be it by a path over subclasses."""
     path = triple.predicate
     first = path.parts[0] if isinstance(path, Sequence) else path
     return isinstance(first, Step) and first.iri.iri == RDF + "type"

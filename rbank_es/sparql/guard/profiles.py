@@ -13,7 +13,6 @@ from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.sparql.guard.lint import CODES
 
-_FILE_BYTES = 1 * limits.MIB
 _SECONDS = msgspec.Meta(gt=0, le=limits.QUERY_TIME_MOST_S)
 
 
@@ -66,11 +65,11 @@ def _content(path: Path) -> bytes:
     """The bytes of a profile's file."""
     try:
         with path.open("rb") as file:
-            content = file.read(_FILE_BYTES + 1)
+            content = file.read(limits.ENDPOINT_PROFILE_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{path}: the profile can't be read: {error.strerror or error}") from error
-    if len(content) > _FILE_BYTES:
-        raise BadInput(f"{path}: a profile has at most {_FILE_BYTES:,} bytes")
+    if len(content) > limits.ENDPOINT_PROFILE_BYTES:
+        raise BadInput(f"{path}: a profile has at most {limits.ENDPOINT_PROFILE_BYTES:,} bytes")
     return content
 
 

@@ -1,7 +1,7 @@
 """The cursor over a query's tokens, and the parsers of property paths and of expressions.
 
-Sources: SPARQL 1.1, productions 88 to 96 (paths) and 107 to 138 (expressions). Brackets may nest `QUERY_NESTING` deep, so a level of them must cost few
-frames of Python's stack: operators are kept on a stack of their own.
+Sources: SPARQL 1.1, productions 88 to 96 (paths) and 107 to 138 (expressions). Brackets may nest `QUERY_NESTING`
+deep, so a level of them must cost few frames of Python's stack: operators are kept on a stack of their own.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class Edit(NamedTuple):
 
 
 def rewritten(text: str, edits: Sequence[Edit]) -> str:
-    """Return a text with its edits made: insertions before replacements at one place; of two that overlap, the first."""
+    """Return a text with its edits made: at one place insertions first; of two that overlap, the first."""
     return "".join(_pieces(text, edits))
 
 
