@@ -17,6 +17,7 @@ from rbank_es.sparql.parser.tree import (
     Triple,
     Value,
     Variable,
+    elements,
     is_grouped,
     projected,
     triples,
