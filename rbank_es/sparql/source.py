@@ -14,9 +14,8 @@ from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.engines.engine import Caps, Dataset, Engine
-from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.guard.guard import Checked, Surroundings, check, load_second_parser
 from rbank_es.sparql.guard.profiles import LOCAL, Profile, profile_named
-from rbank_es.sparql.guard.second_parser import load_second_parser
 from rbank_es.sparql.parser.tree import Query
 from rbank_es.sparql.results import Answer
 
@@ -56,7 +55,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         began = time.perf_counter()
         checked = check(text, self.surroundings, rows)
         caps = msgspec.structs.replace(caps, rows=checked.rows, spent_s=time.perf_counter() - began)
-        if caps.left_s <= 0:
+        if caps.spent_s >= caps.timeout_s:
             raise QueryFailed("timeout", f"the query took longer than {caps.timeout_s:g} s", "give it more time")
         return checked, self.engine.run(checked.query, checked.form, caps, dataset_of(checked.parsed.tree))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, BadOntology, QueryRefused
+from rbank_es.errors import BadInput, BadOntology, QueryFailed, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.guard.guard import read_by_rdflib
 from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source, dataset_of, open_source
 from tests.effort import examples
@@ -174,6 +176,29 @@ def test_the_engine_gets_the_checked_query_the_rows_and_the_time(recorded: Sourc
     assert (recorder.seen[1][2].rows, recorder.seen[1][2].timeout_s) == (3, limits.QUERY_TIME_S)
     recorded.close()
     assert recorder.closed == 1
+
+
+def test_the_time_limit_covers_the_guard_too(recorded: Source, recorder: Recorder) -> None:
+    recorded.query("SELECT ?n { ?s e:number ?n }", timeout_s=5)
+    assert 0 < recorder.seen[0][2].spent_s < 5
+    with pytest.raises(QueryFailed) as failed:
+        recorded.query("SELECT ?s { ?s e:number ?n }", timeout_s=1e-6)
+    assert (failed.value.code, len(recorder.seen)) == ("timeout", 1)
+
+
+@pytest.mark.parametrize("head", ["SELECT ?s", "CONSTRUCT { ?s a e:Thing }", "DESCRIBE ?s"])
+def test_a_query_is_tokenised_once_and_confirmed_once(
+    head: str, recorded: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def counted(name: str, function: Callable[[str], object]) -> Callable[[str], object]:
+        return lambda text: calls.append(name) or function(text)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr("rbank_es.sparql.parser.query.tokenise", counted("tokenise", tokenise))
+    monkeypatch.setattr("rbank_es.sparql.guard.guard.read_by_rdflib", counted("confirm", read_by_rdflib))
+    recorded.query(f"{head} FROM e:graph {{ ?s e:number ?n }}")
+    assert calls == ["tokenise", "confirm"]
 
 
 @pytest.mark.parametrize("rows", [0, -1, limits.QUERY_ROWS + 1])

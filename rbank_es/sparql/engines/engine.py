@@ -21,12 +21,7 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True):
     cell_chars: int = limits.RESULT_CELL_CHARS
     timeout_s: float = limits.QUERY_TIME_S
     spent_s: float = 0.0
-    """How much of `timeout_s` the guard took before the engine got the query."""
-
-    @property
-    def left_s(self) -> float:
-        """Seconds that the engine itself may take."""
-        return self.timeout_s - self.spent_s
+    """Seconds of `timeout_s` that the guard took before the engine got the query."""
 
 
 class Dataset(NamedTuple):

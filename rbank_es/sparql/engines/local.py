@@ -155,7 +155,7 @@ class WorkerProcess:
 
     def ask(self, request: Request) -> Response:
         """Its response. Raises `OutOfTime` after the time limit, `Ended` if it died; it must be ended then."""
-        deadline = time.monotonic() + request.caps.left_s
+        deadline = time.monotonic() + request.caps.timeout_s - request.caps.spent_s
         send(_fd(self._process.stdin), request, deadline)
         return _RESPONSE.decode(receive(_fd(self._process.stdout), deadline))
 

@@ -54,7 +54,7 @@ class Deadline:
     def __init__(self, caps: Caps, clock: Clock = time.monotonic) -> None:
         self.timeout_s = caps.timeout_s
         self._clock = clock
-        self._end = clock() + caps.left_s
+        self._end = clock() + caps.timeout_s - caps.spent_s
 
     @property
     def left_s(self) -> float:

@@ -47,7 +47,7 @@ def main(quads: str) -> None:
     decoder = msgspec.msgpack.Decoder(Request)
     while True:
         request = decoder.decode(receive(INPUT))
-        signal.setitimer(signal.ITIMER_REAL, request.caps.left_s + limits.ENGINE_GRACE_S)
+        signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s - request.caps.spent_s + limits.ENGINE_GRACE_S)
         response = respond(graphs, request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(OUTPUT, response)
