@@ -13,8 +13,8 @@ from benchmarks.measure import Goal, Row, duration, interleave, timed, timed_eac
 from benchmarks.sizes import Sizes
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.engines.engine import Caps
 from rbank_es.sparql.engines.local import LocalEngine
+from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.guard.guard import Surroundings, check
 

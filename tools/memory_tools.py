@@ -24,7 +24,7 @@ from rbank_es.tools.runtime.row_pages import OK_CHARS
 from rbank_es.tools.runtime.tool_session import Desk
 
 if TYPE_CHECKING:
-    from rbank_es.tools.memory.query_extractor import Evidence
+    from rbank_es.tools.memory.query_extractor import QueryEvidence
 
 NEXT_HITS = "ask with more telling words, or with polarity, domain or role, to see others"
 NEXT_ITEMS = "what is cut: mem_get one id at a time"
@@ -265,7 +265,7 @@ class MemoryTools:
 
     # ---------------------------------------------------------------- proposing
 
-    def _why(self, evidence: Evidence) -> str:
+    def _why(self, evidence: QueryEvidence) -> str:
         parts = {"by": self._desk.extractor.label, "task": evidence.task, "because": evidence.reason}
         return "; ".join(f"{name} {text}" for name, text in parts.items() if text)
 
@@ -334,7 +334,7 @@ def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
     return text_of(code) if isinstance(code, str) else "", text_of(message) if isinstance(message, str) else ""
 
 
-def _nothing(evidence: Evidence, hint: str) -> ToolError:
+def _nothing(evidence: QueryEvidence, hint: str) -> ToolError:
     why = "it found nothing" if evidence.rows == 0 else "it names no class and no property"
     return ToolError("nothing_to_learn", f"nothing can be learned from this query: {why}", hint)
 

@@ -14,7 +14,7 @@ from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.judging.query_comparison import terms_of
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.parser.tokens import is_iri_text
 

@@ -23,9 +23,9 @@ from rbank_es.sparql.parser.tree import (
     Negation,
     Node,
     Path,
+    PathStep,
     Repeat,
     Sequence,
-    Step,
     Triple,
     Value,
     Variable,
@@ -237,7 +237,7 @@ def _value(query: ParsedQuery, value: Value) -> str:
 
 def _path(path: Path) -> str:
     match path:
-        case Step():
+        case PathStep():
             return f"<{path.iri.iri}>"
         case Repeat():
             return f"({_path(path.path)}){path.sign}"

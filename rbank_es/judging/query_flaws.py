@@ -13,7 +13,7 @@ from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tree import (
     Bind,
     Expression,
-    Step,
+    PathStep,
     Triple,
     Value,
     Variable,
@@ -93,7 +93,7 @@ def named_only(query: ParsedQuery, task: str) -> Iterator[Finding]:
 
 def _is_label(triple: Triple) -> bool:
     predicate = triple.predicate
-    return isinstance(predicate, Step) and predicate.iri.iri in _LABELS
+    return isinstance(predicate, PathStep) and predicate.iri.iri in _LABELS
 
 
 def untyped(query: ParsedQuery, schema: Schema) -> Iterator[Finding]:
@@ -140,7 +140,7 @@ def _asked_of(query: ParsedQuery, name: str) -> set[str] | None:
             return None
         if not (isinstance(triple.subject, Variable) and triple.subject.name == name):
             continue
-        if not isinstance(triple.predicate, Step):
+        if not isinstance(triple.predicate, PathStep):
             return None
         found.add(triple.predicate.iri.iri)
     return found

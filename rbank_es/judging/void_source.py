@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, open_source
 

@@ -158,7 +158,7 @@ def from_json(text: str | bytes) -> Answer:
     )
 
 
-class Content(NamedTuple):
+class ResultContent(NamedTuple):
     """What a document of results holds: rows, or yes and no."""
 
     variables: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ class Content(NamedTuple):
     boolean: bool | None = None
 
 
-def content_of_json(text: str | bytes) -> Content:
+def content_of_json(text: str | bytes) -> ResultContent:
     """What an endpoint's document holds, whatever else stands in it. Raises `NotResults` as `from_json` does."""
     return _content_of(_decoded(_DOCUMENT, text))
 
@@ -180,13 +180,13 @@ def _decoded(decoder: msgspec.json.Decoder[_D], text: str | bytes) -> _D:
         raise NotResults(str(error)) from None
 
 
-def _content_of(document: _Document) -> Content:
+def _content_of(document: _Document) -> ResultContent:
     if document.boolean is not None:
-        return Content(boolean=document.boolean)
+        return ResultContent(boolean=document.boolean)
     if document.results is None:
         raise NotResults("neither `results` nor `boolean` is in it", complete=True)
     variables = tuple(dict.fromkeys(document.head.vars))
-    return Content(variables, tuple(_row_of(variables, binding) for binding in document.results.bindings))
+    return ResultContent(variables, tuple(_row_of(variables, binding) for binding in document.results.bindings))
 
 
 def rows_of(variables: Sequence[str], bindings: Iterable[object]) -> tuple[Row, ...]:

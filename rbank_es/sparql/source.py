@@ -13,7 +13,7 @@ from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.engines.engine import Caps, Dataset, Engine
+from rbank_es.sparql.engines.query_engine import Caps, Dataset, QueryEngine
 from rbank_es.sparql.guard.guard import Checked, Surroundings, check, load_second_parser
 from rbank_es.sparql.guard.profiles import LOCAL, Profile, profile_named
 from rbank_es.sparql.parser.tree import Query
@@ -32,7 +32,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     schema: Schema | None = None
     """None for an endpoint that no VoID file describes."""
-    engine: Engine
+    engine: QueryEngine
     surroundings: Surroundings
 
     def query(

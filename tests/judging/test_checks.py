@@ -11,7 +11,7 @@ from rbank_es.errors import QueryFailed
 from rbank_es.judging.checks import CODES, check, judge_by_checks
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source
 from tests.judging.answers import iri, ran, run_of, table, text, typed

@@ -9,7 +9,7 @@ from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.judging.grounded_terms import answer_terms, ground
 from rbank_es.judging.query_comparison import terms_of
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source
@@ -20,7 +20,7 @@ PREFIXES = {"e": "http://e.org/", "lt": "https://lights.example/ns#"}
 class Counting:
     """An engine that passes on what it is asked, and keeps it; or fails."""
 
-    def __init__(self, engine: Engine, *, fails: bool = False) -> None:
+    def __init__(self, engine: QueryEngine, *, fails: bool = False) -> None:
         self.engine, self.fails, self.asked = engine, fails, list[str]()
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:

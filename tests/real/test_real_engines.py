@@ -21,7 +21,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.ontology.loader import Ontology, load_ontology
-from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.engines.remote import RemoteEngine
 from rbank_es.sparql.results import Answer, Cell

@@ -13,7 +13,7 @@ import pytest
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.sparql.engines.endpoint import readable
-from rbank_es.sparql.engines.engine import Caps
+from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.remote import RemoteEngine
 from rbank_es.sparql.engines.retry import retry_after_s
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.errors import BadInput, BadOntology, QueryFailed, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.guard.guard import read_by_rdflib
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.parser.tokens import tokenise

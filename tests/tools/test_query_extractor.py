@@ -18,7 +18,7 @@ from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo,
 from rbank_es.policies import find_similar
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.memory.query_extractor import Evidence, Extractor, QueryPattern
+from rbank_es.tools.memory.query_extractor import Extractor, QueryEvidence, QueryPattern
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import remember
@@ -57,9 +57,9 @@ select distinct ?f ?n where {
 """
 
 
-def evidence(query: str = QUERY, **more: Any) -> Evidence:
+def evidence(query: str = QUERY, **more: Any) -> QueryEvidence:
     given = {"variables": ("f", "n"), "rows": 3, "domain": "sea", "prefixes": PREFIXES, "schema": SCHEMA, **more}
-    return Evidence(query=query, **given)
+    return QueryEvidence(query=query, **given)
 
 
 def procedure(query: str = QUERY, **more: Any) -> Item:
@@ -540,10 +540,10 @@ class Fixed:
     def __init__(self, item: Item | None) -> None:
         self._item = item
 
-    def from_success(self, evidence: Evidence) -> Item | None:
+    def from_success(self, evidence: QueryEvidence) -> Item | None:
         return self._item
 
-    def from_failure(self, evidence: Evidence) -> Item | None:
+    def from_failure(self, evidence: QueryEvidence) -> Item | None:
         return self._item
 
 

@@ -31,7 +31,7 @@ DEFAULT = (
 )
 
 
-class Link(NamedTuple):
+class RequiredLink(NamedTuple):
     """A pattern that leads from one thing to another by a property."""
 
     subject: tree.Node
@@ -39,13 +39,13 @@ class Link(NamedTuple):
     object: tree.Node
 
 
-class Reading:
+class RequiredPattern:
     """What a query asks for: which classes its things have, and how they are linked."""
 
-    def __init__(self, where: tree.Group | None) -> None:
+    def __init__(self, where: tree.GroupPattern | None) -> None:
         self.classes: dict[str, set[str]] = {}
         self.direct: list[str] = []
-        self.links: list[Link] = []
+        self.links: list[RequiredLink] = []
         self.filtered = False
         self.compared: set[str] = set()
         for element in _required(where):
@@ -73,7 +73,7 @@ class Reading:
 
 def hint_for(query: ParsedQuery, source: Source) -> str:
     """Return a sentence on what to try next after a query that found nothing."""
-    reading = Reading(query.tree.body.where)
+    reading = RequiredPattern(query.tree.body.where)
     try:
         found = _of_rows(query, source) or _of_graphs(query.tree, source)
         if not found and source.schema is not None:
@@ -120,7 +120,7 @@ def _of_graphs(asked: tree.Query, source: Source) -> str:
 class _Hinter:
     """Finds what is wrong, the most certain thing first."""
 
-    def __init__(self, reading: Reading, tables: Tables, source: Source) -> None:
+    def __init__(self, reading: RequiredPattern, tables: Tables, source: Source) -> None:
         self._reading = reading
         self._tables = tables
         self._source = source
@@ -154,7 +154,7 @@ class _Hinter:
         shown = ", ".join(f"{self._short(each)} ({self._tables.instances(each)})" for each in classes[:PROBED])
         return f"{shown}, …" if len(classes) > PROBED else shown
 
-    def _of_property(self, link: Link) -> str:
+    def _of_property(self, link: RequiredLink) -> str:
         """A property that the data never use."""
         known = self._tables.properties.get(link.property)
         if known is None or known.uses or known.triples:
@@ -174,14 +174,14 @@ class _Hinter:
         different = [*dict.fromkeys(iris)]
         return ", ".join(map(self._short, different[:PROBED])) + (", …" if len(different) > PROBED else "")
 
-    def _instead(self, link: Link) -> str:
+    def _instead(self, link: RequiredLink) -> str:
         for cls in sorted(self._reading.classes_of(link.subject)):
             has = [each.property for each in self._tables.properties_of(cls) if each.uses]
             if has:
                 return f"{self._short(cls)} has {self._names(has)}"
         return "sparql_schema('properties') lists those in use"
 
-    def _of_direction(self, link: Link) -> str:
+    def _of_direction(self, link: RequiredLink) -> str:
         """Two classes that the data link another way."""
         starts, ends = self._closed(link.subject), self._closed(link.object)
         known = self._tables.properties.get(link.property)
@@ -219,7 +219,7 @@ class _Hinter:
         links = self._tables.schema.links
         return [each.property for each in links if each.subject in starts and each.object in ends]
 
-    def _of_absence(self, link: Link) -> str:
+    def _of_absence(self, link: RequiredLink) -> str:
         """A property that instances of the class don't have."""
         starts = self._closed(link.subject)
         known = self._tables.properties.get(link.property)
@@ -237,7 +237,7 @@ class _Hinter:
         what = self._names(sorted(self._classes_of(link.subject)))
         return f"instances of {what} have no {self._short(link.property)}; they have {self._names(used)}"
 
-    def _turned(self, link: Link, prop: str) -> str:
+    def _turned(self, link: RequiredLink, prop: str) -> str:
         return f"{self._told(link.object)} {prop} {self._told(link.subject)}"
 
     def _told(self, node: tree.Node) -> str:
@@ -247,7 +247,7 @@ class _Hinter:
 
     # ---------------------------------------------------------------- looks at the data
 
-    def _of_value(self, link: Link) -> str:
+    def _of_value(self, link: RequiredLink) -> str:
         """A literal that may be spelled otherwise."""
         if not isinstance(link.object, tree.Value) and _name(link.object) not in self._reading.compared:
             return ""
@@ -257,7 +257,7 @@ class _Hinter:
         how = '; compare loosely: FILTER(CONTAINS(LCASE(STR(?v)), "…"))' if shown[:1] in "'\"" else ""
         return f"values of {self._short(link.property)} look like {shown}{how}" if values else ""
 
-    def _of_name(self, link: Link) -> str:
+    def _of_name(self, link: RequiredLink) -> str:
         """A thing that nothing is said of."""
         for node, pattern in ((link.subject, "{} ?p ?o"), (link.object, "?s ?p {}")):
             if not isinstance(node, tree.Iri):
@@ -281,7 +281,7 @@ class _Hinter:
 # ---------------------------------------------------------------- reading patterns
 
 
-def _required(group: tree.Group | None) -> Iterator[tree.Element]:
+def _required(group: tree.GroupPattern | None) -> Iterator[tree.Element]:
     """The elements that must match: not those of OPTIONAL and MINUS."""
     for element in group.elements if group is not None else ():
         yield element
@@ -302,7 +302,7 @@ def _name(node: tree.Node) -> str:
 
 def _compared(expression: tree.Expression) -> Iterator[str]:
     """Variables that a condition compares with a literal, directly or by a function."""
-    if not isinstance(expression, tree.Call):
+    if not isinstance(expression, tree.FunctionCall):
         return
     if any(isinstance(each, tree.Value) for each in expression.arguments):
         yield from _variables(expression)
@@ -313,25 +313,25 @@ def _compared(expression: tree.Expression) -> Iterator[str]:
 def _variables(expression: tree.Expression) -> Iterator[str]:
     if isinstance(expression, tree.Variable):
         yield _name(expression)
-    elif isinstance(expression, tree.Call):
+    elif isinstance(expression, tree.FunctionCall):
         for each in expression.arguments:
             yield from _variables(each)
 
 
 def _type_path(path: tree.Path) -> tuple[bool, bool]:
     """Whether a path begins with rdf:type, and whether it goes on from there (to superclasses)."""
-    if isinstance(path, tree.Step):
+    if isinstance(path, tree.PathStep):
         return path.iri.iri == TYPE, False
     if isinstance(path, tree.Sequence) and path.parts:
         return _type_path(path.parts[0])[0], True
     return False, False
 
 
-def _link(triple: tree.Triple, path: tree.Path) -> Link | None:
+def _link(triple: tree.Triple, path: tree.Path) -> RequiredLink | None:
     """A pattern of one property, however often it is walked; None for more complicated paths."""
     if isinstance(path, tree.Repeat):
         return _link(triple, path.path)
     if isinstance(path, tree.Inverse):
         turned = tree.Triple(triple.object, path.path, triple.subject)
         return _link(turned, path.path)
-    return Link(triple.subject, path.iri.iri, triple.object) if isinstance(path, tree.Step) else None
+    return RequiredLink(triple.subject, path.iri.iri, triple.object) if isinstance(path, tree.PathStep) else None

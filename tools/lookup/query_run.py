@@ -9,7 +9,7 @@ from rbank_es import limits
 from rbank_es.events import MemoryProposed
 from rbank_es.sparql.results import Answer
 from rbank_es.tools.lookup.empty_results import hint_for
-from rbank_es.tools.memory.query_extractor import Evidence, proposal
+from rbank_es.tools.memory.query_extractor import QueryEvidence, proposal
 from rbank_es.tools.runtime.answer_budget import UNBOUNDED, Room, within
 from rbank_es.tools.runtime.reply import Reply, ToolError
 from rbank_es.tools.runtime.row_pages import clip, shown_names, value_of
@@ -17,7 +17,7 @@ from rbank_es.tools.runtime.tool_session import Desk
 
 if TYPE_CHECKING:
     from rbank_es.sparql.guard.guard import Checked
-    from rbank_es.sparql.guard.lint import Finding
+    from rbank_es.sparql.guard.lint import LintFinding
     from rbank_es.sparql.source import Source
 
 VARIABLES_CHARS = 160
@@ -121,7 +121,7 @@ class Querying:
             kept.append(name)
         body["variables"] = kept
 
-    def _findings(self, body: dict[str, Any], name: str, findings: tuple[Finding, ...], *, handle: bool) -> None:
+    def _findings(self, body: dict[str, Any], name: str, findings: tuple[LintFinding, ...], *, handle: bool) -> None:
         if not findings:
             return
         width = UNBOUNDED if self._room.naive else FINDING_CHARS
@@ -137,7 +137,7 @@ class Querying:
         if not found_something(answer):
             return ()
         rows = None if answer.form == "ask" else len(answer.rows)
-        evidence = Evidence.on(self._desk, checked.parsed, variables=answer.variables, rows=rows)
+        evidence = QueryEvidence.on(self._desk, checked.parsed, variables=answer.variables, rows=rows)
         item = self._desk.extractor.from_success(evidence)
         event = proposal(self._desk, item, by, "the query found something") if item is not None else None
         return (event,) if event is not None else ()

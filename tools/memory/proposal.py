@@ -11,7 +11,7 @@ from rbank_es.events.items import Item, make_id
 from rbank_es.ontology.labels import without_controls
 from rbank_es.sparql.results import Answer
 from rbank_es.tools.memory.item_search import looking
-from rbank_es.tools.memory.query_extractor import Evidence, proposal
+from rbank_es.tools.memory.query_extractor import QueryEvidence, proposal
 from rbank_es.tools.runtime.answer_budget import Room
 from rbank_es.tools.runtime.reply import Reply, ToolError
 from rbank_es.tools.runtime.store import Handle
@@ -50,7 +50,7 @@ class Proposing:
         said = self._said(item, "auto_store is False, so nothing was proposed", proposed=False, handle=True)
         return Reply(said, item.content, "text")
 
-    def evidence(self, result: Handle, task: str) -> Evidence:
+    def evidence(self, result: Handle, task: str) -> QueryEvidence:
         """What is known of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
         query = self._desk.query_of(result)
         if query is None:
@@ -61,11 +61,11 @@ class Proposing:
             )
         answer = self._answer(result)
         rows = None if answer.form == "ask" else len(answer.rows)
-        return Evidence.on(self._desk, query, task=task, variables=answer.variables, rows=rows)
+        return QueryEvidence.on(self._desk, query, task=task, variables=answer.variables, rows=rows)
 
-    def evidence_of_text(self, query: str, task: str) -> Evidence:
+    def evidence_of_text(self, query: str, task: str) -> QueryEvidence:
         """What is known of a query by its text alone."""
-        return Evidence.on(self._desk, query, task=task, rows=None)
+        return QueryEvidence.on(self._desk, query, task=task, rows=None)
 
     def _answer(self, result: Handle) -> Answer:
         from rbank_es.sparql.results import from_json

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rbank_es.tools.runtime.tool_session import Desk
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one query that an extractor works from.
 
     `reason` says why it was judged a success, or what went wrong; `error_code` is the code of the error, if a tool
@@ -59,7 +59,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         task: str = "",
         variables: tuple[str, ...] = (),
         rows: int | None,
-    ) -> Evidence:
+    ) -> QueryEvidence:
         """Return the evidence of a query of this run, with what its source knows about the ontology."""
         source = desk.source
         return cls(
@@ -82,11 +82,11 @@ class Extractor(Protocol):
         """Name and version, such as `query-pattern-1`."""
         ...
 
-    def from_success(self, evidence: Evidence) -> Item | None:
+    def from_success(self, evidence: QueryEvidence) -> Item | None:
         """A procedure from a query that answered its question."""
         ...
 
-    def from_failure(self, evidence: Evidence) -> Item | None:
+    def from_failure(self, evidence: QueryEvidence) -> Item | None:
         """A pitfall from a query that failed, or that answered with nothing or with the wrong thing."""
         ...
 
@@ -101,11 +101,11 @@ class QueryPattern:
 
     label = "query-pattern-1"
 
-    def from_success(self, evidence: Evidence) -> Item | None:
+    def from_success(self, evidence: QueryEvidence) -> Item | None:
         """See `Extractor`. None also for a query that gave no rows: that is no procedure."""
         return None if evidence.rows == 0 else procedure(evidence)
 
-    def from_failure(self, evidence: Evidence) -> Item | None:
+    def from_failure(self, evidence: QueryEvidence) -> Item | None:
         """See `Extractor`."""
         return pitfall(evidence)
 
@@ -151,7 +151,7 @@ _FAULT_IN_WORDS = (
 )
 
 
-def procedure(evidence: Evidence) -> Item | None:
+def procedure(evidence: QueryEvidence) -> Item | None:
     """What to do again; None where the query names no class and no property."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or _parsed(evidence)
@@ -169,14 +169,14 @@ def procedure(evidence: Evidence) -> Item | None:
     )
 
 
-def _parsed(evidence: Evidence) -> ParsedQuery | None:
+def _parsed(evidence: QueryEvidence) -> ParsedQuery | None:
     try:
         return parse_query(evidence.query, evidence.prefixes)
     except QueryRefused:
         return None
 
 
-def pitfall(evidence: Evidence) -> Item | None:
+def pitfall(evidence: QueryEvidence) -> Item | None:
     """What to avoid; None where the text is no query, or names no term at all."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or parse_leniently(evidence.query, evidence.prefixes)
@@ -240,7 +240,7 @@ def _listed(iris: Sequence[str], name: Callable[[str], str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _desc(pattern: GeneralisedQuery, evidence: Evidence) -> str:
+def _desc(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
     article = "An" if pattern.form[0] in "AEIOU" else "A"
     told = f"{article} {pattern.form} query {_described(pattern)}{_given_back(pattern, evidence)}."
     return cut(told, limits.ITEM_DESC_CHARS)
@@ -254,7 +254,7 @@ def _described(pattern: GeneralisedQuery) -> str:
     return f"{over}{by}{made}"
 
 
-def _given_back(pattern: GeneralisedQuery, evidence: Evidence) -> str:
+def _given_back(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
     given = [name for own, name in pattern.variables.items() if own in evidence.variables]
     return "; it gives " + ", ".join(f"?{name}" for name in given) if given and pattern.form == "SELECT" else ""
 
@@ -282,7 +282,7 @@ def _any_of(bounds: Sequence[Bound], terms: Terms) -> str:
     return ", ".join(dict.fromkeys(terms.words(bound.iri) for bound in bounds)) or "anything"
 
 
-def _prefixes(pattern: GeneralisedQuery, evidence: Evidence) -> str:
+def _prefixes(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
     """Lines for the prefixes that a query must declare: those of the ontology need none."""
     own = {(prefix, namespace) for prefix, namespace in pattern.prefixes.items()} - set(evidence.prefixes.items())
     return cut("\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)), PREFIXES_CHARS)
@@ -295,7 +295,7 @@ def _content(before: str, pattern: GeneralisedQuery, after: str) -> str:
 # ---------------------------------------------------------------- what went wrong
 
 
-def _fault(evidence: Evidence) -> str:
+def _fault(evidence: QueryEvidence) -> str:
     """What went wrong, in one of a few phrases."""
     codes = (evidence.error_code, *_WORD.findall(evidence.reason))
     named = next((_FAULT_OF_CODE[code] for code in codes if code in _FAULT_OF_CODE), "")
@@ -305,7 +305,7 @@ def _fault(evidence: Evidence) -> str:
     return named or told or ("its answer was wrong" if evidence.rows else "it failed")
 
 
-def _scrubbed(evidence: Evidence, pattern: GeneralisedQuery, terms: Terms) -> str:
+def _scrubbed(evidence: QueryEvidence, pattern: GeneralisedQuery, terms: Terms) -> str:
     """The reason as one line, without the data of the query and without what is quoted, unless it is a term."""
     expand = Prefixes(evidence.prefixes).expand
 

@@ -162,7 +162,7 @@ def _note_triple(triple: tree.Triple, uses: _Uses, lists: dict[int, list[str]]) 
         return
     verbs = [step.iri for step in tree.steps(path)]
     if isinstance(subject, tree.Blank) and "." in subject.label and not subject.label.startswith("_:"):
-        if isinstance(path, tree.Step) and path.iri.iri.endswith("rest"):
+        if isinstance(path, tree.PathStep) and path.iri.iri.endswith("rest"):
             return
         verbs = lists.get(subject.offset, [])
     if isinstance(node, tree.Blank):
@@ -192,7 +192,11 @@ def _computed(query: tree.Query) -> Iterator[tuple[int, str, str]]:
             if column.expression is not None:
                 yield column.variable.offset, column.variable.name, _function(column.expression)
         for each in selection.grouping:
-            if isinstance(each, tree.Call) and each.name == "AS" and isinstance(each.arguments[1], tree.Variable):
+            if (
+                isinstance(each, tree.FunctionCall)
+                and each.name == "AS"
+                and isinstance(each.arguments[1], tree.Variable)
+            ):
                 yield each.arguments[1].offset, each.arguments[1].name, _function(each.arguments[0])
 
 

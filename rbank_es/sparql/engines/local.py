@@ -17,8 +17,8 @@ import msgspec
 import rbank_es.sparql
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, tell_of_forks
-from rbank_es.sparql.engines.worker_protocol import Ended, OutOfTime, Request, Response, receive, send
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine, tell_of_forks
+from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, WorkerTimeout, receive, send
 from rbank_es.sparql.results import Answer, Form
 
 HINTS = {
@@ -32,7 +32,7 @@ HINTS = {
 _PLACE = re.compile(r"error at (\d+):(\d+): ")
 
 
-class LocalEngine(Engine):
+class LocalEngine(QueryEngine):
     """Runs queries over one N-Quads file, one at a time, in a worker process that stays warm between them.
 
     The worker may take `QUERY_MEMORY_BYTES` beside the graph, and opens no file and no socket; it is killed at the time
@@ -80,10 +80,10 @@ class LocalEngine(Engine):
     def _ask(self, worker: WorkerProcess, request: Request) -> Response:
         try:
             return worker.ask(request)
-        except OutOfTime:
+        except WorkerTimeout:
             self._drop()
             return Response(code="timeout", message=f"the query took longer than {request.caps.timeout_s:g} s")
-        except Ended:
+        except WorkerGone:
             code, message = worker.cause_of_death()
             self._drop()
             return Response(code=code, message=message)
@@ -181,9 +181,9 @@ class WorkerProcess:
         deadline = time.monotonic() + limits.ENGINE_START_S
         try:
             response = _RESPONSE.decode(receive(_fd(self._process.stdout), deadline))
-        except OutOfTime:
+        except WorkerTimeout:
             response = Response(code="engine_failed", message=f"not ready after {limits.ENGINE_START_S:.0f} s")
-        except Ended:
+        except WorkerGone:
             response = Response(code="engine_failed", message=_name_of(self._process.wait()))
         if response.code:
             message = f"the engine could not load its graph ({response.message})"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, Keeper
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form, Row, literal
 
 if TYPE_CHECKING:
     from rdflib import Dataset as LoadedDataset
 
 
-class RdflibEngine(Engine):
+class RdflibEngine(QueryEngine):
     """Runs queries over one N-Quads file in this process, one at a time, within the caps on rows, bytes and cells.
 
     The time limit is not kept. FROM takes graphs of the file only, and reads nothing else.
@@ -33,11 +33,11 @@ class RdflibEngine(Engine):
         from rdflib.plugins import sparql
 
         with self._lock:
-            dataset = self._loaded()
+            loaded = self._loaded()
             began = time.perf_counter()
             loads, sparql.SPARQL_LOAD_GRAPHS = sparql.SPARQL_LOAD_GRAPHS, False
             try:
-                answer = _answer(dataset.query(query), form, caps)
+                answer = _answer(loaded.query(query), form, caps)
             except Exception as error:  # the library has no class of its own for what it can't run
                 message = f"the query can't be run: {type(error).__name__}: {error}"
                 raise QueryFailed("bad_query", message, "correct the query and call again") from error
@@ -62,7 +62,7 @@ class RdflibEngine(Engine):
 def _answer(found: Any, form: Form, caps: Caps) -> Answer:
     if form == "ask":
         return Answer(form="ask", boolean=bool(found.askAnswer))
-    keeper = Keeper(tuple(map(str, found.vars)) if form == "select" else TRIPLE, caps)
+    keeper = CappedRows(tuple(map(str, found.vars)) if form == "select" else TRIPLE, caps)
     for values in found if form == "select" else found.graph:
         row: Row = tuple(map(_cell_of, values))
         if not keeper.add(row):

@@ -19,10 +19,10 @@ import msgspec
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, Address, failure_of, readable, shown
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset, Engine, Keeper, tell_of_forks
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine, tell_of_forks
 from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
 from rbank_es.sparql.engines.retry import Calendar, Clock, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
-from rbank_es.sparql.results import Answer, Content, Form, NotResults
+from rbank_es.sparql.results import Answer, Form, NotResults, ResultContent
 
 if TYPE_CHECKING:
     import httpx
@@ -45,7 +45,7 @@ class _Redirected(Exception):
         super().__init__(self.location)
 
 
-class RemoteEngine(Engine):
+class RemoteEngine(QueryEngine):
     """Sends queries to one endpoint, one at a time; threads wait for each other, and a query's time begins after that.
 
     GET for short queries, else POST. A call that was turned away (429, 502, 503, 504) or could not connect is tried
@@ -112,7 +112,7 @@ class RemoteEngine(Engine):
 
     # ---------------------------------------------------------------- tries
 
-    def _call(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[Content, bool]:
+    def _call(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[ResultContent, bool]:
         """The content, and whether it was cut at our cap of bytes; after as many tries as there may be."""
         tries = 0
         while True:
@@ -125,7 +125,7 @@ class RemoteEngine(Engine):
                     raise away.failure from None
                 self._sleep(pause_s)
 
-    def _try(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[Content, bool]:
+    def _try(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[ResultContent, bool]:
         request = self._request(query, form, deadline)
         for _ in range(limits.ENDPOINT_REDIRECTS + 1):
             try:
@@ -220,7 +220,9 @@ class RemoteEngine(Engine):
 
     # ---------------------------------------------------------------- responses
 
-    def _content(self, response: httpx.Response, form: Form, caps: Caps, deadline: Deadline) -> tuple[Content, bool]:
+    def _content(
+        self, response: httpx.Response, form: Form, caps: Caps, deadline: Deadline
+    ) -> tuple[ResultContent, bool]:
         import httpx
 
         if not response.is_success:
@@ -271,7 +273,7 @@ def _read(body: AnswerBody, response: httpx.Response, caps: Caps, deadline: Dead
     return ""
 
 
-def _begun(body: AnswerBody, caps: Caps) -> Content:
+def _begun(body: AnswerBody, caps: Caps) -> ResultContent:
     """The rows before a cut of ours. Raises `QueryFailed` where there is none: that is no answer, empty or not."""
     content = body.part()
     if content.rows:
@@ -325,10 +327,10 @@ def _is_partial(response: httpx.Response) -> bool:
     return bool(response.headers.get("x-sql-state", "").startswith("S1T"))
 
 
-def _kept(content: Content, form: Form, caps: Caps) -> Answer:
+def _kept(content: ResultContent, form: Form, caps: Caps) -> Answer:
     if content.boolean is not None:
         return Answer(form=form, boolean=content.boolean)
-    keeper = Keeper(content.variables, caps)
+    keeper = CappedRows(content.variables, caps)
     for row in content.rows:
         if not keeper.add(row):
             break

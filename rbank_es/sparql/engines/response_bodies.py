@@ -16,9 +16,9 @@ from typing import Any, Literal, Protocol
 from rbank_es.sparql.results import (
     TRIPLE,
     Cell,
-    Content,
     Form,
     NotResults,
+    ResultContent,
     Row,
     cell_of_term,
     content_of_json,
@@ -41,11 +41,11 @@ class Body(Protocol):
         """Take the next piece."""
         ...
 
-    def finish(self) -> Content:
+    def finish(self) -> ResultContent:
         """Everything, where the body ended by itself."""
         ...
 
-    def part(self) -> Content:
+    def part(self) -> ResultContent:
         """The rows of which all has come in, where the body was cut."""
         ...
 
@@ -78,7 +78,7 @@ class JsonBody:
         if self._head and b"}" in data:
             self._take_bindings()
 
-    def finish(self) -> Content:
+    def finish(self) -> ResultContent:
         """Everything, where the body ended by itself."""
         self._rest += self._decoded(b"", final=True)
         frame = content_of_json(self._head + self._rest)
@@ -86,10 +86,10 @@ class JsonBody:
             raise NotResults("there is no comma between two bindings")
         return frame._replace(rows=frame.rows or rows_of(frame.variables, self._bindings))
 
-    def part(self) -> Content:
+    def part(self) -> ResultContent:
         """The rows of which all has come in, where the body was cut."""
         variables = self._variables()
-        return Content(variables, rows_of(variables, self._bindings))
+        return ResultContent(variables, rows_of(variables, self._bindings))
 
     def _variables(self) -> tuple[str, ...]:
         with suppress(NotResults):
@@ -141,7 +141,7 @@ class XmlBody:
         except (ET.ParseError, ValueError, LookupError) as error:
             raise _as_not_results(error) from None
 
-    def finish(self) -> Content:
+    def finish(self) -> ResultContent:
         """Everything, where the body ended by itself."""
         try:
             self._parser.close()
@@ -149,11 +149,11 @@ class XmlBody:
             raise _as_not_results(error) from None
         if self._target.boolean is None and not self._target.has_results:
             raise NotResults("neither results nor a boolean are in it", complete=True)
-        return Content(tuple(self._target.variables), tuple(self._target.rows), self._target.boolean)
+        return ResultContent(tuple(self._target.variables), tuple(self._target.rows), self._target.boolean)
 
-    def part(self) -> Content:
+    def part(self) -> ResultContent:
         """The rows of which all has come in, where the body was cut."""
-        return Content(tuple(self._target.variables), tuple(self._target.rows))
+        return ResultContent(tuple(self._target.variables), tuple(self._target.rows))
 
 
 def _as_not_results(error: Exception) -> NotResults:
@@ -247,23 +247,23 @@ class TriplesBody:
             self._lines.update(line.strip() for line in lines if line.strip())
             self._counted = end
 
-    def finish(self) -> Content:
+    def finish(self) -> ResultContent:
         """Everything, where the body ended by itself."""
         rows: dict[Row, None] = {}
         try:
             self._parse(bytes(self._data), rows)
         except SyntaxError as error:
             raise NotResults(str(error)) from None
-        return Content(TRIPLE, tuple(rows))
+        return ResultContent(TRIPLE, tuple(rows))
 
-    def part(self) -> Content:
+    def part(self) -> ResultContent:
         """The triples up to the last line of which all has come in, where the body was cut."""
         rows: dict[Row, None] = {}
         # No name and no number goes over a line's end, so none is taken for a shorter one.
         whole = bytes(self._data[: self._data.rfind(b"\n") + 1])
         with suppress(SyntaxError):
             self._parse(whole, rows)
-        return Content(TRIPLE, tuple(rows))
+        return ResultContent(TRIPLE, tuple(rows))
 
     def _parse(self, data: bytes, rows: dict[Row, None]) -> None:
         from pyoxigraph import RdfFormat, parse
@@ -316,14 +316,14 @@ class AnswerBody:
         if len(self._beginning.lstrip()) >= BEGINNING_BYTES:
             self._begin()
 
-    def finish(self) -> Content:
+    def finish(self) -> ResultContent:
         """Everything, where the body ended by itself. Raises `NotResults`."""
         content = (self._body or self._begin()).finish()
         if (content.boolean is None) == (self._form == "ask"):
             raise NotResults("it answers another form of query", complete=True)
         return content
 
-    def part(self) -> Content:
+    def part(self) -> ResultContent:
         """The rows of which all has come in, where the body was cut. Raises `NotResults`."""
         return (self._body or self._begin()).part()
 

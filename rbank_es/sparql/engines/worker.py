@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es import limits
-from rbank_es.sparql.engines.engine import Dataset, Keeper
-from rbank_es.sparql.engines.worker_protocol import Ended, Request, Response, receive, send
+from rbank_es.sparql.engines.query_engine import CappedRows, Dataset
+from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, receive, send
 from rbank_es.sparql.results import TRIPLE, Answer, Row, cell_of_term
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ def _answer(graphs: Graphs, request: Request) -> Answer:
     if isinstance(found, QueryBoolean):
         return Answer(form="ask", boolean=bool(found))
     if isinstance(found, QuerySolutions):
-        keeper = Keeper([variable.value for variable in found.variables], request.caps)
+        keeper = CappedRows([variable.value for variable in found.variables], request.caps)
         rows: Iterable[Row] = (tuple(map(cell_of_term, solution)) for solution in found)
     else:
-        keeper, rows = Keeper(TRIPLE, request.caps), _triples(found)
+        keeper, rows = CappedRows(TRIPLE, request.caps), _triples(found)
     for row in rows:
         if not keeper.add(row):
             break
@@ -169,5 +169,5 @@ class Graphs:
 if __name__ == "__main__":
     try:
         main(sys.argv[1])
-    except Ended:
+    except WorkerGone:
         sys.exit(0)

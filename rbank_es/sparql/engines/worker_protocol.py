@@ -9,7 +9,7 @@ import time
 
 import msgspec
 
-from rbank_es.sparql.engines.engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Form
 
 _LENGTH = struct.Struct(">I")
@@ -32,16 +32,16 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
     message: str = ""
 
 
-class OutOfTime(Exception):
+class WorkerTimeout(Exception):
     """The deadline passed while the other side was awaited."""
 
 
-class Ended(Exception):
+class WorkerGone(Exception):
     """The other side is gone."""
 
 
 def send(fd: int, message: Request | Response, deadline: float | None = None) -> None:
-    """Write one frame. `deadline` is on the clock of `time.monotonic`. Raises `OutOfTime`, `Ended`."""
+    """Write one frame. `deadline` is on the clock of `time.monotonic`. Raises `WorkerTimeout`, `WorkerGone`."""
     data = msgspec.msgpack.encode(message)
     view = memoryview(_LENGTH.pack(len(data)) + data)
     while view:
@@ -50,7 +50,7 @@ def send(fd: int, message: Request | Response, deadline: float | None = None) ->
             # A pipe that polls as writable takes this much without blocking.
             view = view[os.write(fd, view[: select.PIPE_BUF]) :]
         except BrokenPipeError:
-            raise Ended from None
+            raise WorkerGone from None
 
 
 def receive(fd: int, deadline: float | None = None) -> bytes:
@@ -65,7 +65,7 @@ def _read(fd: int, size: int, deadline: float | None) -> bytes:
         _wait(fd, select.POLLIN, deadline)
         piece = os.read(fd, size - len(pieces))
         if not piece:
-            raise Ended
+            raise WorkerGone
         pieces += piece
     return bytes(pieces)
 
@@ -78,4 +78,4 @@ def _wait(fd: int, event: int, deadline: float | None) -> None:
     poll.register(fd, event)
     left_s = deadline - time.monotonic()
     if left_s <= 0 or not poll.poll(left_s * 1000):
-        raise OutOfTime
+        raise WorkerTimeout

@@ -21,7 +21,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.guard.lint import Finding, findings
+from rbank_es.sparql.guard.lint import LintFinding, findings
 from rbank_es.sparql.guard.names import refuse_scopes, refuse_unknown
 from rbank_es.sparql.guard.profiles import LOCAL, Profile
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
@@ -75,14 +75,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     limit_applied: int | None
     """The LIMIT that it has now; None for ASK, and for a graph whose triples the engine counts."""
     added_prefixes: tuple[str, ...]
-    warnings: tuple[Finding, ...]
+    warnings: tuple[LintFinding, ...]
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """A query that may run unless its endpoint is too slow for it."""
 
     checked: Checked
-    refused_by: tuple[Finding, ...]
+    refused_by: tuple[LintFinding, ...]
     """Findings that the endpoint's profile refuses, with the alternative that it names."""
 
 
@@ -96,9 +96,9 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None
     """The LIMIT that it would have; None where there would be none."""
     added_prefixes: tuple[str, ...]
-    warnings: tuple[Finding, ...]
+    warnings: tuple[LintFinding, ...]
     """Findings that are slow, or probably not meant, and would run."""
-    refused_by: tuple[Finding, ...]
+    refused_by: tuple[LintFinding, ...]
     """Findings that the endpoint's profile would refuse, each with the fast alternative; empty where it would run."""
 
 
@@ -159,7 +159,7 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     )
 
 
-def _checked(parsed: ParsedQuery, text: str, limit: _Limited, rows: int, warnings: tuple[Finding, ...]) -> Checked:
+def _checked(parsed: ParsedQuery, text: str, limit: _Limited, rows: int, warnings: tuple[LintFinding, ...]) -> Checked:
     tree = parsed.tree
     # The LIMIT of a graph's query counts solutions, so it says nothing of how many triples there may be.
     most = limit.theirs if tree.form == "select" and limit.theirs is not None else rows
@@ -240,12 +240,12 @@ def _limited(parsed: ParsedQuery, rows: int, *, bounds_graphs: bool) -> _Limited
     return _Limited(None, most, Edit(end, end, f"\nLIMIT {most}"))
 
 
-def _about_limit(parsed: ParsedQuery, limit: _Limited) -> tuple[Finding, ...]:
+def _about_limit(parsed: ParsedQuery, limit: _Limited) -> tuple[LintFinding, ...]:
     """Return a warning where a LIMIT that was put in counts solutions, while the answer is counted in triples."""
     if parsed.tree.form not in ("construct", "describe") or limit.edit is None:
         return ()
     return (
-        Finding(
+        LintFinding(
             code="limit_counts_solutions",
             message=f"LIMIT {limit.applied} was put in; it counts solutions of the pattern, not triples",
             alternative="give a LIMIT of your own, or narrow the pattern, to be sure that the graph is whole",
@@ -253,12 +253,12 @@ def _about_limit(parsed: ParsedQuery, limit: _Limited) -> tuple[Finding, ...]:
     )
 
 
-def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[Finding, ...]:
+def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[LintFinding, ...]:
     """Raise unless rdflib reads the same form and outer LIMIT in the text for the engine.
 
     Return a warning for a query that is too large or too deep for rdflib: there our own parser's word counts.
     """
-    unconfirmed = Finding(
+    unconfirmed = LintFinding(
         code="unconfirmed",
         message="too long or too deep for the second parser: only one has read it",
         alternative="it runs; fewer terms and brackets let both check its LIMIT",

@@ -12,21 +12,21 @@ from rbank_es.sparql.parser.tokens import clipped
 from rbank_es.sparql.parser.tree import (
     Alternative,
     Bind,
-    Call,
     Element,
     Expression,
     Filter,
-    Group,
+    FunctionCall,
+    GroupPattern,
     Inverse,
     Iri,
     Nested,
     Node,
     Path,
+    PathStep,
     Query,
     Repeat,
     Selection,
     Sequence,
-    Step,
     Triple,
     Values,
     Variable,
@@ -63,7 +63,7 @@ CODES: dict[str, str] = {
 _STRING_TESTS = frozenset({"CONTAINS", "REGEX", "STRSTARTS", "STRENDS"})
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A warning about a query, known before it runs."""
 
     code: str
@@ -73,7 +73,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The query to write instead, in words."""
 
 
-def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Finding, ...]:
+def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[LintFinding, ...]:
     """Return all findings of a query, each once, in the order of `CODES`. `graphs`: the named graphs, where known."""
     known = narrowed(query)
     found = [finding for find in _FINDERS for finding in find(query, known)]
@@ -93,11 +93,11 @@ def _listed(variables: set[str]) -> str:
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
-def _unbound_predicates(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+def _unbound_predicates(query: Query, known: frozenset[str]) -> Iterator[LintFinding]:
     """Yield a finding for each `?s ?p ?o` where neither end is known."""
     for triple in triples(query):
         if isinstance(triple.predicate, Variable) and all(_is_open(node, known) for node in triple):
-            yield Finding(
+            yield LintFinding(
                 code="unbound_predicate",
                 message=f"the predicate {_listed({triple.predicate.name})} is a variable over all data",
                 alternative="name the predicate, or the subject; sparql_schema lists the predicates that there are",
@@ -110,7 +110,7 @@ def _expressions(query: Query) -> Iterator[Expression]:
     yield from (element.expression for element in elements(query) if isinstance(element, Filter | Bind))
 
 
-def _string_tests(query: Query) -> Iterator[tuple[Call, set[str]]]:
+def _string_tests(query: Query) -> Iterator[tuple[FunctionCall, set[str]]]:
     """Yield every test of a text, with the names of the variables whose text it searches."""
     made = {b.variable.name: variables_of(b.expression) for b in elements(query) if isinstance(b, Bind)}
     for expression in _expressions(query):
@@ -120,18 +120,18 @@ def _string_tests(query: Query) -> Iterator[tuple[Call, set[str]]]:
                 yield call, looked.union(*(made.get(name, set()) for name in looked))
 
 
-def _string_filters(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+def _string_filters(query: Query, known: frozenset[str]) -> Iterator[LintFinding]:
     """Yield findings for REGEX, CONTAINS and the like over predicates, or over values that nothing else restricts."""
     predicates = {t.predicate.name for t in triples(query) if isinstance(t.predicate, Variable)}
     tests = [(call.name, looked - known) for call, looked in _string_tests(query)]
     if over := [(name, looked & predicates) for name, looked in tests if looked & predicates]:
-        yield Finding(
+        yield LintFinding(
             code="string_filter_on_predicate",
             message=f"{_told(over)} in the IRIs of predicates",
             alternative="find the predicate with sparql_schema first, then name it in the query",
         )
     if over := [(name, looked - predicates) for name, looked in tests if looked - predicates]:
-        yield Finding(
+        yield LintFinding(
             code="string_filter",
             message=f"{_told(over)} in the text of every value",
             alternative="narrow the pattern first: a type, an exact value, or a known subject",
@@ -143,28 +143,28 @@ def _told(tests: list[tuple[str, set[str]]]) -> str:
     return f"{functions} over {_listed(set().union(*(looked for _, looked in tests)))} searches"
 
 
-def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[LintFinding]:
     for element in elements(query):
         if isinstance(element, Nested) and element.graph is not None and _is_open(element.graph, known):
-            yield Finding(
+            yield LintFinding(
                 code="graph_scan",
                 message=f"GRAPH {_listed({element.graph[0]})} goes through every graph",
                 alternative="leave GRAPH out, or name the graph",
             )
 
 
-def _unknown_graphs(query: Query, graphs: Collection[str]) -> Iterator[Finding]:
+def _unknown_graphs(query: Query, graphs: Collection[str]) -> Iterator[LintFinding]:
     for element in elements(query):
         if isinstance(element, Nested) and isinstance(element.graph, Iri) and element.graph.iri not in graphs:
             those = f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""
-            yield Finding(
+            yield LintFinding(
                 code="unknown_graph",
                 message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
                 alternative=f"leave GRAPH out{those}",
             )
 
 
-def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[LintFinding]:
     """Yield a finding for each `?a p* ?b` where nothing else restricts either end."""
     uses = Counter(name for triple in triples(query) for name in names(triple))
     for triple in triples(query):
@@ -172,7 +172,7 @@ def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[Finding]:
         if isinstance(triple.predicate, Variable) or not _repeats(triple.predicate) or len(ends) < 2:
             continue
         if all(uses[name] == 1 for name in ends):
-            yield Finding(
+            yield LintFinding(
                 code="unbounded_path",
                 message=f"the path between {_listed(ends)} may have any length, and begins and ends anywhere",
                 alternative="name one end, or bind it with another pattern",
@@ -191,16 +191,16 @@ def _repeats(path: Path) -> bool:
     return False
 
 
-def _orders(query: Query, _: frozenset[str]) -> Iterator[Finding]:
+def _orders(query: Query, _: frozenset[str]) -> Iterator[LintFinding]:
     if query.form != "ask" and query.body.ordered and query.body.limit is None and not is_grouped(query.body):
-        yield Finding(
+        yield LintFinding(
             code="order_without_limit",
             message="ORDER BY without a LIMIT sorts everything before the first row comes",
             alternative="add a LIMIT, or leave out the order",
         )
 
 
-def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
+def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[LintFinding]:
     """Yield a finding for variables that are asked for, or tested, and that nothing binds: misspelt, most often."""
     for selection in selections(query):
         if selection.where is None:
@@ -210,7 +210,7 @@ def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
             bound |= bound_by(selection.values)
         wanted = set(projected(selection)).union(*(variables_of(e) for e in selection.expressions))
         if missing := wanted - bound:
-            yield Finding(
+            yield LintFinding(
                 code="unbound_variable",
                 message=f"no pattern binds {_listed(missing)}",
                 alternative="use the name that the pattern has"
@@ -225,20 +225,20 @@ def _made(selection: Selection) -> set[str]:
     return named.union(*(variables_of(call.arguments[1]) for call in aliases))
 
 
-def _cross_products(query: Query, known: frozenset[str]) -> Iterator[Finding]:
+def _cross_products(query: Query, known: frozenset[str]) -> Iterator[LintFinding]:
     """Yield a finding for a group whose parts share no variable, where at least two may have many values."""
     for group in groups(query):
         loose = [part for part in _components(group) if not part <= known and not all(n.startswith("_:") for n in part)]
         if len(loose) > 1:
             parts = " and ".join(sorted(_listed(part) for part in loose)[:3])
-            yield Finding(
+            yield LintFinding(
                 code="cross_product",
                 message=f"nothing joins {parts}: every combination is an answer",
                 alternative="add a triple that joins them, or ask in two queries",
             )
 
 
-def _components(group: Group) -> list[set[str]]:
+def _components(group: GroupPattern) -> list[set[str]]:
     """Return the variables of a group in sets: those together that its patterns and filters join."""
     parts: list[set[str]] = []
     binding: set[str] = set()
@@ -267,7 +267,7 @@ def _joined(element: Element) -> set[str]:
             return bound_by(element)
 
 
-_FINDERS: tuple[Callable[[Query, frozenset[str]], Iterator[Finding]], ...] = (
+_FINDERS: tuple[Callable[[Query, frozenset[str]], Iterator[LintFinding]], ...] = (
     _unbound_predicates,
     _string_filters,
     _cross_products,
@@ -331,4 +331,4 @@ def _is_type(triple: Triple) -> bool:
     """Return whether a triple gives the class of its subject, be it by a path over subclasses."""
     path = triple.predicate
     first = path.parts[0] if isinstance(path, Sequence) else path
-    return isinstance(first, Step) and first.iri.iri == RDF + "type"
+    return isinstance(first, PathStep) and first.iri.iri == RDF + "type"

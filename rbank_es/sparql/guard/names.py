@@ -19,19 +19,19 @@ from rbank_es.sparql.parser.tree import (
     Alternative,
     Bind,
     Blank,
-    Call,
     Expression,
     Filter,
-    Group,
+    FunctionCall,
+    GroupPattern,
     Inverse,
     Iri,
     Negation,
     Path,
+    PathStep,
     Query,
     Repeat,
     Selection,
     Sequence,
-    Step,
     Triple,
     Variable,
     bound_by,
@@ -82,14 +82,14 @@ def _refuse_names(selection: Selection, parsed: ParsedQuery) -> None:
     """Raise for `(… AS ?x)` where ?x has a value already."""
     taken = visible(selection.where) if selection.where else set()
     for expression in selection.grouping:
-        if isinstance(expression, Call) and expression.name == "AS":
+        if isinstance(expression, FunctionCall) and expression.name == "AS":
             _take(expression.arguments[1], taken, parsed)
     for column in selection.columns:
         if column.expression is not None:
             _take(column.variable, taken, parsed)
 
 
-def _refuse_binds(group: Group, parsed: ParsedQuery) -> None:
+def _refuse_binds(group: GroupPattern, parsed: ParsedQuery) -> None:
     """Raise for BIND to a variable that what stands before it in the group binds."""
     before: set[str] = set()
     for element in group.elements:
@@ -129,7 +129,9 @@ def _refuse_ungrouped(selection: Selection, parsed: ParsedQuery) -> None:
 def _grouped(selection: Selection) -> Iterator[str]:
     """The names that have one value per group."""
     for expression in selection.grouping:
-        named = expression.arguments[1] if isinstance(expression, Call) and expression.name == "AS" else expression
+        named = (
+            expression.arguments[1] if isinstance(expression, FunctionCall) and expression.name == "AS" else expression
+        )
         if isinstance(named, Variable):
             yield named.name
 
@@ -138,7 +140,7 @@ def _loose(expression: Expression) -> Iterator[Variable]:
     """The variables in an expression that are not in an aggregate, nor in a pattern of EXISTS."""
     if isinstance(expression, Variable):
         yield expression
-    elif isinstance(expression, Call) and expression.name not in AGGREGATES:
+    elif isinstance(expression, FunctionCall) and expression.name not in AGGREGATES:
         for argument in expression.arguments:
             yield from _loose(argument)
 
@@ -194,7 +196,7 @@ def uses(query: Query, *, whole: bool) -> Iterator[Use]:
 def _lasts(path: Path) -> set[str]:
     """The predicates that a path may end with; an empty name for an end that says nothing of the object."""
     match path:
-        case Step():
+        case PathStep():
             return {path.iri.iri}
         case Repeat():
             return _lasts(path.path)
@@ -202,7 +204,7 @@ def _lasts(path: Path) -> set[str]:
             return set().union(*(_lasts(part) for part in path.parts))
         case Sequence():
             return _lasts_of_sequence(path)
-        case Inverse(Step(Iri(iri))) if iri in (RDFS + "subClassOf", RDFS + "subPropertyOf"):
+        case Inverse(PathStep(Iri(iri))) if iri in (RDFS + "subClassOf", RDFS + "subPropertyOf"):
             return {iri}
         case Inverse(Repeat(inner)):
             return _lasts(Inverse(inner))

@@ -17,18 +17,18 @@ from rbank_es.sparql.parser.tree import (
     AGGREGATES,
     Alternative,
     Blank,
-    Call,
     Exists,
     Expression,
-    Group,
+    FunctionCall,
+    GroupPattern,
     Inverse,
     Iri,
     Negation,
     Node,
     Path,
+    PathStep,
     Repeat,
     Sequence,
-    Step,
     Value,
     Variable,
 )
@@ -92,8 +92,8 @@ class _Chain(NamedTuple):
     operator: Token
     operands: list[Expression]
 
-    def closed(self, last: Expression) -> Call:
-        return Call(self.operator.text, (*self.operands, last), self.operator.offset)
+    def closed(self, last: Expression) -> FunctionCall:
+        return FunctionCall(self.operator.text, (*self.operands, last), self.operator.offset)
 
 
 class Cursor:
@@ -300,18 +300,18 @@ class PathParser(Cursor):
     def _negated(self) -> Path:
         return Inverse(self._step()) if self._path_mark("^") else self._step()
 
-    def _step(self) -> Step:
+    def _step(self) -> PathStep:
         self.note("property", self.token)
         if self.token.kind == "word" and self.token.text == "a":
-            return Step(Iri(RDF + "type", self.take().offset))
-        return Step(self.iri(PREDICATE))
+            return PathStep(Iri(RDF + "type", self.take().offset))
+        return PathStep(self.iri(PREDICATE))
 
 
 class ExpressionParser(PathParser, ABC):
     """A parser of expressions and constraints."""
 
     @abstractmethod
-    def group(self) -> Group:
+    def group(self) -> GroupPattern:
         """Parse a group in braces, as EXISTS has one."""
 
     def expression(self) -> Expression:
@@ -340,11 +340,11 @@ class ExpressionParser(PathParser, ABC):
             left = open_chains.pop().closed(left)
         return left
 
-    def _in_list(self, left: Expression, word: Token) -> Call:
+    def _in_list(self, left: Expression, word: Token) -> FunctionCall:
         if word.keyword == "NOT":
             self.expect_word("IN")
         name = "NOT IN" if word.keyword == "NOT" else "IN"
-        return Call(name, (left, *self._arguments()), word.offset)
+        return FunctionCall(name, (left, *self._arguments()), word.offset)
 
     def _operand(self) -> Expression:
         self.notes.operands += 1
@@ -352,7 +352,7 @@ class ExpressionParser(PathParser, ABC):
         if sign and sign.text != "!" and self.token.kind == "number" and not self.token.between:
             self.notes.idle.add(sign.offset)
         found = self.bracketed() if self.at("(") else self._unbracketed()
-        return Call(sign.text, (found,), sign.offset) if sign else found
+        return FunctionCall(sign.text, (found,), sign.offset) if sign else found
 
     def _unbracketed(self) -> Expression:
         if self.token.kind == "variable":
@@ -374,7 +374,7 @@ class ExpressionParser(PathParser, ABC):
         if not self.at("("):
             return name
         self.note("function", token)
-        return Call(name.iri, self._arguments(distinct=True), name.offset)
+        return FunctionCall(name.iri, self._arguments(distinct=True), name.offset)
 
     def _arguments(self, *, distinct: bool = False) -> tuple[Expression, ...]:
         """Parse expressions in brackets with commas between them; there may be none."""
@@ -401,14 +401,14 @@ class ExpressionParser(PathParser, ABC):
                 self.expect_word("EXISTS")
             return Exists(self.group(), token.keyword == "NOT")
         if token.keyword in AGGREGATES:
-            return Call(token.keyword, self._aggregated(token.keyword), token.offset)
+            return FunctionCall(token.keyword, self._aggregated(token.keyword), token.offset)
         arguments = self._arguments()
         least, most = _FUNCTIONS[token.keyword]
         if not least <= len(arguments) <= most:
             number = f"{least}" if least == most else f"{least} to {most}"
             message = f"{token.text} takes {number} argument{'s' if most != 1 else ''}, not {len(arguments)}"
             refuse_at(token, "syntax", message, "give it as many as it takes, with commas between them")
-        return Call(token.keyword, arguments, token.offset)
+        return FunctionCall(token.keyword, arguments, token.offset)
 
     def _aggregated(self, name: str) -> tuple[Expression, ...]:
         self.expect("(")
@@ -435,4 +435,4 @@ class ExpressionParser(PathParser, ABC):
         if not self.at_iri():
             return self._built_in()
         called = self._function_or_iri()
-        return called if isinstance(called, Call) else self.fail("'(' after the name of a function")
+        return called if isinstance(called, FunctionCall) else self.fail("'(' after the name of a function")

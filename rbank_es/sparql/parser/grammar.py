@@ -13,20 +13,20 @@ from rbank_es.sparql.parser.tokens import Token, refuse_at
 from rbank_es.sparql.parser.tree import (
     Bind,
     Blank,
-    Call,
-    Column,
     Element,
     Expression,
     Filter,
-    Group,
+    FunctionCall,
+    GroupPattern,
     Iri,
     Nested,
     Node,
     Path,
+    PathStep,
+    ProjectedColumn,
     Query,
     Selection,
     SourceGraph,
-    Step,
     Triple,
     Values,
     Variable,
@@ -44,7 +44,7 @@ class _Head(NamedTuple):
     """The columns of a SELECT or DESCRIBE."""
 
     star: bool = False
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ProjectedColumn, ...] = ()
 
 
 class _Modifiers(NamedTuple):
@@ -124,11 +124,11 @@ class TripleParser(ExpressionParser):
             if not self.at_subject():
                 self.fail("a term, or ')' to close the list")
             cell = Blank(f"{offset}.{len(cells)}", offset)
-            found.append(Triple(cell, Step(Iri(RDF + "first", offset)), self._node(found, paths)))
+            found.append(Triple(cell, PathStep(Iri(RDF + "first", offset)), self._node(found, paths)))
             cells.append(cell)
         rests: list[Node] = [*cells[1:], Iri(RDF + "nil", offset)]
         for cell, rest in zip(cells, rests, strict=True):
-            found.append(Triple(cell, Step(Iri(RDF + "rest", offset)), rest))
+            found.append(Triple(cell, PathStep(Iri(RDF + "rest", offset)), rest))
         return cells[0]
 
     def _verb(self, paths: bool) -> Variable | Path:
@@ -144,7 +144,7 @@ class PatternParser(TripleParser):
 
     _faults = 0
 
-    def group(self) -> Group:
+    def group(self) -> GroupPattern:
         """Parse a group in braces."""
         opening, start = self.expect("{"), self._index
         elements: list[Element] = []
@@ -161,7 +161,7 @@ class PatternParser(TripleParser):
                     raise
                 if not self._resume(start):
                     break
-        return Group(tuple(elements), opening.offset)
+        return GroupPattern(tuple(elements), opening.offset)
 
     def _resume(self, start: int) -> bool:
         """Step behind the next dot of the group whose first token is at index `start`; return False at its end."""
@@ -275,13 +275,13 @@ class PatternParser(TripleParser):
         self.accept_word("DISTINCT", "REDUCED")
         if self.accept("*"):
             return _Head(star=True)
-        columns: list[Column] = []
+        columns: list[ProjectedColumn] = []
         while self.token.kind == "variable" or self.at("("):
             if self.accept("("):
                 expression, variable = self._named()
-                columns.append(Column(variable, expression))
+                columns.append(ProjectedColumn(variable, expression))
             else:
-                columns.append(Column(self.variable()))
+                columns.append(ProjectedColumn(self.variable()))
         if not columns:
             self.fail("variables, (expression AS ?name), or *")
         return _Head(columns=tuple(columns))
@@ -309,7 +309,7 @@ class PatternParser(TripleParser):
             return self.constraint()
         expression = self.expression()
         if self.accept_word("AS"):
-            expression = Call("AS", (expression, self.variable()), self.token.offset)
+            expression = FunctionCall("AS", (expression, self.variable()), self.token.offset)
         self.expect(")")
         return expression
 
@@ -353,7 +353,7 @@ class PatternParser(TripleParser):
 class QueryParser(PatternParser):
     """A parser of whole queries: the prologue and the four forms."""
 
-    _constructed: Group | None = None
+    _constructed: GroupPattern | None = None
 
     def query(self) -> Query:
         """Parse the whole query."""
@@ -427,7 +427,7 @@ class QueryParser(PatternParser):
             self.fail(expected)
         return self.resolve(self.take().text)
 
-    def _before_modifiers(self, form: str) -> tuple[_Head, Group | None, tuple[SourceGraph, ...]]:
+    def _before_modifiers(self, form: str) -> tuple[_Head, GroupPattern | None, tuple[SourceGraph, ...]]:
         """Parse the columns, the pattern, and the graphs after FROM."""
         if form == "CONSTRUCT":
             return self._construct()
@@ -450,9 +450,9 @@ class QueryParser(PatternParser):
         while self.token.kind == "variable" or self.at_iri():
             term = self.variable_or_iri()
             found += [term] if isinstance(term, Variable) else []
-        return _Head(columns=tuple(Column(variable) for variable in found))
+        return _Head(columns=tuple(ProjectedColumn(variable) for variable in found))
 
-    def _construct(self) -> tuple[_Head, Group | None, tuple[SourceGraph, ...]]:
+    def _construct(self) -> tuple[_Head, GroupPattern | None, tuple[SourceGraph, ...]]:
         """Parse a template and a pattern, or (`CONSTRUCT WHERE`) triples that are both."""
         if not self.at("{"):
             sources = self._sources()
@@ -463,13 +463,13 @@ class QueryParser(PatternParser):
         self.accept_word("WHERE")
         return _Head(), self.group(), sources
 
-    def _template(self) -> Group:
+    def _template(self) -> GroupPattern:
         """Parse triples without paths, in braces."""
         opening = self.expect("{")
         triples: list[Element] = []
         self.triples(triples, paths=False)
         self.expect("}", where=f" to close the '{{' of line {opening.line}")
-        return Group(tuple(triples), opening.offset)
+        return GroupPattern(tuple(triples), opening.offset)
 
     def _sources(self) -> tuple[SourceGraph, ...]:
         found: list[SourceGraph] = []
@@ -480,7 +480,7 @@ class QueryParser(PatternParser):
 
 
 def _selection(
-    word: Token, head: _Head, where: Group | None, modifiers: _Modifiers, values: Values | None
+    word: Token, head: _Head, where: GroupPattern | None, modifiers: _Modifiers, values: Values | None
 ) -> Selection:
     return Selection(
         offset=word.offset,

@@ -57,7 +57,7 @@ class SourceGraph(NamedTuple):
     named: bool
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One predicate of a property path; a plain predicate is a path of one step."""
 
     iri: Iri
@@ -94,7 +94,7 @@ class Negation(NamedTuple):
     parts: tuple[Path, ...]
 
 
-Path = Step | Inverse | Sequence | Alternative | Repeat | Negation
+Path = PathStep | Inverse | Sequence | Alternative | Repeat | Negation
 
 
 class Triple(NamedTuple):
@@ -105,7 +105,7 @@ class Triple(NamedTuple):
     object: Node
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A function or an operator with its arguments. `name` is in capitals, or the IRI of a function.
 
     Operators of one rank in a row (`1 + 2 - 3`) are one call, by the name of the first: long chains stay flat.
@@ -119,11 +119,11 @@ class Call(NamedTuple):
 class Exists(NamedTuple):
     """A test whether a pattern has a solution, or (`negated`) has none."""
 
-    group: Group
+    group: GroupPattern
     negated: bool
 
 
-Expression = Node | Call | Exists
+Expression = Node | FunctionCall | Exists
 
 
 class Filter(NamedTuple):
@@ -150,19 +150,19 @@ class Nested(NamedTuple):
 
     kind: Literal["group", "union", "optional", "minus", "graph", "service"]
     """`service` has no group; only a lenient parser lets it through."""
-    groups: tuple[Group, ...]
+    groups: tuple[GroupPattern, ...]
     offset: int
     graph: Variable | Iri | None = None
 
 
-class Group(msgspec.Struct, frozen=True):
+class GroupPattern(msgspec.Struct, frozen=True):
     """What stands between two braces."""
 
     elements: tuple[Element, ...] = ()
     offset: int = 0
 
 
-class Column(NamedTuple):
+class ProjectedColumn(NamedTuple):
     """What a SELECT gives under a name: a variable of the pattern, or an expression."""
 
     variable: Variable
@@ -175,8 +175,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     star: bool = False
     """Whether it asks for everything: `SELECT *`, `DESCRIBE *`."""
-    columns: tuple[Column, ...] = ()
-    where: Group | None = None
+    columns: tuple[ProjectedColumn, ...] = ()
+    where: GroupPattern | None = None
     grouping: tuple[Expression, ...] = ()
     """What follows GROUP BY; an expression AS a variable is a call of `AS`."""
     conditions: tuple[Expression, ...] = ()
@@ -203,7 +203,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     form: Form
     body: Selection
     sources: tuple[SourceGraph, ...] = ()
-    template: Group | None = None
+    template: GroupPattern | None = None
     """Of CONSTRUCT, unless its pattern is its template."""
     prefixes: dict[str, str] = {}
     """Those that it declares."""
@@ -216,31 +216,31 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- walks
 
 
-def groups(query: Query) -> Iterator[Group]:
+def groups(query: Query) -> Iterator[GroupPattern]:
     """Yield every group of a query, outer before inner: those of EXISTS, MINUS and subselects too."""
-    waiting: list[Group | Selection | Expression] = [query.body]
+    waiting: list[GroupPattern | Selection | Expression] = [query.body]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Group):
+        if isinstance(part, GroupPattern):
             yield part
         waiting += reversed(_inner(part))
 
 
-def _inner(part: Group | Selection | Expression) -> Seq[Group | Selection | Expression]:
+def _inner(part: GroupPattern | Selection | Expression) -> Seq[GroupPattern | Selection | Expression]:
     """Return the parts directly within a part that may hold groups, in their order."""
     match part:
-        case Group():
+        case GroupPattern():
             return [inner for element in part.elements for inner in _inner_of_element(element)]
         case Selection():
             return [*([part.where] if part.where else []), *part.expressions]
-        case Call():
+        case FunctionCall():
             return part.arguments
         case Exists():
             return [part.group]
     return ()
 
 
-def _inner_of_element(element: Element) -> Seq[Group | Selection | Expression]:
+def _inner_of_element(element: Element) -> Seq[GroupPattern | Selection | Expression]:
     match element:
         case Nested():
             return element.groups
@@ -268,12 +268,12 @@ def triples(query: Query) -> Iterator[Triple]:
     yield from (element for element in elements(query) if isinstance(element, Triple))
 
 
-def calls(expression: Expression) -> Iterator[Call]:
+def calls(expression: Expression) -> Iterator[FunctionCall]:
     """Yield every function and operator of an expression, outer before inner, without those in groups of EXISTS."""
     waiting = [expression]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Call):
+        if isinstance(part, FunctionCall):
             yield part
             waiting += reversed(part.arguments)
 
@@ -286,7 +286,7 @@ def variables_of(expression: Expression) -> set[str]:
         match waiting.pop():
             case Variable(name, _):
                 found.add(name)
-            case Call() as call:
+            case FunctionCall() as call:
                 waiting += call.arguments
             case Exists() as test:
                 found |= visible(test.group)
@@ -296,7 +296,7 @@ def variables_of(expression: Expression) -> set[str]:
 def steps(path: Path) -> Iterator[Iri]:
     """Yield every predicate in a path."""
     match path:
-        case Step():
+        case PathStep():
             yield path.iri
         case Inverse() | Repeat():
             yield from steps(path.path)
@@ -305,7 +305,7 @@ def steps(path: Path) -> Iterator[Iri]:
                 yield from steps(part)
 
 
-def visible(group: Group) -> set[str]:
+def visible(group: GroupPattern) -> set[str]:
     """Return the names of the variables that a group gives to the pattern around it."""
     found: set[str] = set()
     for element in group.elements:

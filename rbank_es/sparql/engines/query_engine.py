@@ -35,7 +35,7 @@ ALL_GRAPHS = Dataset()
 """The dataset of a query that names no graph."""
 
 
-class Engine(Protocol):
+class QueryEngine(Protocol):
     """A place where queries run; safe for several threads. It never guards: whatever reaches it is run."""
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
@@ -50,7 +50,7 @@ class Engine(Protocol):
         ...
 
 
-class Keeper:
+class CappedRows:
     """The rows that fit, in the order in which they come.
 
     `add` takes one row more than may be kept, and drops it: so `truncated` is true to fact. Bytes are those of
