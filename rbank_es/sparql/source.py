@@ -1,4 +1,4 @@
-"""What the tools and the context see of an ontology or an endpoint: a guarded way to query it, and its schema."""
+"""Sources: an ontology or an endpoint as tools and context see it, with guarded queries and its schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rbank_es.sparql.results import Answer
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One source of answers. Threads may share it."""
+    """An ontology or an endpoint that answers queries. Threads may share it."""
 
     id: str
     """The ontology's id; of an endpoint, its profile's name or its host."""
@@ -38,16 +38,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def query(
         self, text: str, *, rows: int = limits.QUERY_ROWS_DEFAULT, timeout_s: float | None = None
     ) -> tuple[Checked, Answer]:
-        """Check a query, run it, and give what was run with its answer.
+        """Check a query, run it, and return it as it ran, with its answer.
 
         Args:
             text: SPARQL 1.1, a reading form.
-            rows: what the answer may hold: rows, or triples of CONSTRUCT and DESCRIBE; 1 to `QUERY_ROWS`.
-            timeout_s: seconds it may take, up to `QUERY_TIME_MOST_S`; what the profile says unless given.
+            rows: the most rows, or triples of CONSTRUCT and DESCRIBE, in the answer; 1 to `QUERY_ROWS`.
+            timeout_s: seconds for checking and running it, up to `QUERY_TIME_MOST_S`; default: the profile's.
 
         Raises:
-            QueryRefused: the guard doesn't let it through; no engine and no endpoint saw it.
-            QueryFailed: it was run, and there is no answer.
+            QueryRefused: the guard refused it; no engine and no endpoint saw it.
+            QueryFailed: it ran without an answer, or its time was over before.
             BadInput: `rows` or `timeout_s` is out of range.
         """
         caps = self._caps(rows, timeout_s)
@@ -56,11 +56,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         checked = check(text, self.surroundings, rows)
         caps = msgspec.structs.replace(caps, rows=checked.rows, spent_s=time.perf_counter() - began)
         if caps.spent_s >= caps.timeout_s:
-            raise QueryFailed("timeout", f"the query took longer than {caps.timeout_s:g} s", "give it more time")
+            raise QueryFailed(
+                "timeout",
+                f"the query took longer than {caps.timeout_s:g} s",
+                "give it more time, or write it more simply",
+            )
         return checked, self.engine.run(checked.query, checked.form, caps, dataset_of(checked.parsed.tree))
 
     def close(self) -> None:
-        """Let go of the engine's process or connections; the next query opens them again."""
+        """Close the engine's process or connections; the next query opens them again."""
         self.engine.close()
 
     def _caps(self, rows: int, timeout_s: float | None) -> Caps:
@@ -87,13 +91,13 @@ def open_source(
     void: str | Path | None = None,
     contact: str = "",
 ) -> Source:
-    """A source over a loaded ontology, or over an endpoint; nothing is asked of either yet.
+    """Return a source over a loaded ontology or an endpoint, without asking either anything.
 
     Args:
-        ontology: what `load_ontology` gave.
+        ontology: one from `load_ontology`.
         endpoint: a URL, the name of a profile (`uniprot`), or a profile's TOML file. No request ever goes elsewhere.
         void: a VoID description of the endpoint, which gives its schema without a query.
-        contact: an address at which the endpoint's keepers reach whoever sends these queries, for the user agent.
+        contact: an address of whoever sends these queries, shown to the endpoint's operators in the user agent.
 
     Raises:
         BadInput: neither or both were given, the endpoint is no http or https URL, or `void` comes with an ontology.

@@ -1,4 +1,4 @@
-"""The address of an endpoint: what may be asked, and how it is shown without what is secret in it."""
+"""An endpoint's address without its secrets, and its refusals as errors that tell what to do next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Address:
         import httpx
 
         try:
-            port = urlsplit(url).port  # knows a broken host or port where httpx takes it as it is
+            port = urlsplit(url).port  # reports a broken host or port; httpx doesn't
             self.url = httpx.URL(url).copy_with(fragment=None)
             self.host = self.url.host
         except (httpx.InvalidURL, ValueError):
@@ -37,11 +37,11 @@ class Address:
         self.shown = shown(self.url)
 
     def is_same_place(self, url: httpx.URL) -> bool:
-        """Whether another URL has the same scheme, host and port."""
+        """Return whether another URL has the same scheme, host and port."""
         return _place(url) == _place(self.url)
 
     def without_secrets(self, text: str) -> str:
-        """A text in which the credentials of the URL don't stand."""
+        """Return a text with the URL's credentials redacted."""
         for secret in {self.url.password, self.url.query.decode("ascii", "replace")}:
             if secret:
                 text = text.replace(secret, "…")
@@ -49,7 +49,7 @@ class Address:
 
 
 def shown(url: httpx.URL) -> str:
-    """A URL without credentials and without its query, which may hold a key."""
+    """Return a URL without credentials and without its query, which may hold a key."""
     return str(url.copy_with(username=None, password=None, query=None, fragment=None))
 
 
@@ -85,14 +85,14 @@ _OTHERWISE = ("endpoint_error", "the endpoint gives no answer", "try again later
 
 
 def failure_of(status: int, message: str, asked_s: float | None = None) -> QueryFailed:
-    """The error for a status that is no success. `asked_s` is how long the endpoint asks to wait."""
+    """Return the error for a status that is no success. `asked_s`: seconds that the endpoint asks to wait."""
     code, what, hint = _WAYS.get(status, _OTHERWISE)
     wait = f"; it asks to wait {asked_s:.0f} s" if asked_s is not None else ""
     return QueryFailed(code, f"{what} (status {status}{wait})" + (f": {message}" if message else ""), hint)
 
 
 def readable(data: bytes) -> str:
-    """The text of a message: no markup, no control characters, at most `ENDPOINT_MESSAGE_CHARS` characters."""
+    """Return the text of a message without markup and control characters, truncated to `ENDPOINT_MESSAGE_CHARS`."""
     text = _TAG.sub(" ", _NO_TEXT.sub(" ", data.decode("utf-8", "replace")))
     text = _UNSHOWABLE.sub(" ", html.unescape(text)).strip()
     most = limits.ENDPOINT_MESSAGE_CHARS

@@ -1,4 +1,4 @@
-"""The local engine: pyoxigraph in a process of its own, for nothing less stops a query that takes too long."""
+"""The local engine: pyoxigraph in a worker process, because nothing less stops a query that takes too long."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ HINTS = {
     "engine_failed": "write the query more simply, with less nesting; the engine is ready again",
     "bad_query": "correct the query there and call again",
 }
-"""What to do after each way to fail."""
+"""The hint for each failure."""
 
 _PLACE = re.compile(r"error at (\d+):(\d+): ")
 
 
 class LocalEngine(QueryEngine):
-    """Runs queries over one N-Quads file, one at a time, in a worker process that stays warm between them.
+    """An engine over one N-Quads file, which runs one query at a time in a warm worker process.
 
     The worker may take `QUERY_MEMORY_BYTES` beside the graph, and opens no file and no socket; it is killed at the time
     limit, and the next query gets a new one. A query of another thread is waited for; a query's own time begins when it
@@ -50,7 +50,7 @@ class LocalEngine(QueryEngine):
         tell_of_forks(self)
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
-        """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
+        """Return the answer within the caps. Raises `QueryFailed`, and is ready for the next query then."""
         request = Request(query, form, caps, dataset)
         with self._lock:
             worker = self._ready()
@@ -88,7 +88,7 @@ class LocalEngine(QueryEngine):
             self._drop()
             return Response(code=code, message=message)
         except BaseException:
-            self._drop()  # what it answers now would be taken for the answer to the next query
+            self._drop()  # its late answer would be taken for the next query's
             raise
 
     def _ready(self) -> WorkerProcess:
@@ -104,7 +104,7 @@ class LocalEngine(QueryEngine):
             worker.end()
 
     def forked(self) -> None:
-        """In the child of a fork: whoever held the lock isn't here, and the worker is not ours."""
+        """Drop the lock and the worker in a forked child: their owners are in the parent."""
         self._lock = threading.Lock()
         worker, self._worker = self._worker, None
         if worker is not None:
@@ -123,7 +123,7 @@ _RESPONSE = msgspec.msgpack.Decoder(Response)
 
 
 class WorkerProcess:
-    """A worker that has loaded its graph. It ends with this object, with this process, or when it is told to."""
+    """A worker that has loaded its graph. It ends with this object, with this process, or by `end`."""
 
     def __init__(self, quads: Path) -> None:
         """Start it. Raises `QueryFailed` if it isn't ready within `ENGINE_START_S`."""
@@ -134,7 +134,7 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            start_new_session=True,  # a Ctrl-C in the terminal is for us, and we end it
+            start_new_session=True,  # Ctrl-C in the terminal reaches us alone, and we end it
         )
         self._end = weakref.finalize(self, _end, self._process, os.getpid())
         try:
@@ -145,26 +145,26 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it is still there."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def ask(self, request: Request) -> Response:
-        """Its response. Raises `OutOfTime` after the time limit, `Ended` if it died; it must be ended then."""
+        """Return its response. Raises `WorkerTimeout`, or `WorkerGone` if it died; it must be ended then."""
         deadline = time.monotonic() + request.caps.timeout_s - request.caps.spent_s
         send(_fd(self._process.stdin), request, deadline)
         return _RESPONSE.decode(receive(_fd(self._process.stdout), deadline))
 
     def end(self) -> None:
-        """Kill it, and wait until it is gone."""
+        """Kill the process, and wait for it."""
         self._end()
 
     def cause_of_death(self) -> tuple[str, str]:
-        """For a worker that died amid a query: the code of `QueryFailed`, and what happened."""
+        """Return the code of `QueryFailed` and a message for a worker that died amid a query."""
         status = self._process.wait()
         if status in (-signal.SIGABRT, -signal.SIGKILL):
             memory = f"{limits.QUERY_MEMORY_BYTES // limits.MIB:,} MiB"
@@ -172,7 +172,7 @@ class WorkerProcess:
         return "engine_failed", f"the query brought the engine down ({_name_of(status)})"
 
     def disown(self) -> None:
-        """In a forked child: let go of the pipes; the worker belongs to the process that started it."""
+        """Close the pipes in a forked child: the worker belongs to the process that started it."""
         self._end.detach()
         _close_pipes(self._process)
         self._process.returncode = 0  # not ours to wait for
@@ -212,7 +212,7 @@ def _name_of(status: int) -> str:
 
 
 def _import_path() -> list[str]:
-    """Where this process finds modules, so that the worker finds the same; never the current folder by accident."""
+    """Return the folders of this process's modules for the worker, never the current folder by accident."""
     home = str(Path(rbank_es.sparql.__file__).parents[2])
     known = [entry for entry in sys.path if entry]
     return known if home in known else [*known, home]

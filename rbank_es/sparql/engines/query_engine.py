@@ -51,9 +51,9 @@ class QueryEngine(Protocol):
 
 
 class CappedRows:
-    """The rows that fit, in the order in which they come.
+    """The rows of an answer that fit under its caps, in the order in which they come.
 
-    `add` takes one row more than may be kept, and drops it: so `truncated` is true to fact. Bytes are those of
+    `add` takes one row more than fits, and drops it: it proves that the answer is truncated. Bytes are those of
     `to_json`, so an answer of `RESULT_BYTES` fits into a text line of the log, whatever characters it is made of.
     """
 
@@ -66,7 +66,7 @@ class CappedRows:
         self._left_bytes = caps.size_bytes - len(to_json(Answer(form="construct", variables=self.variables)).encode())
 
     def add(self, row: Row) -> bool:
-        """Keep a row if it fits; whether more may be added. Once something did not fit, nothing more may."""
+        """Keep a row if it fits. Return whether more may be added: after one that didn't fit, none may."""
         if len(self.rows) >= self._caps.rows:
             self.truncated = "rows"
             return False
@@ -75,13 +75,13 @@ class CappedRows:
         if self._left_bytes < 0:
             self.truncated = "bytes"
             return False
-        # Counted here, for what is cut in a row that is dropped says nothing about the answer.
+        # Count here: a value truncated in a row that is dropped is not in the answer.
         self.clipped += sum(cell is not given for cell, given in zip(kept, row, strict=True))
         self.rows.append(kept)
         return True
 
     def answer(self, form: Form) -> Answer:
-        """What was kept."""
+        """Return the rows that were kept, as an answer."""
         return Answer(
             form=form,
             variables=self.variables,
@@ -97,10 +97,10 @@ class CappedRows:
 
 
 class Forkable(Protocol):
-    """Something that a fork copies although it shouldn't."""
+    """An object that a fork copies although it shouldn't."""
 
     def forked(self) -> None:
-        """Called in the child: let go of what belongs to the parent."""
+        """Drop, in the child, what belongs to the parent."""
         ...
 
 
@@ -108,7 +108,7 @@ _known: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
 def tell_of_forks(thing: Forkable) -> None:
-    """Have `thing.forked()` called in every child that is forked from now on, as long as it exists."""
+    """Call `thing.forked()` in every child that is forked from now on, as long as `thing` exists."""
     _known.add(thing)
 
 

@@ -1,4 +1,4 @@
-"""What the local engine and its worker say to each other over pipes: frames of msgpack behind their length."""
+"""The messages between the local engine and its worker over pipes: msgpack in frames with a length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):
-    """What the worker says: an answer, or a code of `QueryFailed` and what happened. Neither of them: it is ready."""
+    """An answer of the worker, or a code of `QueryFailed` with a message. Neither of them means: it is ready."""
 
     answer: Answer | None = None
     code: str = ""
@@ -33,7 +33,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkerTimeout(Exception):
-    """The deadline passed while the other side was awaited."""
+    """The deadline passed before the other side was ready."""
 
 
 class WorkerGone(Exception):
@@ -54,7 +54,7 @@ def send(fd: int, message: Request | Response, deadline: float | None = None) ->
 
 
 def receive(fd: int, deadline: float | None = None) -> bytes:
-    """Read one frame's content, likewise."""
+    """Read one frame's content. Raises as `send` does."""
     (length,) = _LENGTH.unpack(_read(fd, _LENGTH.size, deadline))
     return _read(fd, length, deadline)
 
@@ -71,7 +71,7 @@ def _read(fd: int, size: int, deadline: float | None) -> bytes:
 
 
 def _wait(fd: int, event: int, deadline: float | None) -> None:
-    """Return when the pipe is ready, or its other end is closed."""
+    """Wait until the pipe is ready, or its other end is closed."""
     if deadline is None:
         return
     poll = select.poll()

@@ -99,7 +99,7 @@ def _refuse_binds(group: GroupPattern, parsed: ParsedQuery) -> None:
 
 
 def _take(variable: Expression, taken: set[str], parsed: ParsedQuery) -> None:
-    """Give a name that must be new."""
+    """Add a name that must be new to those taken; raise where it isn't."""
     if not isinstance(variable, Variable):
         return
     if variable.name in taken:
@@ -127,7 +127,7 @@ def _refuse_ungrouped(selection: Selection, parsed: ParsedQuery) -> None:
 
 
 def _grouped(selection: Selection) -> Iterator[str]:
-    """The names that have one value per group."""
+    """Yield the names that have one value per group."""
     for expression in selection.grouping:
         named = (
             expression.arguments[1] if isinstance(expression, FunctionCall) and expression.name == "AS" else expression
@@ -137,7 +137,7 @@ def _grouped(selection: Selection) -> Iterator[str]:
 
 
 def _loose(expression: Expression) -> Iterator[Variable]:
-    """The variables in an expression that are not in an aggregate, nor in a pattern of EXISTS."""
+    """Yield the variables of an expression that stand in no aggregate and in no pattern of EXISTS."""
     if isinstance(expression, Variable):
         yield expression
     elif isinstance(expression, FunctionCall) and expression.name not in AGGREGATES:
@@ -161,7 +161,7 @@ def _refuse_labels(parsed: ParsedQuery) -> None:
 
 
 def _labelled(triple: Triple) -> Iterator[Blank]:
-    """The blank nodes of a triple that have a label of their own."""
+    """Yield the blank nodes of a triple that have a label of their own."""
     yield from (node for node in triple if isinstance(node, Blank) and node.label.startswith("_:"))
 
 
@@ -177,9 +177,9 @@ class Use(NamedTuple):
 
 
 def uses(query: Query, *, whole: bool) -> Iterator[Use]:
-    """The terms that stand as predicates, also within paths, and the classes and properties that these lead to.
+    """Yield the predicates, also within paths, and the classes and properties that these lead to.
 
-    What VALUES, BIND or a filter names, and the template of a CONSTRUCT, is not looked at. Unless the vocabulary is
+    VALUES, BIND, filters and the template of a CONSTRUCT are left out. Unless the vocabulary is
     the `whole` of what there is, only rdf:type leads to a class: a description of an endpoint lists the classes that
     have instances, and knows nothing of their superclasses.
     """
@@ -194,7 +194,7 @@ def uses(query: Query, *, whole: bool) -> Iterator[Use]:
 
 
 def _lasts(path: Path) -> set[str]:
-    """The predicates that a path may end with; an empty name for an end that says nothing of the object."""
+    """Return the predicates that a path may end with; an empty name for an end that says nothing of the object."""
     match path:
         case PathStep():
             return {path.iri.iri}
@@ -213,7 +213,7 @@ def _lasts(path: Path) -> set[str]:
 
 
 def _lasts_of_sequence(path: Sequence) -> set[str]:
-    """The predicates that a sequence may end with: a last part that may be left out lets the one before it end."""
+    """Return the predicates that a sequence may end with: an optional last part lets the one before it end."""
     found: set[str] = set()
     for part in reversed(path.parts):
         found |= _lasts(part)
@@ -245,12 +245,10 @@ def refuse_unknown(parsed: ParsedQuery, vocabulary: Vocabulary, *, whole: bool) 
 
 
 def _knows(vocabulary: Vocabulary, use: Use) -> bool:
-    """Whether a term is known as what it is used for."""
     return vocabulary.knows_class(use.iri) if use.kind == "class" else vocabulary.knows_property(use.iri)
 
 
 def _suggestion(use: Use, written: str, vocabulary: Vocabulary, shorten: Callable[[str], str]) -> str:
-    """What to write instead of an unknown term."""
     if use.kind == "property" and use.iri in vocabulary.classes:
         return f"{written} is a class: ?x a {written}"
     if use.kind == "class" and use.iri in vocabulary.properties:
