@@ -1,4 +1,4 @@
-"""Two queries compared by what they say, where no data can tell them apart.
+"""Two queries compared by their text, where no data can tell them apart.
 
 Layout, prefixes, names of variables, the order of triples, and `a/b` against two triples make no difference. Queries
 of triples alone can be told to be the same; of others, only those that are the same but for their layout. So a
@@ -46,7 +46,7 @@ class Pattern(NamedTuple):
     object: str
 
     def renamed(self, names: dict[str, str]) -> Pattern:
-        """The same under other names of variables; those without one get a name that no query has."""
+        """Return it under other names of variables; those without one get a name that no query has."""
         return Pattern(*(names.get(part, f"?+{part[1:]}") if part.startswith("?") else part for part in self))
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ def _inside(token: Token) -> str:
 
 
 def differences_of_queries(given: ParsedQuery, expected: ParsedQuery) -> tuple[str, ...]:
-    """What `given` says differently from `expected`, each in a few words; empty where they are the same for certain."""
+    """Return the differences of `given` from `expected`, each in a few words; none where they are surely the same."""
     if fingerprint(given) == fingerprint(expected) and given.limit == expected.limit:
         return ()
     found = [*_graphs(given, expected), *_columns(given, expected), *_patterns(given, expected)]
@@ -172,7 +172,7 @@ def _pair(here: list[Pattern], there: list[Pattern], names: dict[str, str]) -> N
 
 
 def _fit(ours: Pattern, theirs: Pattern, names: dict[str, str]) -> int | None:
-    """How much of two patterns is known to be the same; None where they can't be."""
+    """Return how many parts of two patterns are known to be the same; None where they can't be."""
     score, taken = 0, set(names.values())
     for a, b in zip(ours, theirs, strict=True):
         if a.startswith("?") and a not in names:
@@ -189,7 +189,7 @@ def _fit(ours: Pattern, theirs: Pattern, names: dict[str, str]) -> int | None:
 
 
 def _written(query: ParsedQuery) -> Iterator[Pattern]:
-    """The triples of a query, wherever they stand; sequences of a path as triples of their own."""
+    """Yield the triples of a query, wherever they stand; sequences of a path as triples of their own."""
     fresh = iter(range(1_000_000))
     for triple in triples(query.tree):
         yield from _steps(query, triple, fresh)
@@ -221,7 +221,7 @@ def _node(query: ParsedQuery, node: Node) -> str:
 
 
 def _value(query: ParsedQuery, value: Value) -> str:
-    """A literal with its sign, its language or its datatype, its quotes alike."""
+    """Return a literal with its sign, its language or its datatype, its quotes alike."""
     at = query.places[value.offset]
     token, after = query.tokens[at], query.tokens[at + 1]
     if token.kind != "string":

@@ -1,4 +1,4 @@
-"""What a query itself shows to be wrong, whatever it finds: patterns that were taken for right answers before."""
+"""Flaws that a query shows by itself, whatever it finds: they were taken for right answers before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LABELS = frozenset(
         rdf_names.DC + "title",
     }
 )
-"""Properties whose values are what a thing is called."""
+"""Properties whose values are names of a thing."""
 
 
 def limited(query: ParsedQuery, task: str, rows: int | None) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def made_up(query: ParsedQuery) -> Iterator[Finding]:
 
 
 def _expressions_of(query: ParsedQuery, name: str) -> Iterator[Expression]:
-    """What BIND and SELECT (… AS ?name) put under a name."""
+    """Yield the expressions that BIND and SELECT (… AS ?name) put under a name."""
     for element in elements(query.tree):
         if isinstance(element, Bind) and element.variable.name == name:
             yield element.expression
@@ -68,7 +68,6 @@ def _expressions_of(query: ParsedQuery, name: str) -> Iterator[Expression]:
 
 
 def _matched(query: ParsedQuery) -> set[str]:
-    """The names of the variables in triple patterns."""
     return {node.name for triple in triples(query.tree) for node in triple if isinstance(node, Variable)}
 
 
@@ -116,7 +115,7 @@ def untyped(query: ParsedQuery, schema: Schema) -> Iterator[Finding]:
 
 
 def _topmost(classes: frozenset[str], schema: Schema) -> frozenset[str]:
-    """Those that are no subclass of another one of them."""
+    """Return the classes that are no subclass of another one of them."""
     parents = {info.iri: info.parents for info in schema.classes}
 
     def above(iri: str) -> set[str]:
@@ -133,7 +132,7 @@ def _topmost(classes: frozenset[str], schema: Schema) -> frozenset[str]:
 
 
 def _asked_of(query: ParsedQuery, name: str) -> set[str] | None:
-    """The properties of which a variable is the subject; None where the pattern says more of it than that."""
+    """Return the properties of which a variable is the subject; None where the pattern says more of it."""
     found: set[str] = set()
     for triple in triples(query.tree):
         if isinstance(triple.object, Variable) and triple.object.name == name:

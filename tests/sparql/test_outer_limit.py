@@ -16,7 +16,7 @@ def checked(query: str, rows: int = 10) -> Checked:
 
 
 def sent(query: str, rows: int = 10) -> str:
-    """What goes out, without the prefix."""
+    """Return the text for the engine, without the prefix."""
     return checked(query, rows).query.removeprefix(EX)
 
 

@@ -1,4 +1,4 @@
-"""What to try where a query found nothing: said of this query and these data, where the schema tells."""
+"""Hints at what to try where a query found nothing, about this query and these data, as far as the schema tells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT = (
 
 
 class RequiredLink(NamedTuple):
-    """A pattern that leads from one thing to another by a property."""
+    """A pattern that must match, and leads from one thing to another by a property."""
 
     subject: tree.Node
     property: str
@@ -40,7 +40,7 @@ class RequiredLink(NamedTuple):
 
 
 class RequiredPattern:
-    """What a query asks for: which classes its things have, and how they are linked."""
+    """The part of a query that must match: the classes of its things, and their links."""
 
     def __init__(self, where: tree.GroupPattern | None) -> None:
         self.classes: dict[str, set[str]] = {}
@@ -67,7 +67,7 @@ class RequiredPattern:
             self.links.append(link)
 
     def classes_of(self, node: tree.Node) -> set[str]:
-        """The classes that the query gives a thing."""
+        """Return the classes that the query gives a thing."""
         return self.classes.get(_name(node), set())
 
 
@@ -110,7 +110,7 @@ def _offset_number(query: ParsedQuery) -> Token | None:
 
 
 def _of_graphs(asked: tree.Query, source: Source) -> str:
-    """A GRAPH that isn't there, and those that are."""
+    """Return a hint at a GRAPH that isn't there, with those that are."""
     if source.kind != "local":
         return ""
     found = findings(asked, source.surroundings.graphs)
@@ -118,7 +118,7 @@ def _of_graphs(asked: tree.Query, source: Source) -> str:
 
 
 class _Hinter:
-    """Finds what is wrong, the most certain thing first."""
+    """A search for the fault of a query, the most certain one first."""
 
     def __init__(self, reading: RequiredPattern, tables: Tables, source: Source) -> None:
         self._reading = reading
@@ -128,7 +128,7 @@ class _Hinter:
         self._types: dict[str, set[str]] = {}
 
     def hints(self) -> Iterator[str]:
-        """Hints, the best first."""
+        """Yield hints, the best first."""
         yield from filter(None, map(self._of_class, self._reading.direct))
         yield from filter(None, map(self._of_property, self._reading.links))
         yield from filter(None, map(self._of_direction, self._reading.links))
@@ -138,7 +138,7 @@ class _Hinter:
             yield from filter(None, map(self._of_name, self._reading.links))
 
     def _of_class(self, cls: str) -> str:
-        """A class without instances of its own."""
+        """Return a hint at a class without instances of its own."""
         if cls not in self._tables.classes or self._tables.instances(cls):
             return ""
         below = [each for each in self._tables.descendants(cls) if self._tables.instances(each)]
@@ -155,7 +155,7 @@ class _Hinter:
         return f"{shown}, …" if len(classes) > PROBED else shown
 
     def _of_property(self, link: RequiredLink) -> str:
-        """A property that the data never use."""
+        """Return a hint at a property that the data never use."""
         known = self._tables.properties.get(link.property)
         if known is None or known.uses or known.triples:
             return ""
@@ -182,7 +182,7 @@ class _Hinter:
         return "sparql_schema('properties') lists those in use"
 
     def _of_direction(self, link: RequiredLink) -> str:
-        """Two classes that the data link another way."""
+        """Return a hint at two classes that the data link another way."""
         starts, ends = self._closed(link.subject), self._closed(link.object)
         known = self._tables.properties.get(link.property)
         if known is None or not starts or not ends or link.property in self._between(starts, ends):
@@ -200,12 +200,12 @@ class _Hinter:
         return f"between these classes the data have {self._names(back)}, the other way round" if back else ""
 
     def _closed(self, node: tree.Node) -> set[str]:
-        """The classes that the query gives a thing, and those below them."""
+        """Return the classes that the query gives a thing, and those below them."""
         classes = self._classes_of(node)
         return classes.union(*(self._tables.descendants(each) for each in classes))
 
     def _classes_of(self, node: tree.Node) -> set[str]:
-        """The classes that the query gives a thing; of a thing that it names, those that the data give it."""
+        """Return the classes that the query gives a thing; of a thing that it names, those in the data."""
         said = self._reading.classes_of(node)
         if said or not isinstance(node, tree.Iri) or self._source.kind != "local":
             return said
@@ -215,12 +215,12 @@ class _Hinter:
         return self._types[node.iri]
 
     def _between(self, starts: set[str], ends: set[str]) -> list[str]:
-        """Properties that lead from some classes to others, the most used first."""
+        """Return the properties that lead from some classes to others, the most used first."""
         links = self._tables.schema.links
         return [each.property for each in links if each.subject in starts and each.object in ends]
 
     def _of_absence(self, link: RequiredLink) -> str:
-        """A property that instances of the class don't have."""
+        """Return a hint at a property that instances of the class don't have."""
         starts = self._closed(link.subject)
         known = self._tables.properties.get(link.property)
         every = [has for cls in sorted(starts) for has in self._tables.properties_of(cls) if has.uses]
@@ -248,7 +248,7 @@ class _Hinter:
     # ---------------------------------------------------------------- looks at the data
 
     def _of_value(self, link: RequiredLink) -> str:
-        """A literal that may be spelled otherwise."""
+        """Return a hint at a literal that may be spelled otherwise."""
         if not isinstance(link.object, tree.Value) and _name(link.object) not in self._reading.compared:
             return ""
         some = f"?s {reference(link.property)} ?v"
@@ -258,7 +258,7 @@ class _Hinter:
         return f"values of {self._short(link.property)} look like {shown}{how}" if values else ""
 
     def _of_name(self, link: RequiredLink) -> str:
-        """A thing that nothing is said of."""
+        """Return a hint at a thing that no triple has there."""
         for node, pattern in ((link.subject, "{} ?p ?o"), (link.object, "?s ?p {}")):
             if not isinstance(node, tree.Iri):
                 continue
@@ -282,7 +282,7 @@ class _Hinter:
 
 
 def _required(group: tree.GroupPattern | None) -> Iterator[tree.Element]:
-    """The elements that must match: not those of OPTIONAL and MINUS."""
+    """Yield the elements that must match: not those of OPTIONAL and MINUS."""
     for element in group.elements if group is not None else ():
         yield element
         if isinstance(element, tree.Nested) and element.kind not in ("optional", "minus"):
@@ -301,7 +301,7 @@ def _name(node: tree.Node) -> str:
 
 
 def _compared(expression: tree.Expression) -> Iterator[str]:
-    """Variables that a condition compares with a literal, directly or by a function."""
+    """Yield the variables that a condition compares with a literal, directly or by a function."""
     if not isinstance(expression, tree.FunctionCall):
         return
     if any(isinstance(each, tree.Value) for each in expression.arguments):
@@ -319,7 +319,7 @@ def _variables(expression: tree.Expression) -> Iterator[str]:
 
 
 def _type_path(path: tree.Path) -> tuple[bool, bool]:
-    """Whether a path begins with rdf:type, and whether it goes on from there (to superclasses)."""
+    """Return whether a path begins with rdf:type, and whether it goes on from there (to superclasses)."""
     if isinstance(path, tree.PathStep):
         return path.iri.iri == TYPE, False
     if isinstance(path, tree.Sequence) and path.parts:
@@ -328,7 +328,7 @@ def _type_path(path: tree.Path) -> tuple[bool, bool]:
 
 
 def _link(triple: tree.Triple, path: tree.Path) -> RequiredLink | None:
-    """A pattern of one property, however often it is walked; None for more complicated paths."""
+    """Return the link of a path of one property, repeated or not; None for other paths."""
     if isinstance(path, tree.Repeat):
         return _link(triple, path.path)
     if isinstance(path, tree.Inverse):

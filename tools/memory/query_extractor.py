@@ -75,7 +75,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extractor(Protocol):
-    """Makes items of evidence. What it makes keeps the limits of items; None where there is nothing to learn."""
+    """A maker of items from evidence, within the limits of items; None where there is nothing to learn."""
 
     @property
     def label(self) -> str:
@@ -83,11 +83,11 @@ class Extractor(Protocol):
         ...
 
     def from_success(self, evidence: QueryEvidence) -> Item | None:
-        """A procedure from a query that answered its question."""
+        """Return a procedure from a query that answered its question."""
         ...
 
     def from_failure(self, evidence: QueryEvidence) -> Item | None:
-        """A pitfall from a query that failed, or that answered with nothing or with the wrong thing."""
+        """Return a pitfall from a query that failed, or whose answer was empty or wrong."""
         ...
 
 
@@ -111,7 +111,7 @@ class QueryPattern:
 
 
 def proposal(desk: Desk, item: Item, by: str, why: str = "") -> MemoryProposed | None:
-    """The event that proposes an item, for the call that is being made; None if this tool has proposed it in this run.
+    """Return the event by which this call proposes an item; None if this tool has proposed it in this run.
 
     Another tool may propose the same item again: what a query found by itself and what an agent vouches for are
     different reasons for it.
@@ -152,7 +152,7 @@ _FAULT_IN_WORDS = (
 
 
 def procedure(evidence: QueryEvidence) -> Item | None:
-    """What to do again; None where the query names no class and no property."""
+    """Return an item on what to do again; None where the query names no class and no property."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or _parsed(evidence)
     pattern = generalise(parsed, evidence.prefixes, terms) if parsed else None
@@ -177,7 +177,7 @@ def _parsed(evidence: QueryEvidence) -> ParsedQuery | None:
 
 
 def pitfall(evidence: QueryEvidence) -> Item | None:
-    """What to avoid; None where the text is no query, or names no term at all."""
+    """Return an item on what to avoid; None where the text is no query, or names no term at all."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or parse_leniently(evidence.query, evidence.prefixes)
     pattern = generalise(parsed, evidence.prefixes, terms) if parsed else None
@@ -203,7 +203,7 @@ def pitfall(evidence: QueryEvidence) -> Item | None:
 
 
 def _aim(pattern: GeneralisedQuery, terms: Terms, room: int) -> str:
-    """What the query is for, such as `protein with disease, given organism`, in so many characters."""
+    """Return the query's aim, such as `protein with disease, given organism`, in so many characters."""
     for most in (4, 3, 2, 1):
         aim = _aim_of(pattern, terms, most)
         if len(aim) <= room:
@@ -222,13 +222,13 @@ def _aim_of(pattern: GeneralisedQuery, terms: Terms, most: int) -> str:
 
 
 def _sought(pattern: GeneralisedQuery) -> Sequence[str]:
-    """The properties that the query follows to something new; labels where there are no others."""
+    """Return the properties that the query follows to something new; labels where there are no others."""
     new = [iri for iri in pattern.properties if iri not in pattern.given]
     return [iri for iri in new if iri not in LABELS] or new
 
 
 def _verb(pattern: GeneralisedQuery) -> str:
-    """What is made of what is sought, as it stands before it; nothing where it is just found."""
+    """Return the words before the things sought, such as `count of `; none for a plain search."""
     if pattern.form == "SELECT" and "aggregate" in pattern.features:
         return "figures over " if _AGGREGATES.search(pattern.text) else "count of "
     return {"SELECT": "", "ASK": "check for ", "CONSTRUCT": "graph of ", "DESCRIBE": "description of "}[pattern.form]
@@ -260,13 +260,13 @@ def _given_back(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
 
 
 def _meanings(pattern: GeneralisedQuery, terms: Terms) -> str:
-    """What the ontology says of what is sought. Patterns that differ in one term alone are told apart by it."""
+    """Return the ontology's words on the terms sought: they tell apart patterns that differ in one term alone."""
     told = [f"{pattern.prefixes.shorten(iri)}: {_meaning(iri, terms)}" for iri in _sought(pattern) or pattern.classes]
     return "\n".join(told[:MEANINGS])
 
 
 def _meaning(iri: str, terms: Terms) -> str:
-    """The comment of a term; of one without, its name in words, and the classes between which it leads."""
+    """Return the comment of a term; of one without, its name in words, and the classes between which it leads."""
     known = terms.classes.get(iri) or terms.properties.get(iri)
     if known is not None and known.comment:
         return clip(known.comment, MEANING_CHARS)
@@ -283,7 +283,7 @@ def _any_of(bounds: Sequence[Bound], terms: Terms) -> str:
 
 
 def _prefixes(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
-    """Lines for the prefixes that a query must declare: those of the ontology need none."""
+    """Return lines for the prefixes that a query must declare: those of the ontology need none."""
     own = {(prefix, namespace) for prefix, namespace in pattern.prefixes.items()} - set(evidence.prefixes.items())
     return cut("\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)), PREFIXES_CHARS)
 
@@ -296,7 +296,7 @@ def _content(before: str, pattern: GeneralisedQuery, after: str) -> str:
 
 
 def _fault(evidence: QueryEvidence) -> str:
-    """What went wrong, in one of a few phrases."""
+    """Return the fault in one of a few phrases."""
     codes = (evidence.error_code, *_WORD.findall(evidence.reason))
     named = next((_FAULT_OF_CODE[code] for code in codes if code in _FAULT_OF_CODE), "")
     told = next((fault for fault, pattern in _FAULT_IN_WORDS if pattern.search(evidence.reason)), "")
@@ -306,7 +306,7 @@ def _fault(evidence: QueryEvidence) -> str:
 
 
 def _scrubbed(evidence: QueryEvidence, pattern: GeneralisedQuery, terms: Terms) -> str:
-    """The reason as one line, without the data of the query and without what is quoted, unless it is a term."""
+    """Return the reason as one line, with the query's data and every quotation redacted, unless it is a term."""
     expand = Prefixes(evidence.prefixes).expand
 
     def shown(quoted: re.Match[str]) -> str:
@@ -320,5 +320,5 @@ def _scrubbed(evidence: QueryEvidence, pattern: GeneralisedQuery, terms: Terms) 
 
 
 def _local(data: str) -> str:
-    """Of an IRI its local name; a literal whole."""
+    """Return the local name of an IRI; a literal whole."""
     return data if data[:1] in "\"'" else local_name(data)

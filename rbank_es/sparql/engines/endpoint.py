@@ -21,7 +21,7 @@ class Address:
     """An endpoint's URL."""
 
     def __init__(self, url: str) -> None:
-        """Raises `BadInput` for what is no http or https URL."""
+        """Parse a URL. Raises `BadInput` unless it is an http or https URL."""
         import httpx
 
         try:

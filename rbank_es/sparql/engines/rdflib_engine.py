@@ -1,4 +1,4 @@
-"""A second engine, rdflib, to compare the first with. For tests and doubters: it is slow, and nothing stops it."""
+"""The engine over rdflib, for comparison with the local one in tests: it is slow, and nothing stops it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RdflibEngine(QueryEngine):
-    """Runs queries over one N-Quads file in this process, one at a time, within the caps on rows, bytes and cells.
+    """An engine over one N-Quads file in this process, one query at a time, within the caps on rows, bytes and cells.
 
     The time limit is not kept. FROM takes graphs of the file only, and reads nothing else.
     """
@@ -29,7 +29,7 @@ class RdflibEngine(QueryEngine):
         self._dataset: LoadedDataset | None = None
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
-        """The answer, within the caps. Raises `QueryFailed` with `bad_query`."""
+        """Return the answer within the caps. Raises `QueryFailed` with `bad_query`."""
         from rdflib.plugins import sparql
 
         with self._lock:
@@ -46,7 +46,7 @@ class RdflibEngine(QueryEngine):
             return msgspec.structs.replace(answer, duration_s=round(time.perf_counter() - began, 6))
 
     def close(self) -> None:
-        """Let go of the graph; the next query loads it again."""
+        """Drop the graph; the next query loads it again."""
         with self._lock:
             self._dataset = None
 

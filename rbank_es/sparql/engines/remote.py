@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _TurnedAway(Exception):
-    """A try that another one may mend: the error if there is none, and how long the endpoint asks to wait."""
+    """A failed try that a retry may mend: the error without one, and the seconds that the endpoint asks to wait."""
 
     def __init__(self, failure: QueryFailed, asked_s: float | None = None) -> None:
         self.failure, self.asked_s = failure, asked_s
@@ -37,7 +37,7 @@ class _TurnedAway(Exception):
 
 
 class _Redirected(Exception):
-    """An endpoint's word that the answer lies elsewhere."""
+    """A redirect by the endpoint."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.status = response.status_code
@@ -46,7 +46,7 @@ class _Redirected(Exception):
 
 
 class RemoteEngine(QueryEngine):
-    """Sends queries to one endpoint, one at a time; threads wait for each other, and a query's time begins after that.
+    """An engine that sends queries to one endpoint, one at a time; a query's time begins when its turn has come.
 
     GET for short queries, else POST. A call that was turned away (429, 502, 503, 504) or could not connect is tried
     again up to `ENDPOINT_RETRIES` times, after what the endpoint asks for or 1, 2, 4 s; never after it began to work.
@@ -63,12 +63,12 @@ class RemoteEngine(QueryEngine):
         clock: Clock = time.monotonic,
         calendar: Calendar = utc_now,
     ) -> None:
-        """An engine for the endpoint at `url`; nothing is asked yet.
+        """Make an engine for the endpoint at `url`, without asking it anything.
 
         Args:
             url: http or https; credentials in it are sent to the endpoint, and never shown.
-            contact: an address for the endpoint's keepers, named in the user agent.
-            transport, sleep, clock, calendar: what is real unless a test gives another.
+            contact: an address for the endpoint's operators, named in the user agent.
+            transport, sleep, clock, calendar: real unless a test gives others.
 
         Raises:
             BadInput: `url` is no http or https URL, or `contact` can't stand in a header.
@@ -85,7 +85,7 @@ class RemoteEngine(QueryEngine):
         tell_of_forks(self)
 
     def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
-        """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
+        """Return the answer within the caps. Raises `QueryFailed`, and is ready for the next query then."""
         with self._lock:
             began = time.perf_counter()
             deadline = Deadline(caps, self._clock)
@@ -107,13 +107,13 @@ class RemoteEngine(QueryEngine):
                 client.close()
 
     def forked(self) -> None:
-        """In the child of a fork: the connection is the parent's, and whoever held the lock isn't here."""
+        """Drop the lock and the connection in a forked child: they belong to the parent."""
         self._lock, self._wire, self._client = threading.Lock(), Wire(), None
 
     # ---------------------------------------------------------------- tries
 
     def _call(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[ResultContent, bool]:
-        """The content, and whether it was cut at our cap of bytes; after as many tries as there may be."""
+        """Return the content, and whether our cap of bytes truncated it, after as many tries as allowed."""
         tries = 0
         while True:
             try:
@@ -172,7 +172,7 @@ class RemoteEngine(QueryEngine):
                 headers={"User-Agent": self.agent, "Accept-Encoding": "gzip"},
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 limits=httpx.Limits(max_connections=1),
-                # Before httpx reads the place, for it fails at what is none.
+                # Runs before httpx reads the location, because it fails at one that is no URL.
                 event_hooks={"response": [_tell_redirect]},
                 follow_redirects=False,
                 trust_env=False,
@@ -186,7 +186,7 @@ class RemoteEngine(QueryEngine):
             raise _timeout(deadline)
         try:
             response = self._opened().send(request, stream=True)
-            # From now on pieces should follow each other; for the first, an endpoint may think as long as there is.
+            # An endpoint may think as long as there is time before the first piece, but not between two.
             request.extensions["timeout"]["read"] = min(limits.ENDPOINT_READ_S, max(deadline.left_s, 0.001))
             return response
         except httpx.ReadTimeout:
@@ -197,7 +197,7 @@ class RemoteEngine(QueryEngine):
             raise _TurnedAway(self._unreachable(error)) from None
 
     def _followed(self, request: httpx.Request, redirected: _Redirected, deadline: Deadline) -> httpx.Request:
-        """The request that a redirect asks for, where it stays with the endpoint."""
+        """Return the request that a redirect asks for. Raises `QueryFailed` where it leads elsewhere."""
         import httpx
 
         try:
@@ -245,7 +245,7 @@ class RemoteEngine(QueryEngine):
             raise _no_results(NotResults("the connection was closed")) from None
 
     def _failure(self, response: httpx.Response, deadline: Deadline) -> Exception:
-        """What to raise for a status that is no success."""
+        """Return the error for a status that is no success."""
         status = response.status_code
         asked_s = retry_after_s(response.headers, self._calendar())
         message = self.address.without_secrets(_message(response, deadline))
@@ -274,7 +274,7 @@ def _read(body: AnswerBody, response: httpx.Response, caps: Caps, deadline: Dead
 
 
 def _begun(body: AnswerBody, caps: Caps) -> ResultContent:
-    """The rows before a cut of ours. Raises `QueryFailed` where there is none: that is no answer, empty or not."""
+    """Return the rows before a cut of ours. Raises `QueryFailed` where there is none: that is not an empty answer."""
     content = body.part()
     if content.rows:
         return content
@@ -284,7 +284,7 @@ def _begun(body: AnswerBody, caps: Caps) -> ResultContent:
 
 
 def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:
-    """The body, decompressed, in pieces of a bounded size. Raises `NotResults` where compressed data is broken."""
+    """Yield the decompressed body in pieces of a bounded size. Raises `NotResults` for broken compression."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip", ""):
         raise NotResults(f"its content coding {coding[:40]!r} was not asked for", complete=True)
@@ -308,7 +308,7 @@ def _inflated(inflate: zlib._Decompress, raw: bytes) -> Iterator[bytes]:
 
 
 def _message(response: httpx.Response, deadline: Deadline) -> str:
-    """The endpoint's own words about an error, as far as they can be had."""
+    """Return the endpoint's own message about an error, as far as it can be read."""
     import httpx
 
     data = b""
@@ -323,7 +323,7 @@ def _message(response: httpx.Response, deadline: Deadline) -> str:
 
 
 def _is_partial(response: httpx.Response) -> bool:
-    """Whether the endpoint says that it stopped at its own time limit: Virtuoso does so in a header of a 200."""
+    """Return whether the endpoint stopped at its own time limit: Virtuoso reports that in a header of a 200."""
     return bool(response.headers.get("x-sql-state", "").startswith("S1T"))
 
 

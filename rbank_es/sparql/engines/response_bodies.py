@@ -1,4 +1,4 @@
-"""Bodies of answers as they come in, piece by piece: how many rows are whole so far, and what they are.
+"""Bodies of answers in JSON, XML, N-Triples and Turtle, read as they come in, piece by piece.
 
 A body that ended by itself must be whole: an endpoint that reaches its own time limit was seen to stop amid an answer
 that it had begun with status 200. A body that we cut ourselves gives the rows before the cut.
@@ -34,7 +34,7 @@ class Body(Protocol):
 
     @property
     def whole_rows(self) -> int:
-        """Rows of which all has come in."""
+        """The number of rows that have come in whole."""
         ...
 
     def feed(self, data: bytes) -> None:
@@ -42,11 +42,11 @@ class Body(Protocol):
         ...
 
     def finish(self) -> ResultContent:
-        """Everything, where the body ended by itself."""
+        """Return everything, where the body ended by itself."""
         ...
 
     def part(self) -> ResultContent:
-        """The rows of which all has come in, where the body was cut."""
+        """Return the rows that came in whole, where the body was cut."""
         ...
 
 
@@ -79,7 +79,7 @@ class JsonBody:
             self._take_bindings()
 
     def finish(self) -> ResultContent:
-        """Everything, where the body ended by itself."""
+        """Return everything, where the body ended by itself."""
         self._rest += self._decoded(b"", final=True)
         frame = content_of_json(self._head + self._rest)
         if frame.rows and self._bindings:
@@ -87,7 +87,7 @@ class JsonBody:
         return frame._replace(rows=frame.rows or rows_of(frame.variables, self._bindings))
 
     def part(self) -> ResultContent:
-        """The rows of which all has come in, where the body was cut."""
+        """Return the rows that came in whole, where the body was cut."""
         variables = self._variables()
         return ResultContent(variables, rows_of(variables, self._bindings))
 
@@ -142,7 +142,7 @@ class XmlBody:
             raise _as_not_results(error) from None
 
     def finish(self) -> ResultContent:
-        """Everything, where the body ended by itself."""
+        """Return everything, where the body ended by itself."""
         try:
             self._parser.close()
         except (ET.ParseError, ValueError, LookupError) as error:
@@ -152,7 +152,7 @@ class XmlBody:
         return ResultContent(tuple(self._target.variables), tuple(self._target.rows), self._target.boolean)
 
     def part(self) -> ResultContent:
-        """The rows of which all has come in, where the body was cut."""
+        """Return the rows that came in whole, where the body was cut."""
         return ResultContent(tuple(self._target.variables), tuple(self._target.rows))
 
 
@@ -161,7 +161,7 @@ def _as_not_results(error: Exception) -> NotResults:
 
 
 class _Target:
-    """Takes the elements of a results document, and keeps no tree."""
+    """The target of an XML parser that takes a results document's elements and keeps no tree."""
 
     def __init__(self) -> None:
         self.variables: list[str] = []
@@ -207,7 +207,7 @@ class _Target:
             self._text = None
 
     def close(self) -> None:
-        """The end of the document."""
+        """End the document, as the parser's protocol asks."""
 
     def _value(self, element: str, text: str) -> None:
         if element == "boolean":
@@ -248,7 +248,7 @@ class TriplesBody:
             self._counted = end
 
     def finish(self) -> ResultContent:
-        """Everything, where the body ended by itself."""
+        """Return everything, where the body ended by itself."""
         rows: dict[Row, None] = {}
         try:
             self._parse(bytes(self._data), rows)
@@ -257,7 +257,7 @@ class TriplesBody:
         return ResultContent(TRIPLE, tuple(rows))
 
     def part(self) -> ResultContent:
-        """The triples up to the last line of which all has come in, where the body was cut."""
+        """Return the triples up to the last whole line, where the body was cut."""
         rows: dict[Row, None] = {}
         # No name and no number goes over a line's end, so none is taken for a shorter one.
         whole = bytes(self._data[: self._data.rfind(b"\n") + 1])
@@ -277,7 +277,7 @@ RESULTS_JSON, RESULTS_XML = "application/sparql-results+json", "application/spar
 N_TRIPLES, TURTLE = "application/n-triples", "text/turtle"
 
 BEGINNING_BYTES = 16
-"""What is looked at to tell HTML from everything else."""
+"""The beginning of a body that tells HTML from everything else."""
 
 _HTML = (b"<!doctype", b"<html", b"<head", b"<body", b"<?xml")
 _RESULTS = (RESULTS_JSON, RESULTS_XML)
@@ -285,7 +285,7 @@ _UNTOLD = ("", "text/plain", "application/octet-stream")
 
 
 def accepted(form: Form) -> str:
-    """The header `Accept` for a form. JSON and N-Triples first: in both, an answer that was cut can't seem whole."""
+    """Return the header `Accept` for a form. JSON and N-Triples come first: cut short, neither can seem whole."""
     if form in ("select", "ask"):
         return f"{RESULTS_JSON}, {RESULTS_XML};q=0.5"
     return f"{N_TRIPLES}, {TURTLE};q=0.8"
@@ -304,7 +304,7 @@ class AnswerBody:
 
     @property
     def whole_rows(self) -> int:
-        """Rows of which all has come in."""
+        """The number of rows that have come in whole."""
         return self._body.whole_rows if self._body else 0
 
     def feed(self, data: bytes) -> None:
@@ -317,14 +317,14 @@ class AnswerBody:
             self._begin()
 
     def finish(self) -> ResultContent:
-        """Everything, where the body ended by itself. Raises `NotResults`."""
+        """Return everything, where the body ended by itself. Raises `NotResults`."""
         content = (self._body or self._begin()).finish()
         if (content.boolean is None) == (self._form == "ask"):
             raise NotResults("it answers another form of query", complete=True)
         return content
 
     def part(self) -> ResultContent:
-        """The rows of which all has come in, where the body was cut. Raises `NotResults`."""
+        """Return the rows that came in whole, where the body was cut. Raises `NotResults`."""
         return (self._body or self._begin()).part()
 
     def _begin(self) -> Body:

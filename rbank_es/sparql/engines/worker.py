@@ -62,7 +62,7 @@ def _end_with_engine() -> None:
 
 
 def _confine() -> None:
-    """Take away what queries don't need. Three descriptors are open; a fourth file or socket is more than allowed."""
+    """Give up further memory, files and sockets: three descriptors are open, and a fourth is refused."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     address_space_bytes = _address_space_bytes()
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
@@ -72,7 +72,7 @@ def _confine() -> None:
 
 
 def _address_space_bytes() -> int:
-    """What this process has mapped; 0 where the system doesn't tell."""
+    """Return the bytes that this process has mapped; 0 where the system doesn't report them."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
@@ -132,17 +132,16 @@ class Graphs:
 
     @classmethod
     def of_file(cls, quads: str) -> Graphs:
-        """The graphs of an N-Quads file; blank nodes keep the labels that they have there."""
+        """Return the graphs of an N-Quads file; blank nodes keep their labels."""
         from pyoxigraph import RdfFormat, Store, parse
 
         store = Store()
-        # `bulk_load`, no faster, gives blank nodes other names each time: the same query would never get the same
-        # answer.
+        # `bulk_load`, no faster, renames blank nodes each time: the same query would never get the same answer.
         store.bulk_extend(parse(path=quads, format=RdfFormat.N_QUADS))
         return cls(store)
 
     def query(self, query: str, dataset: Dataset) -> QuerySolutions | QueryBoolean | QueryTriples:
-        """What the engine finds, where FROM and FROM NAMED of the query name these dataset."""
+        """Run a query whose FROM and FROM NAMED name this dataset."""
         if len(dataset.merged) < 2:
             return self._store.query(query)
         from pyoxigraph import DefaultGraph
@@ -150,7 +149,7 @@ class Graphs:
         return self._merge_of(dataset).query(query, default_graph=[DefaultGraph()])
 
     def _merge_of(self, dataset: Dataset) -> Store:
-        """A store of what a query names: its default graph merged, and its named graphs."""
+        """Return a store of a dataset: its default graph merged, and its named graphs."""
         from pyoxigraph import NamedNode, Quad, Store
 
         if self._named is not None and self._named[0] == dataset:
