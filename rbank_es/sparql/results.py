@@ -54,6 +54,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+# A language implies its datatype, and a plain literal is a string (RDF 1.1): engines differ in whether they say so.
 _IMPLIED = frozenset((XSD_STRING, RDF + "langString", RDF + "dirLangString"))
 """Datatypes that say nothing beside a plain string or a language."""
 
@@ -176,7 +177,7 @@ def _decoded(decoder: msgspec.json.Decoder[_D], text: str | bytes) -> _D:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
         raise NotResults(str(error), complete=True) from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:  # nested deeper than the decoder goes
         raise NotResults(str(error)) from None
 
 

@@ -143,6 +143,7 @@ def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
     if not profile.url:
         raise BadInput(f"the profile {profile.name!r} names no endpoint; give a URL")
     engine = RemoteEngine(profile.url, contact=contact)
+    # Whoever prints the source must not print the credentials of its URL.
     profile = msgspec.structs.replace(profile, url=engine.address.shown)
     schema = _described(void)
     surroundings = Surroundings(

@@ -92,6 +92,7 @@ def _of_rows(query: ParsedQuery, source: Source) -> str:
     number = _offset_number(query)
     if number is None or int(number.text) == 0:
         return ""
+    # An endpoint is not asked again for a hint: its answers cost others' time.
     offset = int(number.text)
     if source.kind != "local":
         return f"OFFSET {offset} may lie behind the last row: try a smaller one, or none, before anything else"
@@ -302,20 +303,9 @@ def _name(node: tree.Node) -> str:
 
 def _compared(expression: tree.Expression) -> Iterator[str]:
     """Yield the variables that a condition compares with a literal, directly or by a function."""
-    if not isinstance(expression, tree.FunctionCall):
-        return
-    if any(isinstance(each, tree.Value) for each in expression.arguments):
-        yield from _variables(expression)
-    for each in expression.arguments:
-        yield from _compared(each)
-
-
-def _variables(expression: tree.Expression) -> Iterator[str]:
-    if isinstance(expression, tree.Variable):
-        yield _name(expression)
-    elif isinstance(expression, tree.FunctionCall):
-        for each in expression.arguments:
-            yield from _variables(each)
+    for call in tree.calls(expression):
+        if any(isinstance(each, tree.Value) for each in call.arguments):
+            yield from (f"?{name}" for name in sorted(tree.variables_of(call)))
 
 
 def _type_path(path: tree.Path) -> tuple[bool, bool]:

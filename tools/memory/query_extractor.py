@@ -284,6 +284,7 @@ def _any_of(bounds: Sequence[Bound], terms: Terms) -> str:
 
 def _prefixes(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
     """Return lines for the prefixes that a query must declare: those of the ontology need none."""
+    # Those of the ontology are declared wherever it is asked.
     own = {(prefix, namespace) for prefix, namespace in pattern.prefixes.items()} - set(evidence.prefixes.items())
     return cut("\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)), PREFIXES_CHARS)
 
@@ -315,6 +316,7 @@ def _scrubbed(evidence: QueryEvidence, pattern: GeneralisedQuery, terms: Terms) 
         return f"`{inside}`" if iri is not None and terms.has(iri) else _HIDDEN
 
     hidden = {word.casefold() for data in pattern.data for word in _WORD.findall(_local(data))}
+    # Quotations first: half a quoted name would otherwise survive between two redacted words.
     reason = _QUOTED.sub(shown, " ".join(evidence.reason.split()))
     return _WORD.sub(lambda word: _HIDDEN if word[0].casefold() in hidden else word[0], reason)
 

@@ -161,6 +161,7 @@ def _note_triple(triple: tree.Triple, uses: _Uses, lists: dict[int, list[str]]) 
     if isinstance(path, tree.Variable):
         return
     verbs = [step.iri for step in tree.steps(path)]
+    # The cells of a list are blank nodes of the parser: their elements belong to the property that leads to the list.
     if isinstance(subject, tree.Blank) and "." in subject.label and not subject.label.startswith("_:"):
         if isinstance(path, tree.PathStep) and path.iri.iri.endswith("rest"):
             return
@@ -214,6 +215,7 @@ def _pieces(query: ParsedQuery, uses: _Uses) -> Iterator[_Piece]:
     words = query.words
     while at < len(words):
         token = words[at]
+        # Dots come from the statements, not from the text: a dot before `}` or a FILTER may stand or be missing.
         if token.offset in notes.breaks:
             yield _Piece("symbol", ".")
         if token.offset in notes.idle:
@@ -272,6 +274,7 @@ class _Generaliser:
         self._pieces = list(_pieces(query, self._uses))
         self._terms = terms
         self._names = _Names()
+        # Prefixes of data would name what the pattern leaves out.
         kept = [piece.text for piece in self._pieces if piece.kind == "iri" and piece.known and self._is_kept(piece)]
         self._shown = Prefixes(
             choose_prefixes(
@@ -316,6 +319,7 @@ class _Generaliser:
 
     def _properties(self) -> tuple[str, ...]:
         verbs = [piece.text for piece in self._pieces if piece.role == "property" and piece.known]
+        # Beside a type, a path over subclasses is part of it; alone, it may be what the query asks for.
         left_out = TYPES | BELOW if TYPES & set(verbs) else TYPES
         return _distinct(verb for verb in verbs if verb not in left_out)
 

@@ -74,7 +74,7 @@ class JsonBody:
         self._rest += self._decoded(data)
         if not self._head and (start := _BINDINGS.search(self._rest)):
             self._head, self._rest = self._rest[: start.end()], self._rest[start.end() :]
-        # No object ends without this.
+        # No object ends without this: a body of one long value is not scanned again for every piece.
         if self._head and b"}" in data:
             self._take_bindings()
 
@@ -111,7 +111,7 @@ class JsonBody:
             start = gap.end() if gap else place
             try:
                 binding, end = self._decoder.raw_decode(self._rest, start)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError):  # not whole yet, or nested too deeply for `finish` as well
                 break
             # Between two bindings stands one comma, and before the first none.
             separated = ("," in self._rest[place:start]) == bool(self._bindings)

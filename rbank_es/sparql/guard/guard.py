@@ -137,6 +137,7 @@ def explain(query: str, surroundings: Surroundings, rows: int = limits.QUERY_ROW
 def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     """Check a query as `check` does, but return what the endpoint's profile refuses instead of raising it."""
     parsed = parse_query(query, {**surroundings.profile.prefixes, **surroundings.prefixes})
+    # Prefixes first: a name without a namespace is no term that could be looked up.
     if parsed.unknown:
         _refuse_prefixes(parsed)
     refuse_scopes(parsed)
@@ -144,6 +145,7 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
         _refuse_sources(parsed, surroundings.graphs)
     if surroundings.vocabulary is not None:
         refuse_unknown(parsed, surroundings.vocabulary, whole=not surroundings.remote)
+    # One row more than asked for: only its arrival proves that the answer is truncated.
     limit = _limited(parsed, rows, bounds_graphs=not surroundings.engine_counts_triples)
     edits = [*_declarations(parsed), *plain_edits(parsed.tokens), *([limit.edit] if limit.edit else [])]
     unconfirmed = _confirm(parsed, edits, limit)
@@ -200,6 +202,7 @@ def _declarations(parsed: ParsedQuery) -> list[Edit]:
 def _refuse_sources(parsed: ParsedQuery, graphs: Collection[str]) -> None:
     """Raise `from_refused` for a FROM that names no graph of the data: engines may fetch or open it."""
     for source in parsed.tree.sources:
+        # rdflib was seen to read a local file that FROM names, even where a graph has the file's name.
         if source.iri not in graphs or source.iri.lower().startswith("file:"):
             token = parsed.token_at(source.offset)
             hint = "leave out FROM: all data is in the default graph"
@@ -265,6 +268,7 @@ def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[L
     )
     if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > limits.QUERY_CONFIRMED_WEIGHT:
         return (unconfirmed,)
+    # The text for the engine itself, apart from what rdflib alone can't read in it.
     edits = [*edits, *edits_for_rdflib(parsed)]
     reading = read_by_rdflib(rewritten(parsed.text, edits))
     if reading.too_deep:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from rbank_es.sparql.parser.expressions import RDF
+from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.parser.tokens import clipped
 from rbank_es.sparql.parser.tree import (
     Alternative,
@@ -228,6 +228,7 @@ def _made(selection: Selection) -> set[str]:
 def _cross_products(query: Query, known: frozenset[str]) -> Iterator[LintFinding]:
     """Yield a finding for a group whose parts share no variable, where at least two may have many values."""
     for group in groups(query):
+        # `[] ex:p []` joins nothing and multiplies nothing: it is a test with one outcome.
         loose = [part for part in _components(group) if not part <= known and not all(n.startswith("_:") for n in part)]
         if len(loose) > 1:
             parts = " and ".join(sorted(_listed(part) for part in loose)[:3])
@@ -292,6 +293,7 @@ def narrowed(query: Query) -> frozenset[str]:
     for element in waiting:
         for name in names(element) if isinstance(element, Triple) else variables_of(element.expression):
             users[name].append(element)
+    # Each element again only when one of its variables became known: 1,000 triples in reverse order took 1 s.
     while waiting:
         new = _narrowed_by(waiting.pop(), known) - known
         known |= new
@@ -331,4 +333,4 @@ def _is_type(triple: Triple) -> bool:
     """Return whether a triple gives the class of its subject, be it by a path over subclasses."""
     path = triple.predicate
     first = path.parts[0] if isinstance(path, Sequence) else path
-    return isinstance(first, PathStep) and first.iri.iri == RDF + "type"
+    return isinstance(first, PathStep) and first.iri.iri == TYPE

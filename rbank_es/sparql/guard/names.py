@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.rdf_names import RDF, RDFS
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.parser.expressions import RDF
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import clipped, refuse_at
 from rbank_es.sparql.parser.tree import (
@@ -42,8 +42,6 @@ from rbank_es.sparql.parser.tree import (
     triples,
     visible,
 )
-
-RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 
 Kind = Literal["class", "property"]
 
@@ -149,7 +147,7 @@ def _refuse_labels(parsed: ParsedQuery) -> None:
     """Raise for a blank node's label that stands in two basic graph patterns."""
     homes: dict[str, tuple[int, int]] = {}
     for group in groups(parsed.tree):
-        part = 0
+        part = 0  # A filter amid triples doesn't end their basic graph pattern (SPARQL 1.1, 5.1.1).
         for element in group.elements:
             part += not isinstance(element, Triple | Filter)
             for node in _labelled(element) if isinstance(element, Triple) else ():
@@ -183,6 +181,7 @@ def uses(query: Query, *, whole: bool) -> Iterator[Use]:
     the `whole` of what there is, only rdf:type leads to a class: a description of an endpoint lists the classes that
     have instances, and knows nothing of their superclasses.
     """
+    # A VoID description of an endpoint counts instances, so superclasses may be missing from it.
     leads: dict[str, Kind] = _OBJECTS if whole else {RDF + "type": "class"}
     for triple in triples(query):
         if isinstance(triple.predicate, Variable):
@@ -227,6 +226,7 @@ def refuse_unknown(parsed: ParsedQuery, vocabulary: Vocabulary, *, whole: bool) 
 
     For `whole` see `uses`.
     """
+    # By kind too: the same IRI may be known as a class and unknown as a property.
     unknown: dict[tuple[Kind, str], Use] = {}
     for use in uses(parsed.tree, whole=whole):
         if not _knows(vocabulary, use):

@@ -77,6 +77,7 @@ def _decoded(content: bytes, place: str) -> Profile:
         profile = msgspec.toml.decode(content, type=Profile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{place}: this is no endpoint profile: {error}") from error
+    # A misspelt code would refuse nothing, and nobody would notice.
     for code in profile.refuses:
         if code not in CODES:
             raise BadInput(f"{place}: unknown code {code!r} under refuses; there are: {', '.join(CODES)}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, NoReturn
 from urllib.parse import urljoin
 
+from rbank_es.ontology.rdf_names import NIL, TYPE
 from rbank_es.sparql.parser.tokens import Token, is_iri_text, plain, refuse_at, shown
 from rbank_es.sparql.parser.tree import (
     AGGREGATES,
@@ -32,9 +33,6 @@ from rbank_es.sparql.parser.tree import (
     Value,
     Variable,
 )
-
-XSD = "http://www.w3.org/2001/XMLSchema#"
-RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 PREDICATE = "a predicate (a variable, an IRI, a prefixed name or 'a')"
 FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
@@ -152,6 +150,7 @@ class Cursor:
 
     def fail(self, expected: str) -> NoReturn:
         """Raise `QueryRefused('syntax')` for the next token, with a hint at what was probably meant."""
+        # Loaded here, because most queries are well-formed, and its words come from this module.
         from rbank_es.sparql.parser.syntax_hints import advice
 
         token = self.token
@@ -186,13 +185,14 @@ class Cursor:
         iri = plain(written[1:-1])
         try:
             return urljoin(self._base, iri) if self._base else iri
-        except ValueError:
+        except ValueError:  # a host that urljoin can't read: the engine reports it with the query
             return iri
 
     def _expand(self, token: Token) -> str | None:
         """Return the IRI of a prefixed name; None, and a note in `unknown`, for a prefix that nobody declares."""
         prefix, _, local = token.text.partition(":")
         namespace = self.declared.get(prefix)
+        # A namespace that is no IRI could break out of the declaration that the guard writes for it.
         if namespace is None and is_iri_text(self._known.get(prefix, ">")):
             namespace = self._known[prefix]
             self.added.add(prefix)
@@ -253,7 +253,7 @@ class Cursor:
             return self.iri()
         if self.at_empty():
             closed = (self.take(), self.take())[1]
-            return Blank(str(token.offset), token.offset) if closed.text == "]" else Iri(RDF + "nil", token.offset)
+            return Blank(str(token.offset), token.offset) if closed.text == "]" else Iri(NIL, token.offset)
         return self.literal() if self.at_literal() else self.fail("a variable, an IRI or a value")
 
 
@@ -302,8 +302,9 @@ class PathParser(Cursor):
 
     def _step(self) -> PathStep:
         self.note("property", self.token)
+        # `a` is the one keyword that only counts in lower case.
         if self.token.kind == "word" and self.token.text == "a":
-            return PathStep(Iri(RDF + "type", self.take().offset))
+            return PathStep(Iri(TYPE, self.take().offset))
         return PathStep(self.iri(PREDICATE))
 
 
@@ -320,7 +321,7 @@ class ExpressionParser(PathParser, ABC):
         left, after_list = self._operand(), False
         while rank := _RANKS.get(self.token.keyword or self.token.text, 0):
             if after_list and rank >= _RELATION:
-                break
+                break  # A list ends its comparison: `?a IN (1) + 2` is no expression.
             while open_chains and open_chains[-1].rank > rank:
                 left = open_chains.pop().closed(left)
             same = bool(open_chains) and open_chains[-1].rank == rank
@@ -382,7 +383,7 @@ class ExpressionParser(PathParser, ABC):
         found: list[Expression] = []
         if self.accept(")"):
             return ()
-        if distinct:
+        if distinct:  # A function named by an IRI may be an aggregate.
             self.accept_word("DISTINCT")
         while True:
             found.append(self.expression())

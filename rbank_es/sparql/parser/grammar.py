@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple, cast
 
 from rbank_es.errors import QueryRefused
-from rbank_es.sparql.parser.expressions import FORMS, PREDICATE, RDF, ExpressionParser
+from rbank_es.ontology.rdf_names import FIRST, NIL, REST
+from rbank_es.sparql.parser.expressions import FORMS, PREDICATE, ExpressionParser
 from rbank_es.sparql.parser.tokens import Token, refuse_at
 from rbank_es.sparql.parser.tree import (
     Bind,
@@ -92,7 +93,7 @@ class TripleParser(ExpressionParser):
         while separator := self.accept(";"):
             if self._at_verb():
                 self._property(subject, found, paths)
-            else:
+            else:  # `;` may end a list of properties, and several may follow each other.
                 self.notes.idle.add(separator.offset)
 
     def _property(self, subject: Node, found: list[Element], paths: bool) -> None:
@@ -119,16 +120,16 @@ class TripleParser(ExpressionParser):
 
     def _list(self, offset: int, found: list[Element], paths: bool) -> Node:
         """Parse the rest of a list as triples of rdf:first and rdf:rest."""
-        cells: list[Blank] = []
+        cells: list[Blank] = []  # Their labels have a dot, which no label in a text begins with.
         while not self.accept(")"):
             if not self.at_subject():
                 self.fail("a term, or ')' to close the list")
             cell = Blank(f"{offset}.{len(cells)}", offset)
-            found.append(Triple(cell, PathStep(Iri(RDF + "first", offset)), self._node(found, paths)))
+            found.append(Triple(cell, PathStep(Iri(FIRST, offset)), self._node(found, paths)))
             cells.append(cell)
-        rests: list[Node] = [*cells[1:], Iri(RDF + "nil", offset)]
+        rests: list[Node] = [*cells[1:], Iri(NIL, offset)]
         for cell, rest in zip(cells, rests, strict=True):
-            found.append(Triple(cell, PathStep(Iri(RDF + "rest", offset)), rest))
+            found.append(Triple(cell, PathStep(Iri(REST, offset)), rest))
         return cells[0]
 
     def _verb(self, paths: bool) -> Variable | Path:
@@ -165,7 +166,7 @@ class PatternParser(TripleParser):
 
     def _resume(self, start: int) -> bool:
         """Step behind the next dot of the group whose first token is at index `start`; return False at its end."""
-        self._faults += 1
+        self._faults += 1  # Bounds the work: each fault walks the group again, from its first token.
         depth = 1
         for index, token in enumerate(self._tokens[start:], start):
             depth += token.is_symbol("{") - token.is_symbol("}")
@@ -209,6 +210,7 @@ class PatternParser(TripleParser):
         if self.accept_word("BIND"):
             self.expect("(", where=" after BIND")
             return Bind(*self._named())
+        # A strict parser never gets here with SERVICE: `refuse_by_token` refuses it first, with a hint of its own.
         if self._lenient and self.accept_word("SERVICE"):
             self.accept_word("SILENT")
             return Nested("service", (), token.offset, self.variable_or_iri("graph"))

@@ -56,6 +56,7 @@ def parse_query(text: str, prefixes: Mapping[str, str] | None = None) -> ParsedQ
     for text that no query may hold. Prefixes that nobody declares are in `unknown`.
     """
     tokens = tokenise(text)
+    # Before parsing, because the parser recurses: brackets must be known to be few.
     refuse_by_token(tokens)
     try:
         return _parsed(text, tokens, prefixes)

@@ -35,6 +35,7 @@ _ESCAPE = rf"\\[tbnrf\\\"']|{_CODE_POINT}"
 _LOCAL = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
 _PREFIX = rf"(?:[{_BASE}](?:[{_NAME}.]*+(?<!\.))?)?:"
 
+# Possessive quantifiers (`*+`, `++`) throughout: no text can make the pattern backtrack for long.
 _TOKEN = re.compile(
     rf"""
       (?P<iri> <(?:[^\x00-\x20<>"{{}}|^`\\]|{_CODE_POINT})*+> )
@@ -56,6 +57,7 @@ _TOKEN = re.compile(
 )
 _BETWEEN = re.compile(r"(?:[ \t\r\n]++|\#[^\r\n]*+)*+")
 _LINE = re.compile(r"\r\n|\r|\n")
+# A NUL ends the text for some engines; a lone surrogate can't be sent as UTF-8.
 _NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -276,6 +278,7 @@ def _refuse_code_points(token: Token, text: str, start: int, forbidden: frozense
     """Raise for a code point that would end its string, IRI or comment, or that is no character."""
     if "\\" not in text:
         return
+    # In a comment a code point that doesn't exist harms nobody; one that is a line end would end the comment.
     in_comment = forbidden is _NOT_IN_COMMENT
     for match in _CODE_POINT_ESCAPE.finditer(text):
         character = _character(match)
