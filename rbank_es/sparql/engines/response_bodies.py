@@ -123,7 +123,7 @@ class JsonBody:
 
 
 class XmlBody:
-    """SPARQL Query Results XML. A document type is refused, for entities can grow without end."""
+    """SPARQL Query Results XML. A document type is refused, because its entities can grow without end."""
 
     def __init__(self) -> None:
         self._target = _Target()

@@ -68,7 +68,7 @@ class Deadline:
 
 
 class Wire:
-    """The connection that a client uses, known by what its transport tells, so that it can be ended from outside."""
+    """The connection of a client, which its transport reports; another thread can end it."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None

@@ -39,7 +39,7 @@ from rbank_es.sparql.parser.tree import projected
 from rbank_es.sparql.results import TRIPLE, Form
 
 OPERAND_WEIGHT = 12
-"""An operand costs rdflib 2,300 calls, for it tries every function; any other token costs it 200."""
+"""An operand costs rdflib 2,300 calls, because it tries every function; any other token costs it 200."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):

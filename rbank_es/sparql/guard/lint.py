@@ -284,8 +284,8 @@ def narrowed(query: Query) -> frozenset[str]:
 
     It is a guess from the query alone, for warnings.
 
-    A type holds nothing to few values, for classes are large; any other known object of a triple does, and so does a
-    known subject. What is reached from there counts too.
+    A type doesn't, because classes are large; any other known object of a triple does, and so does a known subject.
+    Variables that are reached from there count too.
     """
     known = _enumerated(query) | _counted(query)
     waiting = [element for element in elements(query) if isinstance(element, Triple | Bind)]

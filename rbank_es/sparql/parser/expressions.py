@@ -189,7 +189,7 @@ class Cursor:
             return iri
 
     def _expand(self, token: Token) -> str | None:
-        """Return the IRI of a prefixed name; None, and a note in `unknown`, for a prefix that nobody declares."""
+        """Return the IRI of a prefixed name; None for a prefix that nobody declares, which is added to `unknown`."""
         prefix, _, local = token.text.partition(":")
         namespace = self.declared.get(prefix)
         # A namespace that is no IRI could break out of the declaration that the guard writes for it.
