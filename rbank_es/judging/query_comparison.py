@@ -13,26 +13,9 @@ from typing import NamedTuple
 
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Token, plain
-from rbank_es.sparql.parser.tree import (
-    Alternative,
-    Blank,
-    Inverse,
-    Iri,
-    Negation,
-    Node,
-    Path,
-    PathStep,
-    Repeat,
-    Sequence,
-    Triple,
-    Value,
-    Variable,
-    groups,
-    projected,
-    triples,
-)
 
 _PLAIN = frozenset({"PREFIX", "BASE", "SELECT", "DISTINCT", "FROM", "WHERE", "A", ""})
 """Words of queries whose triples, columns and graphs are all that they say."""
@@ -114,7 +97,7 @@ def differences_of_queries(given: ParsedQuery, expected: ParsedQuery) -> tuple[s
 
 def _is_plain(query: ParsedQuery) -> bool:
     words = {token.keyword for token in query.tokens}
-    return words <= _PLAIN and query.tree.form == "select" and sum(1 for _ in groups(query.tree)) == 1
+    return words <= _PLAIN and query.tree.form == "select" and sum(1 for _ in tree.groups(query.tree)) == 1
 
 
 def _graphs(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:
@@ -124,7 +107,7 @@ def _graphs(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:
 
 
 def _columns(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:
-    here, there = projected(given.tree.body), projected(expected.tree.body)
+    here, there = tree.projected(given.tree.body), tree.projected(expected.tree.body)
     if len(here) != len(there):
         yield f"{len(here)} columns ({', '.join(here)}) instead of {len(there)} ({', '.join(there)})"
     if _is_distinct(given) != _is_distinct(expected) and _is_plain(given):
@@ -137,7 +120,7 @@ def _is_distinct(query: ParsedQuery) -> bool:
 
 def _patterns(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:
     here, there = list(_written(given)), list(_written(expected))
-    first, second = projected(given.tree.body), projected(expected.tree.body)
+    first, second = tree.projected(given.tree.body), tree.projected(expected.tree.body)
     names: dict[str, str] = {}
     if len(first) == len(second):
         names = {f"?{ours}": f"?{theirs}" for ours, theirs in zip(first, second, strict=True)}
@@ -191,36 +174,36 @@ def _fit(ours: Pattern, theirs: Pattern, names: dict[str, str]) -> int | None:
 def _written(query: ParsedQuery) -> Iterator[Pattern]:
     """Yield the triples of a query, wherever they stand; sequences of a path as triples of their own."""
     fresh = iter(range(1_000_000))
-    for triple in triples(query.tree):
+    for triple in tree.triples(query.tree):
         yield from _steps(query, triple, fresh)
 
 
-def _steps(query: ParsedQuery, triple: Triple, fresh: Iterator[int]) -> Iterator[Pattern]:
+def _steps(query: ParsedQuery, triple: tree.Triple, fresh: Iterator[int]) -> Iterator[Pattern]:
     path = triple.predicate
-    if isinstance(path, Sequence):
-        nodes: list[Node] = [Variable(f"/{next(fresh)}", -1) for _ in path.parts[1:]]
+    if isinstance(path, tree.Sequence):
+        nodes: list[tree.Node] = [tree.Variable(f"/{next(fresh)}", -1) for _ in path.parts[1:]]
         ends = [triple.subject, *nodes, triple.object]
         for at, part in enumerate(path.parts):
-            yield from _steps(query, Triple(ends[at], part, ends[at + 1]), fresh)
-    elif isinstance(path, Inverse):
-        yield from _steps(query, Triple(triple.object, path.path, triple.subject), fresh)
+            yield from _steps(query, tree.Triple(ends[at], part, ends[at + 1]), fresh)
+    elif isinstance(path, tree.Inverse):
+        yield from _steps(query, tree.Triple(triple.object, path.path, triple.subject), fresh)
     else:
-        predicate = f"?{path.name}" if isinstance(path, Variable) else _path(path)
+        predicate = f"?{path.name}" if isinstance(path, tree.Variable) else _path(path)
         yield Pattern(_node(query, triple.subject), predicate, _node(query, triple.object))
 
 
-def _node(query: ParsedQuery, node: Node) -> str:
+def _node(query: ParsedQuery, node: tree.Node) -> str:
     match node:
-        case Variable():
+        case tree.Variable():
             return f"?{node.name}"
-        case Blank():
+        case tree.Blank():
             return f"?_{node.label}"
-        case Iri():
+        case tree.Iri():
             return f"<{node.iri}>"
     return _value(query, node)
 
 
-def _value(query: ParsedQuery, value: Value) -> str:
+def _value(query: ParsedQuery, value: tree.Value) -> str:
     """Return a literal with its sign, its language or its datatype, its quotes alike."""
     at = query.places[value.offset]
     token, after = query.tokens[at], query.tokens[at + 1]
@@ -235,17 +218,17 @@ def _value(query: ParsedQuery, value: Value) -> str:
     return f"{text}^^{query.notes.iris.get(datatype.offset, datatype.text)}"
 
 
-def _path(path: Path) -> str:
+def _path(path: tree.Path) -> str:
     match path:
-        case PathStep():
+        case tree.PathStep():
             return f"<{path.iri.iri}>"
-        case Repeat():
+        case tree.Repeat():
             return f"({_path(path.path)}){path.sign}"
-        case Inverse():
+        case tree.Inverse():
             return f"^({_path(path.path)})"
-        case Sequence():
+        case tree.Sequence():
             return "/".join(map(_path, path.parts))
-        case Alternative():
+        case tree.Alternative():
             return "(" + "|".join(sorted(map(_path, path.parts))) + ")"
-        case Negation():
+        case tree.Negation():
             return "!(" + "|".join(sorted(map(_path, path.parts))) + ")"

@@ -12,36 +12,9 @@ from typing import Literal, NamedTuple
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.rdf_names import RDF, RDFS
 from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import clipped, refuse_at
-from rbank_es.sparql.parser.tree import (
-    AGGREGATES,
-    Alternative,
-    Bind,
-    Blank,
-    Expression,
-    Filter,
-    FunctionCall,
-    GroupPattern,
-    Inverse,
-    Iri,
-    Negation,
-    Path,
-    PathStep,
-    Query,
-    Repeat,
-    Selection,
-    Sequence,
-    Triple,
-    Variable,
-    bound_by,
-    groups,
-    is_grouped,
-    selections,
-    steps,
-    triples,
-    visible,
-)
 
 Kind = Literal["class", "property"]
 
@@ -67,38 +40,38 @@ def refuse_scopes(parsed: ParsedQuery) -> None:
     The rules are those of SPARQL 1.1, 18.2.1, 19.6 and 19.8: a name given by AS is new where it is given; what a
     grouped SELECT asks for is grouped or aggregated; a blank node's label belongs to one basic graph pattern.
     """
-    for selection in selections(parsed.tree):
+    for selection in tree.selections(parsed.tree):
         _refuse_names(selection, parsed)
-        if is_grouped(selection):
+        if tree.is_grouped(selection):
             _refuse_ungrouped(selection, parsed)
-    for group in groups(parsed.tree):
+    for group in tree.groups(parsed.tree):
         _refuse_binds(group, parsed)
     _refuse_labels(parsed)
 
 
-def _refuse_names(selection: Selection, parsed: ParsedQuery) -> None:
+def _refuse_names(selection: tree.Selection, parsed: ParsedQuery) -> None:
     """Raise for `(… AS ?x)` where ?x has a value already."""
-    taken = visible(selection.where) if selection.where else set()
+    taken = tree.visible(selection.where) if selection.where else set()
     for expression in selection.grouping:
-        if isinstance(expression, FunctionCall) and expression.name == "AS":
+        if isinstance(expression, tree.FunctionCall) and expression.name == "AS":
             _take(expression.arguments[1], taken, parsed)
     for column in selection.columns:
         if column.expression is not None:
             _take(column.variable, taken, parsed)
 
 
-def _refuse_binds(group: GroupPattern, parsed: ParsedQuery) -> None:
+def _refuse_binds(group: tree.GroupPattern, parsed: ParsedQuery) -> None:
     """Raise for BIND to a variable that what stands before it in the group binds."""
     before: set[str] = set()
     for element in group.elements:
-        if isinstance(element, Bind):
+        if isinstance(element, tree.Bind):
             _take(element.variable, before, parsed)
-        before |= bound_by(element)
+        before |= tree.bound_by(element)
 
 
-def _take(variable: Expression, taken: set[str], parsed: ParsedQuery) -> None:
+def _take(variable: tree.Expression, taken: set[str], parsed: ParsedQuery) -> None:
     """Add a name that must be new to those taken; raise where it isn't."""
-    if not isinstance(variable, Variable):
+    if not isinstance(variable, tree.Variable):
         return
     if variable.name in taken:
         name = clipped(variable.name)
@@ -107,7 +80,7 @@ def _take(variable: Expression, taken: set[str], parsed: ParsedQuery) -> None:
     taken.add(variable.name)
 
 
-def _refuse_ungrouped(selection: Selection, parsed: ParsedQuery) -> None:
+def _refuse_ungrouped(selection: tree.Selection, parsed: ParsedQuery) -> None:
     """Raise for what a grouped SELECT asks for and neither groups nor aggregates."""
     if selection.star:
         hint = "name what is grouped, and put the rest into COUNT, SAMPLE or GROUP_CONCAT"
@@ -124,21 +97,23 @@ def _refuse_ungrouped(selection: Selection, parsed: ParsedQuery) -> None:
         grouped.add(column.variable.name)
 
 
-def _grouped(selection: Selection) -> Iterator[str]:
+def _grouped(selection: tree.Selection) -> Iterator[str]:
     """Yield the names that have one value per group."""
     for expression in selection.grouping:
         named = (
-            expression.arguments[1] if isinstance(expression, FunctionCall) and expression.name == "AS" else expression
+            expression.arguments[1]
+            if isinstance(expression, tree.FunctionCall) and expression.name == "AS"
+            else expression
         )
-        if isinstance(named, Variable):
+        if isinstance(named, tree.Variable):
             yield named.name
 
 
-def _loose(expression: Expression) -> Iterator[Variable]:
+def _loose(expression: tree.Expression) -> Iterator[tree.Variable]:
     """Yield the variables of an expression that stand in no aggregate and in no pattern of EXISTS."""
-    if isinstance(expression, Variable):
+    if isinstance(expression, tree.Variable):
         yield expression
-    elif isinstance(expression, FunctionCall) and expression.name not in AGGREGATES:
+    elif isinstance(expression, tree.FunctionCall) and expression.name not in tree.AGGREGATES:
         for argument in expression.arguments:
             yield from _loose(argument)
 
@@ -146,11 +121,11 @@ def _loose(expression: Expression) -> Iterator[Variable]:
 def _refuse_labels(parsed: ParsedQuery) -> None:
     """Raise for a blank node's label that stands in two basic graph patterns."""
     homes: dict[str, tuple[int, int]] = {}
-    for group in groups(parsed.tree):
+    for group in tree.groups(parsed.tree):
         part = 0  # A filter amid triples doesn't end their basic graph pattern (SPARQL 1.1, 5.1.1).
         for element in group.elements:
-            part += not isinstance(element, Triple | Filter)
-            for node in _labelled(element) if isinstance(element, Triple) else ():
+            part += not isinstance(element, tree.Triple | tree.Filter)
+            for node in _labelled(element) if isinstance(element, tree.Triple) else ():
                 if homes.setdefault(node.label, (group.offset, part)) != (group.offset, part):
                     hint = "use a variable instead: a blank node's label holds within one group of triples"
                     refuse_at(
@@ -158,9 +133,9 @@ def _refuse_labels(parsed: ParsedQuery) -> None:
                     )
 
 
-def _labelled(triple: Triple) -> Iterator[Blank]:
+def _labelled(triple: tree.Triple) -> Iterator[tree.Blank]:
     """Yield the blank nodes of a triple that have a label of their own."""
-    yield from (node for node in triple if isinstance(node, Blank) and node.label.startswith("_:"))
+    yield from (node for node in triple if isinstance(node, tree.Blank) and node.label.startswith("_:"))
 
 
 # ---------------------------------------------------------------- terms
@@ -174,7 +149,7 @@ class Use(NamedTuple):
     offset: int
 
 
-def uses(query: Query, *, whole: bool) -> Iterator[Use]:
+def uses(query: tree.Query, *, whole: bool) -> Iterator[Use]:
     """Yield the predicates, also within paths, and the classes and properties that these lead to.
 
     VALUES, BIND, filters and the template of a CONSTRUCT are left out. Unless the vocabulary is
@@ -183,40 +158,40 @@ def uses(query: Query, *, whole: bool) -> Iterator[Use]:
     """
     # A VoID description of an endpoint counts instances, so superclasses may be missing from it.
     leads: dict[str, Kind] = _OBJECTS if whole else {RDF + "type": "class"}
-    for triple in triples(query):
-        if isinstance(triple.predicate, Variable):
+    for triple in tree.triples(query):
+        if isinstance(triple.predicate, tree.Variable):
             continue
-        yield from (Use("property", step.iri, step.offset) for step in steps(triple.predicate))
+        yield from (Use("property", step.iri, step.offset) for step in tree.steps(triple.predicate))
         kinds: set[Kind | None] = {leads.get(last) for last in _lasts(triple.predicate)}
-        if isinstance(triple.object, Iri) and len(kinds) == 1 and (kind := kinds.pop()):
+        if isinstance(triple.object, tree.Iri) and len(kinds) == 1 and (kind := kinds.pop()):
             yield Use(kind, triple.object.iri, triple.object.offset)
 
 
-def _lasts(path: Path) -> set[str]:
+def _lasts(path: tree.Path) -> set[str]:
     """Return the predicates that a path may end with; an empty name for an end that says nothing of the object."""
     match path:
-        case PathStep():
+        case tree.PathStep():
             return {path.iri.iri}
-        case Repeat():
+        case tree.Repeat():
             return _lasts(path.path)
-        case Alternative():
+        case tree.Alternative():
             return set().union(*(_lasts(part) for part in path.parts))
-        case Sequence():
+        case tree.Sequence():
             return _lasts_of_sequence(path)
-        case Inverse(PathStep(Iri(iri))) if iri in (RDFS + "subClassOf", RDFS + "subPropertyOf"):
+        case tree.Inverse(tree.PathStep(tree.Iri(iri))) if iri in (RDFS + "subClassOf", RDFS + "subPropertyOf"):
             return {iri}
-        case Inverse(Repeat(inner)):
-            return _lasts(Inverse(inner))
-        case Inverse() | Negation():
+        case tree.Inverse(tree.Repeat(inner)):
+            return _lasts(tree.Inverse(inner))
+        case tree.Inverse() | tree.Negation():
             return {""}
 
 
-def _lasts_of_sequence(path: Sequence) -> set[str]:
+def _lasts_of_sequence(path: tree.Sequence) -> set[str]:
     """Return the predicates that a sequence may end with: an optional last part lets the one before it end."""
     found: set[str] = set()
     for part in reversed(path.parts):
         found |= _lasts(part)
-        if not (isinstance(part, Repeat) and part.sign in "*?"):
+        if not (isinstance(part, tree.Repeat) and part.sign in "*?"):
             break
     return found
 

@@ -9,29 +9,9 @@ from typing import NamedTuple, cast
 
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.rdf_names import FIRST, NIL, REST
+from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.expressions import FORMS, PREDICATE, ExpressionParser
 from rbank_es.sparql.parser.tokens import Token, refuse_at
-from rbank_es.sparql.parser.tree import (
-    Bind,
-    Blank,
-    Element,
-    Expression,
-    Filter,
-    FunctionCall,
-    GroupPattern,
-    Iri,
-    Nested,
-    Node,
-    Path,
-    PathStep,
-    ProjectedColumn,
-    Query,
-    Selection,
-    SourceGraph,
-    Triple,
-    Values,
-    Variable,
-)
 from rbank_es.sparql.results import Form
 
 FAULTS = 20
@@ -45,14 +25,14 @@ class _Head(NamedTuple):
     """The columns of a SELECT or DESCRIBE."""
 
     star: bool = False
-    columns: tuple[ProjectedColumn, ...] = ()
+    columns: tuple[tree.ProjectedColumn, ...] = ()
 
 
 class _Modifiers(NamedTuple):
     """The clauses behind a pattern."""
 
-    grouping: tuple[Expression, ...] = ()
-    conditions: tuple[Expression, ...] = ()
+    grouping: tuple[tree.Expression, ...] = ()
+    conditions: tuple[tree.Expression, ...] = ()
     ordered: bool = False
     limit: Token | None = None
 
@@ -64,7 +44,7 @@ class TripleParser(ExpressionParser):
         """Return whether a triple begins here."""
         return self.at_term() or self.at("[", "(")
 
-    def triples(self, found: list[Element], *, paths: bool = True) -> bool:
+    def triples(self, found: list[tree.Element], *, paths: bool = True) -> bool:
         """Parse triples into `found` until something else comes; templates have no paths. Return whether any came."""
         first = True
         while self.at_subject():
@@ -77,7 +57,7 @@ class TripleParser(ExpressionParser):
             self.notes.idle.add(stop.offset)
         return not first
 
-    def _statement(self, found: list[Element], paths: bool) -> None:
+    def _statement(self, found: list[tree.Element], paths: bool) -> None:
         """Parse a subject with its properties. `[ … ]` and `( … )` may stand alone."""
         alone = self.at("[", "(") and not self.at_empty()
         subject = self._node(found, paths)
@@ -87,7 +67,7 @@ class TripleParser(ExpressionParser):
     def _at_verb(self) -> bool:
         return self.token.kind == "variable" or self.at_iri() or self.token.text == "a" or self.at("^", "!", "(")
 
-    def _properties(self, subject: Node, found: list[Element], paths: bool) -> None:
+    def _properties(self, subject: tree.Node, found: list[tree.Element], paths: bool) -> None:
         """Parse predicates and their objects, separated by `;`."""
         self._property(subject, found, paths)
         while separator := self.accept(";"):
@@ -96,43 +76,43 @@ class TripleParser(ExpressionParser):
             else:  # `;` may end a list of properties, and several may follow each other.
                 self.notes.idle.add(separator.offset)
 
-    def _property(self, subject: Node, found: list[Element], paths: bool) -> None:
+    def _property(self, subject: tree.Node, found: list[tree.Element], paths: bool) -> None:
         """Parse a predicate and its objects, separated by `,`."""
         predicate = self._verb(paths)
         while True:
             if not self.at_subject():
                 self.fail("an object (a variable, an IRI, a prefixed name or a value)")
-            found.append(Triple(subject, predicate, self._node(found, paths)))
+            found.append(tree.Triple(subject, predicate, self._node(found, paths)))
             if not self.accept(","):
                 return
 
-    def _node(self, found: list[Element], paths: bool) -> Node:
+    def _node(self, found: list[tree.Element], paths: bool) -> tree.Node:
         """Parse a term, or `[ … ]` or `( … )`, whose own triples are added to `found`."""
         if self.at_empty() or not self.at("[", "("):
             return self.term()
         opening = self.take()
         if opening.text == "[":
-            node = Blank(str(opening.offset), opening.offset)
+            node = tree.Blank(str(opening.offset), opening.offset)
             self._properties(node, found, paths)
             self.expect("]", where=" to close the '['")
             return node
         return self._list(opening.offset, found, paths)
 
-    def _list(self, offset: int, found: list[Element], paths: bool) -> Node:
+    def _list(self, offset: int, found: list[tree.Element], paths: bool) -> tree.Node:
         """Parse the rest of a list as triples of rdf:first and rdf:rest."""
-        cells: list[Blank] = []  # Their labels have a dot, which no label in a text begins with.
+        cells: list[tree.Blank] = []  # Their labels have a dot, which no label in a text begins with.
         while not self.accept(")"):
             if not self.at_subject():
                 self.fail("a term, or ')' to close the list")
-            cell = Blank(f"{offset}.{len(cells)}", offset)
-            found.append(Triple(cell, PathStep(Iri(FIRST, offset)), self._node(found, paths)))
+            cell = tree.Blank(f"{offset}.{len(cells)}", offset)
+            found.append(tree.Triple(cell, tree.PathStep(tree.Iri(FIRST, offset)), self._node(found, paths)))
             cells.append(cell)
-        rests: list[Node] = [*cells[1:], Iri(NIL, offset)]
+        rests: list[tree.Node] = [*cells[1:], tree.Iri(NIL, offset)]
         for cell, rest in zip(cells, rests, strict=True):
-            found.append(Triple(cell, PathStep(Iri(REST, offset)), rest))
+            found.append(tree.Triple(cell, tree.PathStep(tree.Iri(REST, offset)), rest))
         return cells[0]
 
-    def _verb(self, paths: bool) -> Variable | Path:
+    def _verb(self, paths: bool) -> tree.Variable | tree.Path:
         if self.token.kind == "variable":
             return self.variable()
         if not self._at_verb():
@@ -145,10 +125,10 @@ class PatternParser(TripleParser):
 
     _faults = 0
 
-    def group(self) -> GroupPattern:
+    def group(self) -> tree.GroupPattern:
         """Parse a group in braces."""
         opening, start = self.expect("{"), self._index
-        elements: list[Element] = []
+        elements: list[tree.Element] = []
         while True:
             try:
                 if self.at_word("SELECT"):
@@ -162,7 +142,7 @@ class PatternParser(TripleParser):
                     raise
                 if not self._resume(start):
                     break
-        return GroupPattern(tuple(elements), opening.offset)
+        return tree.GroupPattern(tuple(elements), opening.offset)
 
     def _resume(self, start: int) -> bool:
         """Step behind the next dot of the group whose first token is at index `start`; return False at its end."""
@@ -177,7 +157,7 @@ class PatternParser(TripleParser):
                 return not ends
         return False
 
-    def _elements(self, found: list[Element]) -> None:
+    def _elements(self, found: list[tree.Element]) -> None:
         while True:
             after_triples = self.triples(found)
             beginning = self.token
@@ -190,33 +170,33 @@ class PatternParser(TripleParser):
             if stop := self.accept("."):
                 self.notes.idle.add(stop.offset)
 
-    def _other_element(self) -> Element | None:
+    def _other_element(self) -> tree.Element | None:
         """Parse an element that is no triple, if one begins here."""
         token = self.token
         if self.at("{"):
             groups = [self.group()]
             while self.accept_word("UNION"):
                 groups.append(self.group())
-            return Nested("union" if len(groups) > 1 else "group", tuple(groups), token.offset)
+            return tree.Nested("union" if len(groups) > 1 else "group", tuple(groups), token.offset)
         if self.accept_word("OPTIONAL"):
-            return Nested("optional", (self.group(),), token.offset)
+            return tree.Nested("optional", (self.group(),), token.offset)
         if self.accept_word("MINUS"):
-            return Nested("minus", (self.group(),), token.offset)
+            return tree.Nested("minus", (self.group(),), token.offset)
         if self.accept_word("GRAPH"):
             graph = self.variable_or_iri("graph")
-            return Nested("graph", (self.group(),), token.offset, graph)
+            return tree.Nested("graph", (self.group(),), token.offset, graph)
         if self.accept_word("FILTER"):
-            return Filter(self.constraint())
+            return tree.Filter(self.constraint())
         if self.accept_word("BIND"):
             self.expect("(", where=" after BIND")
-            return Bind(*self._named())
+            return tree.Bind(*self._named())
         # A strict parser never gets here with SERVICE: `refuse_by_token` refuses it first, with a hint of its own.
         if self._lenient and self.accept_word("SERVICE"):
             self.accept_word("SILENT")
-            return Nested("service", (), token.offset, self.variable_or_iri("graph"))
+            return tree.Nested("service", (), token.offset, self.variable_or_iri("graph"))
         return self.values() if self.at_word("VALUES") else None
 
-    def _named(self) -> tuple[Expression, Variable]:
+    def _named(self) -> tuple[tree.Expression, tree.Variable]:
         """Parse an expression AS a variable, and the closing bracket."""
         expression = self.expression()
         self.expect_word("AS")
@@ -224,7 +204,7 @@ class PatternParser(TripleParser):
         self.expect(")")
         return expression, variable
 
-    def values(self) -> Values:
+    def values(self) -> tree.Values:
         """Parse VALUES with its variables and its rows."""
         self.expect_word("VALUES")
         if self.token.kind == "variable":
@@ -244,7 +224,7 @@ class PatternParser(TripleParser):
                 self._row(len(variables))
         for token in self._tokens[start : self._index]:
             self.note("value", token)
-        return Values(tuple(variables))
+        return tree.Values(tuple(variables))
 
     def _row(self, width: int) -> None:
         opening = self.expect("(", where=" before a row of values, or '}'")
@@ -264,7 +244,7 @@ class PatternParser(TripleParser):
         elif not self.accept_word("UNDEF"):
             self.fail(f"an IRI, a literal, UNDEF, or {otherwise}")
 
-    def selection(self, word: Token) -> Selection:
+    def selection(self, word: Token) -> tree.Selection:
         """Parse a SELECT within a group, behind that word."""
         head = self.projection()
         self.accept_word("WHERE")
@@ -277,13 +257,13 @@ class PatternParser(TripleParser):
         self.accept_word("DISTINCT", "REDUCED")
         if self.accept("*"):
             return _Head(star=True)
-        columns: list[ProjectedColumn] = []
+        columns: list[tree.ProjectedColumn] = []
         while self.token.kind == "variable" or self.at("("):
             if self.accept("("):
                 expression, variable = self._named()
-                columns.append(ProjectedColumn(variable, expression))
+                columns.append(tree.ProjectedColumn(variable, expression))
             else:
-                columns.append(ProjectedColumn(self.variable()))
+                columns.append(tree.ProjectedColumn(self.variable()))
         if not columns:
             self.fail("variables, (expression AS ?name), or *")
         return _Head(columns=tuple(columns))
@@ -295,8 +275,8 @@ class PatternParser(TripleParser):
         ordering = self._ordering()
         return _Modifiers(tuple(grouping), (*having, *ordering), bool(ordering), self._slice(outer))
 
-    def _grouping(self) -> list[Expression]:
-        found: list[Expression] = []
+    def _grouping(self) -> list[tree.Expression]:
+        found: list[tree.Expression] = []
         if not self.accept_word("GROUP"):
             return found
         self.expect_word("BY")
@@ -304,25 +284,25 @@ class PatternParser(TripleParser):
             found.append(self._group_condition())
         return found or self.fail("variables after GROUP BY")
 
-    def _group_condition(self) -> Expression:
+    def _group_condition(self) -> tree.Expression:
         if self.token.kind == "variable":
             return self.variable()
         if not self.accept("("):
             return self.constraint()
         expression = self.expression()
         if self.accept_word("AS"):
-            expression = FunctionCall("AS", (expression, self.variable()), self.token.offset)
+            expression = tree.FunctionCall("AS", (expression, self.variable()), self.token.offset)
         self.expect(")")
         return expression
 
-    def _conditions(self) -> list[Expression]:
+    def _conditions(self) -> list[tree.Expression]:
         found = [self.constraint()]
         while self.at_constraint():
             found.append(self.constraint())
         return found
 
-    def _ordering(self) -> list[Expression]:
-        found: list[Expression] = []
+    def _ordering(self) -> list[tree.Expression]:
+        found: list[tree.Expression] = []
         if not self.accept_word("ORDER"):
             return found
         self.expect_word("BY")
@@ -355,9 +335,9 @@ class PatternParser(TripleParser):
 class QueryParser(PatternParser):
     """A parser of whole queries: the prologue and the four forms."""
 
-    _constructed: GroupPattern | None = None
+    _constructed: tree.GroupPattern | None = None
 
-    def query(self) -> Query:
+    def query(self) -> tree.Query:
         """Parse the whole query."""
         try:
             self._prologue()
@@ -376,7 +356,7 @@ class QueryParser(PatternParser):
                 raise
             return self._pattern_alone(form)
 
-    def _after_form(self, form: Token) -> Query:
+    def _after_form(self, form: Token) -> tree.Query:
         head, where, sources = self._before_modifiers(form.keyword)
         try:
             modifiers = self.modifiers(outer=True)
@@ -391,9 +371,9 @@ class QueryParser(PatternParser):
         return self._finished(form, _selection(form, head, where, modifiers, values), sources, values_offset)
 
     def _finished(
-        self, form: Token, body: Selection, sources: tuple[SourceGraph, ...], values_offset: int | None
-    ) -> Query:
-        return Query(
+        self, form: Token, body: tree.Selection, sources: tuple[tree.SourceGraph, ...], values_offset: int | None
+    ) -> tree.Query:
+        return tree.Query(
             form=cast(Form, form.keyword.lower()),
             body=body,
             sources=sources,
@@ -403,12 +383,12 @@ class QueryParser(PatternParser):
             values_offset=values_offset,
         )
 
-    def _pattern_alone(self, form: Token) -> Query:
+    def _pattern_alone(self, form: Token) -> tree.Query:
         """Parse the pattern of a query whose head can't be parsed."""
         while self.token.kind != "end" and not self.at("{"):
             self.take()
         where = self.group() if self.at("{") else None
-        return self._finished(form, Selection(offset=form.offset, where=where), (), None)
+        return self._finished(form, tree.Selection(offset=form.offset, where=where), (), None)
 
     def _prologue(self) -> None:
         while word := self.accept_word("BASE", "PREFIX"):
@@ -429,7 +409,7 @@ class QueryParser(PatternParser):
             self.fail(expected)
         return self.resolve(self.take().text)
 
-    def _before_modifiers(self, form: str) -> tuple[_Head, GroupPattern | None, tuple[SourceGraph, ...]]:
+    def _before_modifiers(self, form: str) -> tuple[_Head, tree.GroupPattern | None, tuple[tree.SourceGraph, ...]]:
         """Parse the columns, the pattern, and the graphs after FROM."""
         if form == "CONSTRUCT":
             return self._construct()
@@ -448,13 +428,13 @@ class QueryParser(PatternParser):
             return _Head(star=True)
         if self.token.kind != "variable" and not self.at_iri():
             self.fail("IRIs or variables after DESCRIBE, or *")
-        found: list[Variable] = []
+        found: list[tree.Variable] = []
         while self.token.kind == "variable" or self.at_iri():
             term = self.variable_or_iri()
-            found += [term] if isinstance(term, Variable) else []
-        return _Head(columns=tuple(ProjectedColumn(variable) for variable in found))
+            found += [term] if isinstance(term, tree.Variable) else []
+        return _Head(columns=tuple(tree.ProjectedColumn(variable) for variable in found))
 
-    def _construct(self) -> tuple[_Head, GroupPattern | None, tuple[SourceGraph, ...]]:
+    def _construct(self) -> tuple[_Head, tree.GroupPattern | None, tuple[tree.SourceGraph, ...]]:
         """Parse a template and a pattern, or (`CONSTRUCT WHERE`) triples that are both."""
         if not self.at("{"):
             sources = self._sources()
@@ -465,26 +445,26 @@ class QueryParser(PatternParser):
         self.accept_word("WHERE")
         return _Head(), self.group(), sources
 
-    def _template(self) -> GroupPattern:
+    def _template(self) -> tree.GroupPattern:
         """Parse triples without paths, in braces."""
         opening = self.expect("{")
-        triples: list[Element] = []
+        triples: list[tree.Element] = []
         self.triples(triples, paths=False)
         self.expect("}", where=f" to close the '{{' of line {opening.line}")
-        return GroupPattern(tuple(triples), opening.offset)
+        return tree.GroupPattern(tuple(triples), opening.offset)
 
-    def _sources(self) -> tuple[SourceGraph, ...]:
-        found: list[SourceGraph] = []
+    def _sources(self) -> tuple[tree.SourceGraph, ...]:
+        found: list[tree.SourceGraph] = []
         while self.accept_word("FROM"):
             named = self.accept_word("NAMED") is not None
-            found.append(SourceGraph(*self.iri("a graph's IRI after FROM", "graph"), named))
+            found.append(tree.SourceGraph(*self.iri("a graph's IRI after FROM", "graph"), named))
         return tuple(found)
 
 
 def _selection(
-    word: Token, head: _Head, where: GroupPattern | None, modifiers: _Modifiers, values: Values | None
-) -> Selection:
-    return Selection(
+    word: Token, head: _Head, where: tree.GroupPattern | None, modifiers: _Modifiers, values: tree.Values | None
+) -> tree.Selection:
+    return tree.Selection(
         offset=word.offset,
         star=head.star,
         columns=head.columns,
