@@ -60,7 +60,7 @@ def fingerprint(query: ParsedQuery) -> str:
     for token in query.words:
         if number is not None and token.offset == number.offset:
             words.pop()  # the word LIMIT before it
-        elif token.keyword != "WHERE":
+        elif token.keyword != "WHERE":  # it may be left out, as a dot before a brace may
             if token.is_symbol("}") and words[-1] == ".":
                 words.pop()
             words.append(_canonical(query, token, names))

@@ -9,19 +9,8 @@ from rbank_es.judging.verdict import Finding
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.schema_model import PropertyInfo, Schema
+from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
-from rbank_es.sparql.parser.tree import (
-    Bind,
-    Expression,
-    PathStep,
-    Triple,
-    Value,
-    Variable,
-    elements,
-    is_grouped,
-    projected,
-    triples,
-)
 
 _LABELS = frozenset(
     {
@@ -40,7 +29,12 @@ _LABELS = frozenset(
 def limited(query: ParsedQuery, task: str, rows: int | None) -> Iterator[Finding]:
     """`limit_below_all`: the task asks for all, and the query's own LIMIT cuts the answer, or may cut it."""
     limit = query.limit
-    if limit is None or not asks_for_all(task) or is_grouped(query.tree.body) or (rows is not None and rows < limit):
+    if (
+        limit is None
+        or not asks_for_all(task)
+        or tree.is_grouped(query.tree.body)
+        or (rows is not None and rows < limit)
+    ):
         return
     seen = "" if rows is None else f", and it gave {rows:,} rows"
     yield Finding(
@@ -50,25 +44,25 @@ def limited(query: ParsedQuery, task: str, rows: int | None) -> Iterator[Finding
 
 def made_up(query: ParsedQuery) -> Iterator[Finding]:
     """`made_up_column`: a column holds only words that the query itself wrote, none that the data hold."""
-    for name in sorted(set(projected(query.tree.body))):
+    for name in sorted(set(tree.projected(query.tree.body))):
         written = list(_expressions_of(query, name))
-        if written and all(isinstance(each, Value) for each in written) and name not in _matched(query):
-            words = ", ".join(dict.fromkeys(each.text for each in written if isinstance(each, Value)))
+        if written and all(isinstance(each, tree.Value) for each in written) and name not in _matched(query):
+            words = ", ".join(dict.fromkeys(each.text for each in written if isinstance(each, tree.Value)))
             message = f"?{name} holds only what the query itself wrote ({words}): nothing of it comes from the data"
             yield Finding(code="made_up_column", message=message)
 
 
-def _expressions_of(query: ParsedQuery, name: str) -> Iterator[Expression]:
+def _expressions_of(query: ParsedQuery, name: str) -> Iterator[tree.Expression]:
     """Yield the expressions that BIND and SELECT (… AS ?name) put under a name."""
-    for element in elements(query.tree):
-        if isinstance(element, Bind) and element.variable.name == name:
+    for element in tree.elements(query.tree):
+        if isinstance(element, tree.Bind) and element.variable.name == name:
             yield element.expression
     columns = query.tree.body.columns
     yield from (column.expression for column in columns if column.variable.name == name and column.expression)
 
 
 def _matched(query: ParsedQuery) -> set[str]:
-    return {node.name for triple in triples(query.tree) for node in triple if isinstance(node, Variable)}
+    return {node.name for triple in tree.triples(query.tree) for node in triple if isinstance(node, tree.Variable)}
 
 
 def named_only(query: ParsedQuery, task: str) -> Iterator[Finding]:
@@ -76,12 +70,12 @@ def named_only(query: ParsedQuery, task: str) -> Iterator[Finding]:
 
     Different things may be called the same, and one thing by many names.
     """
-    shown = set(projected(query.tree.body))
-    if asks_for_names(task) or is_grouped(query.tree.body) or len(shown) < 2:
+    shown = set(tree.projected(query.tree.body))
+    if asks_for_names(task) or tree.is_grouped(query.tree.body) or len(shown) < 2:
         return
-    for triple in triples(query.tree):
+    for triple in tree.triples(query.tree):
         thing, label = triple.subject, triple.object
-        if not (isinstance(thing, Variable) and isinstance(label, Variable) and _is_label(triple)):
+        if not (isinstance(thing, tree.Variable) and isinstance(label, tree.Variable) and _is_label(triple)):
             continue
         if label.name in shown and thing.name not in shown:
             message = (
@@ -90,9 +84,9 @@ def named_only(query: ParsedQuery, task: str) -> Iterator[Finding]:
             yield Finding(code="name_for_thing", message=message)
 
 
-def _is_label(triple: Triple) -> bool:
+def _is_label(triple: tree.Triple) -> bool:
     predicate = triple.predicate
-    return isinstance(predicate, PathStep) and predicate.iri.iri in _LABELS
+    return isinstance(predicate, tree.PathStep) and predicate.iri.iri in _LABELS
 
 
 def untyped(query: ParsedQuery, schema: Schema) -> Iterator[Finding]:
@@ -102,7 +96,7 @@ def untyped(query: ParsedQuery, schema: Schema) -> Iterator[Finding]:
     none of them a subclass of another, and nothing else in the pattern leads to it.
     """
     by_iri = {info.iri: info for info in schema.properties}
-    for name in dict.fromkeys(projected(query.tree.body)):
+    for name in dict.fromkeys(tree.projected(query.tree.body)):
         asked = _asked_of(query, name)
         if not asked or rdf_names.TYPE in asked:
             continue
@@ -134,12 +128,12 @@ def _topmost(classes: frozenset[str], schema: Schema) -> frozenset[str]:
 def _asked_of(query: ParsedQuery, name: str) -> set[str] | None:
     """Return the properties of which a variable is the subject; None where the pattern says more of it."""
     found: set[str] = set()
-    for triple in triples(query.tree):
-        if isinstance(triple.object, Variable) and triple.object.name == name:
+    for triple in tree.triples(query.tree):
+        if isinstance(triple.object, tree.Variable) and triple.object.name == name:
             return None
-        if not (isinstance(triple.subject, Variable) and triple.subject.name == name):
+        if not (isinstance(triple.subject, tree.Variable) and triple.subject.name == name):
             continue
-        if not isinstance(triple.predicate, PathStep):
+        if not isinstance(triple.predicate, tree.PathStep):
             return None
         found.add(triple.predicate.iri.iri)
     return found

@@ -66,7 +66,9 @@ FEWER = "go on with what you have; later try the same query once more; ask fewer
 """An agent can't wait, but it can do something else first."""
 
 _NO_TEXT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+# Not `<http://…>`: an IRI in a message is no markup.
 _TAG = re.compile(r"<(?![a-zA-Z][\w+.-]*:)[a-zA-Z/!?][^<>]*>")
+# Control characters and marks of direction: a terminal would obey them.
 _UNSHOWABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202e\u2066-\u2069]+")
 
 _WAYS: dict[int, tuple[str, str, str]] = {

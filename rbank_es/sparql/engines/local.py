@@ -129,6 +129,7 @@ class WorkerProcess:
         """Start it. Raises `QueryFailed` if it isn't ready within `ENGINE_START_S`."""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "rbank_es.sparql.engines.worker", str(quads)],
+            # -P and this path: the worker must not import whatever lies in the current folder.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -166,6 +167,7 @@ class WorkerProcess:
     def cause_of_death(self) -> tuple[str, str]:
         """Return the code of `QueryFailed` and a message for a worker that died amid a query."""
         status = self._process.wait()
+        # Rust aborts when an allocation fails; the system kills when all memory is gone.
         if status in (-signal.SIGABRT, -signal.SIGKILL):
             memory = f"{limits.QUERY_MEMORY_BYTES // limits.MIB:,} MiB"
             return "out_of_memory", f"the query needs more than the {memory} of memory that one may take"

@@ -170,6 +170,7 @@ class RemoteEngine(QueryEngine):
             self._client = httpx.Client(
                 transport=self._given_transport,
                 headers={"User-Agent": self.agent, "Accept-Encoding": "gzip"},
+                # A cookie, a proxy or a variable of the environment would change who is asked, or as whom.
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 limits=httpx.Limits(max_connections=1),
                 # Runs before httpx reads the location, because it fails at one that is no URL.
@@ -209,6 +210,7 @@ class RemoteEngine(QueryEngine):
             raise _elsewhere(place)
         target = target.copy_with(userinfo=self.address.url.userinfo)
         headers = {name: request.headers[name] for name in ("Accept", "Content-Type") if name in request.headers}
+        # Credentials are sent again, because the target has the same scheme, host and port.
         if redirected.status == 303:
             return self._built("GET", target, deadline, {"Accept": headers["Accept"]})
         return self._built(request.method, target, deadline, headers, request.content or None)
@@ -285,6 +287,7 @@ def _begun(body: AnswerBody, caps: Caps) -> ResultContent:
 
 def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:
     """Yield the decompressed body in pieces of a bounded size. Raises `NotResults` for broken compression."""
+    # Not by httpx, which decompresses a whole piece of input at once: 1 MiB of it can hold 1 GiB.
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip", ""):
         raise NotResults(f"its content coding {coding[:40]!r} was not asked for", complete=True)

@@ -81,6 +81,7 @@ class JsonBody:
     def finish(self) -> ResultContent:
         """Return everything, where the body ended by itself."""
         self._rest += self._decoded(b"", final=True)
+        # What is left after the bindings were taken out is a small document, in which the standard's form is checked.
         frame = content_of_json(self._head + self._rest)
         if frame.rows and self._bindings:
             raise NotResults("there is no comma between two bindings")

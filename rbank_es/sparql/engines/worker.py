@@ -154,7 +154,7 @@ class Graphs:
 
         if self._named is not None and self._named[0] == dataset:
             return self._named[1]
-        self._named = None
+        self._named = None  # Free the old merge before the next one: both may not fit into memory.
         store = Store()
         for iri in dataset.merged:
             found = self._store.quads_for_pattern(None, None, None, NamedNode(iri))

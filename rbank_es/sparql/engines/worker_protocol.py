@@ -72,7 +72,7 @@ def _read(fd: int, size: int, deadline: float | None) -> bytes:
 
 def _wait(fd: int, event: int, deadline: float | None) -> None:
     """Wait until the pipe is ready, or its other end is closed."""
-    if deadline is None:
+    if deadline is None:  # the worker, which has nothing else to do
         return
     poll = select.poll()
     poll.register(fd, event)

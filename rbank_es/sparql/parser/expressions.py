@@ -13,26 +13,8 @@ from typing import Literal, NamedTuple, NoReturn
 from urllib.parse import urljoin
 
 from rbank_es.ontology.rdf_names import NIL, TYPE
+from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.tokens import Token, is_iri_text, plain, refuse_at, shown
-from rbank_es.sparql.parser.tree import (
-    AGGREGATES,
-    Alternative,
-    Blank,
-    Exists,
-    Expression,
-    FunctionCall,
-    GroupPattern,
-    Inverse,
-    Iri,
-    Negation,
-    Node,
-    Path,
-    PathStep,
-    Repeat,
-    Sequence,
-    Value,
-    Variable,
-)
 
 PREDICATE = "a predicate (a variable, an IRI, a prefixed name or 'a')"
 FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
@@ -53,7 +35,7 @@ _ARITIES = {
 _FUNCTIONS = {name: arity for arity, names in _ARITIES.items() for name in names.split()}
 """Every built-in function in capitals, with the least and the largest number of its arguments."""
 
-OPERAND_WORDS = frozenset(_FUNCTIONS) | AGGREGATES | {"EXISTS", "NOT"}
+OPERAND_WORDS = frozenset(_FUNCTIONS) | tree.AGGREGATES | {"EXISTS", "NOT"}
 """Every word that an expression can begin with, apart from true and false."""
 
 _RELATION = 3
@@ -88,10 +70,10 @@ class _Chain(NamedTuple):
 
     rank: int
     operator: Token
-    operands: list[Expression]
+    operands: list[tree.Expression]
 
-    def closed(self, last: Expression) -> FunctionCall:
-        return FunctionCall(self.operator.text, (*self.operands, last), self.operator.offset)
+    def closed(self, last: tree.Expression) -> tree.FunctionCall:
+        return tree.FunctionCall(self.operator.text, (*self.operands, last), self.operator.offset)
 
 
 class Cursor:
@@ -167,7 +149,7 @@ class Cursor:
         """Return whether the next token is an IRI or a prefixed name."""
         return self.token.kind in ("iri", "name")
 
-    def iri(self, expected: str = "an IRI or a prefixed name", role: Role | None = None) -> Iri:
+    def iri(self, expected: str = "an IRI or a prefixed name", role: Role | None = None) -> tree.Iri:
         """Take the next token as an IRI, and record its role."""
         if not self.at_iri():
             self.fail(expected)
@@ -176,9 +158,9 @@ class Cursor:
             self.note(role, token)
         value = self.resolve(token.text) if token.kind == "iri" else self._expand(token)
         if value is None:
-            return Iri(token.text, token.offset)
+            return tree.Iri(token.text, token.offset)
         self.notes.iris[token.offset] = value
-        return Iri(value, token.offset)
+        return tree.Iri(value, token.offset)
 
     def resolve(self, written: str) -> str:
         """Return an IRI in angle brackets, resolved against the BASE."""
@@ -202,14 +184,14 @@ class Cursor:
         # `\-` in a local name is `-`; `%xx` stays, because IRIs keep it.
         return namespace + local.replace("\\", "")
 
-    def variable(self) -> Variable:
+    def variable(self) -> tree.Variable:
         """Take the next token as a variable."""
         if self.token.kind != "variable":
             self.fail("a variable")
         token = self.take()
-        return Variable(token.text[1:], token.offset)
+        return tree.Variable(token.text[1:], token.offset)
 
-    def variable_or_iri(self, role: Role | None = None) -> Variable | Iri:
+    def variable_or_iri(self, role: Role | None = None) -> tree.Variable | tree.Iri:
         """Take the next token as a variable or an IRI of this role."""
         return self.variable() if self.token.kind == "variable" else self.iri("a variable or an IRI", role)
 
@@ -221,17 +203,17 @@ class Cursor:
             or (self.at("+", "-") and self._tokens[self._index + 1].kind == "number")
         )
 
-    def literal(self) -> Value:
+    def literal(self) -> tree.Value:
         """Take the next tokens as a literal: a sign, a language and a datatype belong to it."""
         token = self.take()
         if token.is_symbol("+", "-"):
             self.notes.idle.add(token.offset)
-            return Value(token.text + self.take().text, token.offset)
+            return tree.Value(token.text + self.take().text, token.offset)
         if token.kind == "string" and self.token.kind == "language":
             self.take()
         elif token.kind == "string" and self.accept("^^"):
             self.iri("a datatype", "datatype")
-        return Value(token.text, token.offset)
+        return tree.Value(token.text, token.offset)
 
     def at_term(self) -> bool:
         """Return whether a variable, an IRI, a literal, a labelled blank node, `[]` or `()` comes next."""
@@ -242,41 +224,41 @@ class Cursor:
         after = self._tokens[min(self._index + 1, len(self._tokens) - 1)]
         return (self.at("[") and after.is_symbol("]")) or (self.at("(") and after.is_symbol(")"))
 
-    def term(self) -> Node:
+    def term(self) -> tree.Node:
         """Take the next tokens as a term."""
         token = self.token
         if token.kind == "variable":
             return self.variable()
         if token.kind == "blank":
-            return Blank(self.take().text, token.offset)
+            return tree.Blank(self.take().text, token.offset)
         if self.at_iri():
             return self.iri()
         if self.at_empty():
             closed = (self.take(), self.take())[1]
-            return Blank(str(token.offset), token.offset) if closed.text == "]" else Iri(NIL, token.offset)
+            return tree.Blank(str(token.offset), token.offset) if closed.text == "]" else tree.Iri(NIL, token.offset)
         return self.literal() if self.at_literal() else self.fail("a variable, an IRI or a value")
 
 
 class PathParser(Cursor):
     """A parser of property paths."""
 
-    def path(self) -> Path:
+    def path(self) -> tree.Path:
         """Parse a property path."""
-        ways: list[Path] = []
+        ways: list[tree.Path] = []
         while True:
             parts = [self._path_part()]
             while self._path_mark("/"):
                 parts.append(self._path_part())
-            ways.append(parts[0] if len(parts) == 1 else Sequence(tuple(parts)))
+            ways.append(parts[0] if len(parts) == 1 else tree.Sequence(tuple(parts)))
             if not self._path_mark("|"):
-                return ways[0] if len(ways) == 1 else Alternative(tuple(ways))
+                return ways[0] if len(ways) == 1 else tree.Alternative(tuple(ways))
 
     def _path_mark(self, *texts: str) -> Token | None:
         mark = self.accept(*texts)
         self.note("path", mark)
         return mark
 
-    def _path_part(self) -> Path:
+    def _path_part(self) -> tree.Path:
         inverse = self._path_mark("^")
         if self.accept("("):
             path = self.path()
@@ -284,38 +266,38 @@ class PathParser(Cursor):
         else:
             path = self._negation() if self._path_mark("!") else self._step()
         if sign := self._path_mark("*", "+", "?"):
-            path = Repeat(path, sign.text)
-        return Inverse(path) if inverse else path
+            path = tree.Repeat(path, sign.text)
+        return tree.Inverse(path) if inverse else path
 
-    def _negation(self) -> Path:
+    def _negation(self) -> tree.Path:
         if not self.accept("("):
-            return Negation((self._negated(),))
-        parts: list[Path] = []
+            return tree.Negation((self._negated(),))
+        parts: list[tree.Path] = []
         while not self.accept(")"):
             parts.append(self._negated())
             if not self.at(")"):
                 self.note("path", self.expect("|", where=" or ')' in a negated path"))
-        return Negation(tuple(parts))
+        return tree.Negation(tuple(parts))
 
-    def _negated(self) -> Path:
-        return Inverse(self._step()) if self._path_mark("^") else self._step()
+    def _negated(self) -> tree.Path:
+        return tree.Inverse(self._step()) if self._path_mark("^") else self._step()
 
-    def _step(self) -> PathStep:
+    def _step(self) -> tree.PathStep:
         self.note("property", self.token)
         # `a` is the one keyword that only counts in lower case.
         if self.token.kind == "word" and self.token.text == "a":
-            return PathStep(Iri(TYPE, self.take().offset))
-        return PathStep(self.iri(PREDICATE))
+            return tree.PathStep(tree.Iri(TYPE, self.take().offset))
+        return tree.PathStep(self.iri(PREDICATE))
 
 
 class ExpressionParser(PathParser, ABC):
     """A parser of expressions and constraints."""
 
     @abstractmethod
-    def group(self) -> GroupPattern:
+    def group(self) -> tree.GroupPattern:
         """Parse a group in braces, as EXISTS has one."""
 
-    def expression(self) -> Expression:
+    def expression(self) -> tree.Expression:
         """Parse an expression. Operators of one rank in a row become one flat call."""
         open_chains: list[_Chain] = []
         left, after_list = self._operand(), False
@@ -341,46 +323,46 @@ class ExpressionParser(PathParser, ABC):
             left = open_chains.pop().closed(left)
         return left
 
-    def _in_list(self, left: Expression, word: Token) -> FunctionCall:
+    def _in_list(self, left: tree.Expression, word: Token) -> tree.FunctionCall:
         if word.keyword == "NOT":
             self.expect_word("IN")
         name = "NOT IN" if word.keyword == "NOT" else "IN"
-        return FunctionCall(name, (left, *self._arguments()), word.offset)
+        return tree.FunctionCall(name, (left, *self._arguments()), word.offset)
 
-    def _operand(self) -> Expression:
+    def _operand(self) -> tree.Expression:
         self.notes.operands += 1
         sign = self.accept("!", "+", "-")
         if sign and sign.text != "!" and self.token.kind == "number" and not self.token.between:
             self.notes.idle.add(sign.offset)
         found = self.bracketed() if self.at("(") else self._unbracketed()
-        return FunctionCall(sign.text, (found,), sign.offset) if sign else found
+        return tree.FunctionCall(sign.text, (found,), sign.offset) if sign else found
 
-    def _unbracketed(self) -> Expression:
+    def _unbracketed(self) -> tree.Expression:
         if self.token.kind == "variable":
             return self.variable()
         if self.at_literal():
             return self.literal()
         return self._function_or_iri() if self.at_iri() else self._built_in()
 
-    def bracketed(self) -> Expression:
+    def bracketed(self) -> tree.Expression:
         """Parse an expression in brackets."""
         self.expect("(")
         inner = self.expression()
         self.expect(")", where=" to close the bracket")
         return inner
 
-    def _function_or_iri(self) -> Expression:
+    def _function_or_iri(self) -> tree.Expression:
         token = self.token
         name = self.iri()
         if not self.at("("):
             return name
         self.note("function", token)
-        return FunctionCall(name.iri, self._arguments(distinct=True), name.offset)
+        return tree.FunctionCall(name.iri, self._arguments(distinct=True), name.offset)
 
-    def _arguments(self, *, distinct: bool = False) -> tuple[Expression, ...]:
+    def _arguments(self, *, distinct: bool = False) -> tuple[tree.Expression, ...]:
         """Parse expressions in brackets with commas between them; there may be none."""
         self.expect("(")
-        found: list[Expression] = []
+        found: list[tree.Expression] = []
         if self.accept(")"):
             return ()
         if distinct:  # A function named by an IRI may be an aggregate.
@@ -391,7 +373,7 @@ class ExpressionParser(PathParser, ABC):
                 return tuple(found)
             self.expect(",", where=" or ')' after an argument")
 
-    def _built_in(self) -> Expression:
+    def _built_in(self) -> tree.Expression:
         """Parse the call of a function that SPARQL has, an aggregate, or EXISTS."""
         token = self.token
         if token.keyword not in OPERAND_WORDS:
@@ -400,18 +382,18 @@ class ExpressionParser(PathParser, ABC):
         if token.keyword in ("EXISTS", "NOT"):
             if token.keyword == "NOT":
                 self.expect_word("EXISTS")
-            return Exists(self.group(), token.keyword == "NOT")
-        if token.keyword in AGGREGATES:
-            return FunctionCall(token.keyword, self._aggregated(token.keyword), token.offset)
+            return tree.Exists(self.group(), token.keyword == "NOT")
+        if token.keyword in tree.AGGREGATES:
+            return tree.FunctionCall(token.keyword, self._aggregated(token.keyword), token.offset)
         arguments = self._arguments()
         least, most = _FUNCTIONS[token.keyword]
         if not least <= len(arguments) <= most:
             number = f"{least}" if least == most else f"{least} to {most}"
             message = f"{token.text} takes {number} argument{'s' if most != 1 else ''}, not {len(arguments)}"
             refuse_at(token, "syntax", message, "give it as many as it takes, with commas between them")
-        return FunctionCall(token.keyword, arguments, token.offset)
+        return tree.FunctionCall(token.keyword, arguments, token.offset)
 
-    def _aggregated(self, name: str) -> tuple[Expression, ...]:
+    def _aggregated(self, name: str) -> tuple[tree.Expression, ...]:
         self.expect("(")
         self.accept_word("DISTINCT")
         if name == "COUNT" and self.accept("*"):
@@ -429,11 +411,11 @@ class ExpressionParser(PathParser, ABC):
         """Return whether brackets or the call of a function come next."""
         return self.at("(") or self.token.keyword in OPERAND_WORDS or self.at_iri()
 
-    def constraint(self) -> Expression:
+    def constraint(self) -> tree.Expression:
         """Parse what FILTER and HAVING take: an expression in brackets, or the call of a function."""
         if self.at("("):
             return self.bracketed()
         if not self.at_iri():
             return self._built_in()
         called = self._function_or_iri()
-        return called if isinstance(called, FunctionCall) else self.fail("'(' after the name of a function")
+        return called if isinstance(called, tree.FunctionCall) else self.fail("'(' after the name of a function")
