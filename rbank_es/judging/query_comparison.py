@@ -97,7 +97,7 @@ def differences_of_queries(given: ParsedQuery, expected: ParsedQuery) -> tuple[s
 
 def _is_plain(query: ParsedQuery) -> bool:
     words = {token.keyword for token in query.tokens}
-    return words <= _PLAIN and query.tree.form == "select" and sum(1 for _ in tree.groups(query.tree)) == 1
+    return words <= _PLAIN and query.tree.form == "select" and len(query.tree.groups) == 1
 
 
 def _graphs(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:

@@ -193,7 +193,7 @@ def _made(selection: tree.Selection) -> set[str]:
 
 def _cross_products(query: tree.Query, known: frozenset[str]) -> Iterator[LintFinding]:
     """Yield a finding for a group whose parts share no variable, where at least two may have many values."""
-    for group in tree.groups(query):
+    for group in query.groups:
         # `[] ex:p []` joins nothing and multiplies nothing: it is a test with one outcome.
         loose = [part for part in _components(group) if not part <= known and not all(n.startswith("_:") for n in part)]
         if len(loose) > 1:

@@ -44,7 +44,7 @@ def refuse_scopes(parsed: ParsedQuery) -> None:
         _refuse_names(selection, parsed)
         if tree.is_grouped(selection):
             _refuse_ungrouped(selection, parsed)
-    for group in tree.groups(parsed.tree):
+    for group in parsed.tree.groups:
         _refuse_binds(group, parsed)
     _refuse_labels(parsed)
 
@@ -121,7 +121,7 @@ def _loose(expression: tree.Expression) -> Iterator[tree.Variable]:
 def _refuse_labels(parsed: ParsedQuery) -> None:
     """Raise for a blank node's label that stands in two basic graph patterns."""
     homes: dict[str, tuple[int, int]] = {}
-    for group in tree.groups(parsed.tree):
+    for group in parsed.tree.groups:
         part = 0  # A filter amid triples doesn't end their basic graph pattern (SPARQL 1.1, 5.1.1).
         for element in group.elements:
             part += not isinstance(element, tree.Triple | tree.Filter)

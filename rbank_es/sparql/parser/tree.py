@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -197,7 +198,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 Element = Triple | Filter | Bind | Values | Nested | Selection
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class Query(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A whole query."""
 
     form: Form
@@ -212,18 +213,21 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     values_offset: int | None = None
     """Where the trailing VALUES begins: a LIMIT must stand before it."""
 
+    @cached_property
+    def groups(self) -> tuple[GroupPattern, ...]:
+        """Every group, outer before inner: those of EXISTS, MINUS and subselects too."""
+        # Kept, because one check asks for them ten times.
+        found: list[GroupPattern] = []
+        waiting: list[GroupPattern | Selection | Expression] = [self.body]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, GroupPattern):
+                found.append(part)
+            waiting += reversed(_inner(part))
+        return tuple(found)
+
 
 # ---------------------------------------------------------------- walks
-
-
-def groups(query: Query) -> Iterator[GroupPattern]:
-    """Yield every group of a query, outer before inner: those of EXISTS, MINUS and subselects too."""
-    waiting: list[GroupPattern | Selection | Expression] = [query.body]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, GroupPattern):
-            yield part
-        waiting += reversed(_inner(part))
 
 
 def _inner(part: GroupPattern | Selection | Expression) -> Seq[GroupPattern | Selection | Expression]:
@@ -253,7 +257,7 @@ def _inner_of_element(element: Element) -> Seq[GroupPattern | Selection | Expres
 
 def elements(query: Query) -> Iterator[Element]:
     """Yield every element of every group."""
-    for group in groups(query):
+    for group in query.groups:
         yield from group.elements
 
 
