@@ -191,6 +191,18 @@ GRAPH_CACHE_ABANDONED_S = 3_600
 QUERY_TEXT_CHARS = 20_000
 """Characters of a SPARQL query; longer ones are not parsed."""
 
+QUERY_TOKENS = 5_000
+QUERY_NESTING = 100
+QUERY_NUMBER_DIGITS = 1_000
+"""Names, words and marks of a query, how deep its brackets may nest, and the digits of one of its numbers."""
+
+QUERY_CONFIRMED_WEIGHT = 1_500
+"""The largest query that rdflib is asked to confirm: a token weighs 1, an operand of an expression 12 more. That is at
+most 0.5 s of rdflib, which nothing can stop; 5,000 tokens of expressions took it 10 s."""
+
+QUERIES_CONFIRMED = 256
+"""Verdicts of rdflib that are kept: an agent often sends the same query again."""
+
 QUERY_ROWS_DEFAULT = 100
 QUERY_ROWS = 10_000
 """Rows that a query gives: unless asked otherwise, and at most."""
@@ -227,6 +239,21 @@ ENDPOINT_GET_CHARS = 1_800
 
 ENDPOINT_MESSAGE_CHARS = 300
 """What the agent sees of an endpoint's own error message."""
+
+ENDPOINT_ERROR_BYTES = 16 * KIB
+"""Bytes of an error's body that are read."""
+
+ENDPOINT_PIECE_BYTES = 64 * KIB
+"""Bytes that are decompressed at a time: a small body can stand for an endless one."""
+
+ENDPOINT_PROFILE_BYTES = 1 * MIB
+"""One TOML file of an endpoint's profile."""
+
+ENGINE_GRACE_S = 5.0
+"""How long after its time limit a query in the local engine's worker ends by itself, should nobody have ended it."""
+
+HINT_PROBE_S = 2.0
+"""How long one look at the data may take for a hint about an empty result: a hint is worth no more."""
 
 # -------------------- tools
 

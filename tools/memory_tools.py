@@ -22,7 +22,7 @@ from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
-    from rbank_es.tools.memory.query_extractor import Evidence
+    from rbank_es.tools.memory.query_extractor import QueryEvidence
 
 NEXT_HITS = "ask with more telling words, or with polarity, domain or role, to see others"
 NEXT_ITEMS = "what is cut: mem_get one id at a time"
@@ -331,7 +331,7 @@ def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
     return text_of(code) if isinstance(code, str) else "", text_of(message) if isinstance(message, str) else ""
 
 
-def _nothing(evidence: Evidence, hint: str) -> ToolError:
+def _nothing(evidence: QueryEvidence, hint: str) -> ToolError:
     why = "it found nothing" if evidence.rows == 0 else "it names no class and no property"
     return ToolError("nothing_to_learn", f"nothing can be learned from this query: {why}", hint)
 

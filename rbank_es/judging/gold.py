@@ -59,7 +59,7 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
     def ordered(self) -> bool:
         """Whether the order of rows counts, because the right query sorts them."""
         try:
-            return bool(self.sparql) and read_query(self.sparql).tree.body.ordered
+            return bool(self.sparql) and parse_query(self.sparql).tree.body.ordered
         except QueryRefused:
             return False
 
@@ -207,7 +207,7 @@ def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpos
         finding = Finding(code="no_query", message="no query was submitted that could be compared")
         return _verdict(False, finding.message, purpose, findings=(finding,))
     try:
-        expected = read_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
+        expected = parse_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
     except QueryRefused as refused:
         raise JudgeFailed(JUDGE, f"the right query can't be read: {refused.message}") from refused
     found = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)

@@ -12,11 +12,12 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
-from rbank_es.judging.submitted_query import read_query, terms_of
+from rbank_es.judging.query_comparison import terms_of
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.answers import Answer, Form
 from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.parser.tokens import is_iri_text
 from rbank_es.sparql.source import Source, open_source
 
@@ -81,7 +82,7 @@ def ground(sparql: str, answer: str, source: Source) -> Grounding:
 def _of_query(sparql: str, source: Source) -> tuple[dict[str, str], Mapping[str, str]]:
     """Return the terms of a query, and the prefixes that it declares."""
     try:
-        query = read_query(sparql, source.surroundings.prefixes)
+        query = parse_query(sparql, source.surroundings.prefixes)
     except QueryRefused:
         return {}, {}
     return terms_of(query), query.tree.prefixes

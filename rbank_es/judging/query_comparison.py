@@ -1,4 +1,4 @@
-"""Two queries compared by what they say, where no data can tell them apart.
+"""Two queries compared by their text, where no data can tell them apart.
 
 Layout, prefixes, names of variables, the order of triples, and `a/b` against two triples make no difference. Queries
 of triples alone can be told to be the same; of others, only those that are the same but for their layout. So a
@@ -11,24 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from rbank_es.judging.submitted_query import ReadQuery, fingerprint, inside
+from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import Prefixes
-from rbank_es.sparql.parser.traversal import groups, projected, triples
-from rbank_es.sparql.parser.tree import (
-    Alternative,
-    Blank,
-    Inverse,
-    Iri,
-    Negation,
-    Node,
-    Path,
-    Repeat,
-    Sequence,
-    Step,
-    Triple,
-    Value,
-    Variable,
-)
+from rbank_es.sparql.parser import tree
+from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.tokens import Token, plain
 
 _PLAIN = frozenset({"PREFIX", "BASE", "SELECT", "DISTINCT", "FROM", "WHERE", "A", ""})
 """Words of queries whose triples, columns and graphs are all that they say."""
@@ -42,15 +29,64 @@ class Pattern(NamedTuple):
     object: str
 
     def renamed(self, names: dict[str, str]) -> Pattern:
-        """The same under other names of variables; those without one get a name that no query has."""
+        """Return it under other names of variables; those without one get a name that no query has."""
         return Pattern(*(names.get(part, f"?+{part[1:]}") if part.startswith("?") else part for part in self))
 
     def __str__(self) -> str:
         return " ".join(self)
 
 
-def differences_of_queries(given: ReadQuery, expected: ReadQuery) -> tuple[str, ...]:
-    """What `given` says differently from `expected`, each in a few words; empty where they are the same for certain."""
+def terms_of(query: ParsedQuery) -> dict[str, str]:
+    """Return the IRIs that a query names as things, anywhere in it, each with its first spelling; in order.
+
+    Left out are those of its prologue, datatypes, functions, and the graphs that it asks.
+    """
+    found: dict[str, str] = {}
+    for token in query.words:
+        iri = query.notes.iris.get(token.offset)
+        if iri is not None and query.notes.roles.get(token.offset) not in ("datatype", "function", "graph"):
+            found.setdefault(iri, token.text)
+    return found
+
+
+def fingerprint(query: ParsedQuery) -> str:
+    """Return a text that queries share if they differ only in layout, prefixes, names of variables and outer LIMIT.
+
+    The outer LIMIT is left out, because the tools put in one of their own.
+    """
+    names: dict[str, str] = {}
+    number = query.tree.body.limit
+    words: list[str] = []
+    for token in query.words:
+        if number is not None and token.offset == number.offset:
+            words.pop()  # the word LIMIT before it
+        elif token.keyword != "WHERE":  # it may be left out, as a dot before a brace may
+            if token.is_symbol("}") and words[-1] == ".":
+                words.pop()
+            words.append(_canonical(query, token, names))
+    return " ".join(words)
+
+
+def _canonical(query: ParsedQuery, token: Token, names: dict[str, str]) -> str:
+    if token.kind in ("iri", "name"):
+        return f"<{query.notes.iris.get(token.offset, token.text)}>"
+    if token.kind == "variable":
+        return names.setdefault(token.text[1:], f"?{len(names)}")
+    if token.kind == "string":
+        return repr(_inside(token))
+    if token.kind == "word":
+        return f"<{rdf_names.TYPE}>" if token.text == "a" else token.keyword
+    return token.text
+
+
+def _inside(token: Token) -> str:
+    """Return the text between the quotes of a string, code points as characters."""
+    quotes = 3 if token.text[:3] in ('"""', "'''") else 1
+    return plain(token.text[quotes:-quotes])
+
+
+def differences_of_queries(given: ParsedQuery, expected: ParsedQuery) -> tuple[str, ...]:
+    """Return the differences of `given` from `expected`, each in a few words; none where they are surely the same."""
     if fingerprint(given) == fingerprint(expected) and given.limit == expected.limit:
         return ()
     found = [*_graphs(given, expected), *_columns(given, expected), *_patterns(given, expected)]
@@ -59,32 +95,32 @@ def differences_of_queries(given: ReadQuery, expected: ReadQuery) -> tuple[str, 
     return tuple(found)
 
 
-def _is_plain(query: ReadQuery) -> bool:
+def _is_plain(query: ParsedQuery) -> bool:
     words = {token.keyword for token in query.tokens}
-    return words <= _PLAIN and query.tree.form == "select" and sum(1 for _ in groups(query.tree)) == 1
+    return words <= _PLAIN and query.tree.form == "select" and len(query.tree.groups) == 1
 
 
-def _graphs(given: ReadQuery, expected: ReadQuery) -> Iterator[str]:
+def _graphs(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:
     here, there = ({source.iri for source in query.tree.sources} for query in (given, expected))
     yield from (f"missing FROM <{iri}>" for iri in sorted(there - here))
     yield from (f"extra FROM <{iri}>" for iri in sorted(here - there))
 
 
-def _columns(given: ReadQuery, expected: ReadQuery) -> Iterator[str]:
-    here, there = projected(given.tree.body), projected(expected.tree.body)
+def _columns(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:
+    here, there = tree.projected(given.tree.body), tree.projected(expected.tree.body)
     if len(here) != len(there):
         yield f"{len(here)} columns ({', '.join(here)}) instead of {len(there)} ({', '.join(there)})"
     if _is_distinct(given) != _is_distinct(expected) and _is_plain(given):
         yield "missing DISTINCT" if _is_distinct(expected) else "extra DISTINCT"
 
 
-def _is_distinct(query: ReadQuery) -> bool:
+def _is_distinct(query: ParsedQuery) -> bool:
     return any(token.keyword == "DISTINCT" for token in query.tokens)
 
 
-def _patterns(given: ReadQuery, expected: ReadQuery) -> Iterator[str]:
+def _patterns(given: ParsedQuery, expected: ParsedQuery) -> Iterator[str]:
     here, there = list(_written(given)), list(_written(expected))
-    first, second = projected(given.tree.body), projected(expected.tree.body)
+    first, second = tree.projected(given.tree.body), tree.projected(expected.tree.body)
     names: dict[str, str] = {}
     if len(first) == len(second):
         names = {f"?{ours}": f"?{theirs}" for ours, theirs in zip(first, second, strict=True)}
@@ -119,7 +155,7 @@ def _pair(here: list[Pattern], there: list[Pattern], names: dict[str, str]) -> N
 
 
 def _fit(ours: Pattern, theirs: Pattern, names: dict[str, str]) -> int | None:
-    """How much of two patterns is known to be the same; None where they can't be."""
+    """Return how many parts of two patterns are known to be the same; None where they can't be."""
     score, taken = 0, set(names.values())
     for a, b in zip(ours, theirs, strict=True):
         if a.startswith("?") and a not in names:
@@ -135,64 +171,64 @@ def _fit(ours: Pattern, theirs: Pattern, names: dict[str, str]) -> int | None:
 # ---------------------------------------------------------------- triples as they are compared
 
 
-def _written(query: ReadQuery) -> Iterator[Pattern]:
-    """The triples of a query, wherever they stand; sequences of a path as triples of their own."""
+def _written(query: ParsedQuery) -> Iterator[Pattern]:
+    """Yield the triples of a query, wherever they stand; sequences of a path as triples of their own."""
     fresh = iter(range(1_000_000))
-    for triple in triples(query.tree):
+    for triple in tree.triples(query.tree):
         yield from _steps(query, triple, fresh)
 
 
-def _steps(query: ReadQuery, triple: Triple, fresh: Iterator[int]) -> Iterator[Pattern]:
+def _steps(query: ParsedQuery, triple: tree.Triple, fresh: Iterator[int]) -> Iterator[Pattern]:
     path = triple.predicate
-    if isinstance(path, Sequence):
-        nodes: list[Node] = [Variable(f"/{next(fresh)}", -1) for _ in path.parts[1:]]
+    if isinstance(path, tree.Sequence):
+        nodes: list[tree.Node] = [tree.Variable(f"/{next(fresh)}", -1) for _ in path.parts[1:]]
         ends = [triple.subject, *nodes, triple.object]
         for at, part in enumerate(path.parts):
-            yield from _steps(query, Triple(ends[at], part, ends[at + 1]), fresh)
-    elif isinstance(path, Inverse):
-        yield from _steps(query, Triple(triple.object, path.path, triple.subject), fresh)
+            yield from _steps(query, tree.Triple(ends[at], part, ends[at + 1]), fresh)
+    elif isinstance(path, tree.Inverse):
+        yield from _steps(query, tree.Triple(triple.object, path.path, triple.subject), fresh)
     else:
-        predicate = f"?{path.name}" if isinstance(path, Variable) else _path(path)
+        predicate = f"?{path.name}" if isinstance(path, tree.Variable) else _path(path)
         yield Pattern(_node(query, triple.subject), predicate, _node(query, triple.object))
 
 
-def _node(query: ReadQuery, node: Node) -> str:
+def _node(query: ParsedQuery, node: tree.Node) -> str:
     match node:
-        case Variable():
+        case tree.Variable():
             return f"?{node.name}"
-        case Blank():
+        case tree.Blank():
             return f"?_{node.label}"
-        case Iri():
+        case tree.Iri():
             return f"<{node.iri}>"
     return _value(query, node)
 
 
-def _value(query: ReadQuery, value: Value) -> str:
-    """A literal with its sign, its language or its datatype, its quotes alike."""
-    at = next(index for index, token in enumerate(query.tokens) if token.offset == value.offset)
+def _value(query: ParsedQuery, value: tree.Value) -> str:
+    """Return a literal with its sign, its language or its datatype, its quotes alike."""
+    at = query.places[value.offset]
     token, after = query.tokens[at], query.tokens[at + 1]
     if token.kind != "string":
         return value.text
-    text = f'"{inside(token)}"'
+    text = f'"{_inside(token)}"'
     if after.kind == "language":
         return text + after.text.lower()
     if not after.is_symbol("^^"):
         return text
-    prefix, _, local = query.tokens[at + 2].text.partition(":")
-    return f"{text}^^{query.prefixes.get(prefix, prefix + ':')}{local}".replace("<", "").replace(">", "")
+    datatype = query.tokens[at + 2]
+    return f"{text}^^{query.notes.iris.get(datatype.offset, datatype.text)}"
 
 
-def _path(path: Path) -> str:
+def _path(path: tree.Path) -> str:
     match path:
-        case Step():
+        case tree.PathStep():
             return f"<{path.iri.iri}>"
-        case Repeat():
+        case tree.Repeat():
             return f"({_path(path.path)}){path.sign}"
-        case Inverse():
+        case tree.Inverse():
             return f"^({_path(path.path)})"
-        case Sequence():
+        case tree.Sequence():
             return "/".join(map(_path, path.parts))
-        case Alternative():
+        case tree.Alternative():
             return "(" + "|".join(sorted(map(_path, path.parts))) + ")"
-        case Negation():
+        case tree.Negation():
             return "!(" + "|".join(sorted(map(_path, path.parts))) + ")"

@@ -1,9 +1,9 @@
-"""Answers as text: SPARQL 1.1 Query Results JSON, which is what the store keeps, and what endpoints send.
+"""Answers of queries, and their text form: SPARQL 1.1 Query Results JSON, as the store keeps it and endpoints send it.
 
 Sources: https://www.w3.org/TR/sparql11-results-json/ and https://www.w3.org/TR/rdf-sparql-XMLres/. Triples (construct,
 describe) have no results form of their own: they are written as bindings of subject, predicate and object, and a member
-`form` beside `head` says so. `truncated` and `clipped` stand there too where they say something, so that whoever reads
-the text later still knows that it is not all.
+`form` beside `head` says so. `truncated` and `clipped` stand there too, because whoever reads the text later must know
+that it is not all.
 """
 
 from __future__ import annotations
@@ -13,14 +13,48 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form, Row
-
 if TYPE_CHECKING:
     from pyoxigraph import BlankNode, NamedNode, Triple
     from pyoxigraph import Literal as OxLiteral
 
+
+Form = Literal["select", "ask", "construct", "describe"]
+TRIPLE = ("subject", "predicate", "object")
+"""The variables of an answer whose rows are triples (construct, describe)."""
+
+
+class Cell(NamedTuple):
+    """One value. `lang` and `datatype` (an IRI; empty for plain strings) are for literals only."""
+
+    kind: Literal["iri", "bnode", "literal"]
+    value: str
+    lang: str = ""
+    datatype: str = ""
+
+
+Row = tuple[Cell | None, ...]
+"""A value per variable, None where it is unbound."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of variables (select), triples as rows of `TRIPLE` (construct, describe), or yes and no (ask)."""
+
+    form: Form
+    variables: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    boolean: bool | None = None
+    truncated: Literal["", "rows", "bytes"] = ""
+    """The cap at which the answer was truncated; empty where it is whole."""
+    clipped: int = 0
+    """Number of values that were truncated to `RESULT_CELL_CHARS`."""
+    duration_s: float = 0.0
+
+
+# ---------------------------------------------------------------- JSON
+
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+# A language implies its datatype, and a plain literal is a string (RDF 1.1): engines differ in whether they say so.
 _IMPLIED = frozenset((XSD_STRING, RDF + "langString", RDF + "dirLangString"))
 """Datatypes that say nothing beside a plain string or a language."""
 
@@ -29,18 +63,15 @@ _CELL_KINDS = {"uri": "iri", "bnode": "bnode", "literal": "literal", "typed-lite
 
 
 class NotResults(ValueError):
-    """A text that is not what it should be. `complete` says that it is well-formed, but something else."""
+    """A text that is no results document. `complete` means that it is well-formed, but something else."""
 
     def __init__(self, reason: str, *, complete: bool = False) -> None:
         self.reason, self.complete = reason, complete
         super().__init__(reason)
 
 
-# ---------------------------------------------------------------- JSON
-
-
 class _Term(msgspec.Struct, omit_defaults=True):
-    """A value as the results format writes it."""
+    """A value in the results format."""
 
     type: str
     value: Any
@@ -57,7 +88,7 @@ class _Bindings(msgspec.Struct):
 
 
 class _Document(msgspec.Struct, omit_defaults=True):
-    """The standard's document, with whatever else in it."""
+    """The standard's document; other members are ignored."""
 
     head: _Head = msgspec.field(default_factory=_Head)
     boolean: bool | None = None
@@ -65,7 +96,7 @@ class _Document(msgspec.Struct, omit_defaults=True):
 
 
 class _Kept(_Document, omit_defaults=True):
-    """The same, with what the store keeps besides."""
+    """The standard's document with the members that the store adds."""
 
     form: Form = "select"
     truncated: Literal["", "rows", "bytes"] = ""
@@ -78,7 +109,7 @@ _D = TypeVar("_D", bound=_Document)
 
 
 def to_json(answer: Answer) -> str:
-    """An answer as SPARQL 1.1 Query Results JSON; `from_json` gives all of it back, except `duration_s`."""
+    """Return an answer as SPARQL 1.1 Query Results JSON; `from_json` restores all of it, except `duration_s`."""
     return msgspec.json.encode(_document_of(answer)).decode()
 
 
@@ -97,7 +128,7 @@ def _document_of(answer: Answer) -> _Kept:
 
 
 def size_of(variables: Sequence[str], row: Row) -> int:
-    """Bytes that a row takes in `to_json`."""
+    """Return the bytes that a row takes in `to_json`."""
     return len(msgspec.json.encode(_binding(variables, row))) + 1
 
 
@@ -106,12 +137,12 @@ def _binding(variables: Sequence[str], row: Row) -> dict[str, _Term]:
 
 
 def term_of(cell: Cell) -> _Term:
-    """A value as the results format writes it."""
+    """Return a value in the results format."""
     return _Term(_JSON_OF[cell.kind], cell.value, cell.lang, cell.datatype)
 
 
 def from_json(text: str | bytes) -> Answer:
-    """The answer that `to_json` wrote; any other document of results in JSON is read as well.
+    """Return the answer in a text of `to_json`, or in any other results document in JSON.
 
     Raises `NotResults`, with `complete` where the text is JSON, but not a document of results.
     """
@@ -128,16 +159,16 @@ def from_json(text: str | bytes) -> Answer:
     )
 
 
-class Content(NamedTuple):
-    """What a document of results holds: rows, or yes and no."""
+class ResultContent(NamedTuple):
+    """The content of a results document: rows, or yes and no."""
 
     variables: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     boolean: bool | None = None
 
 
-def content_of_json(text: str | bytes) -> Content:
-    """What an endpoint's document holds, whatever else stands in it. Raises `NotResults` as `from_json` does."""
+def content_of_json(text: str | bytes) -> ResultContent:
+    """Return the content of an endpoint's document. Raises `NotResults` as `from_json` does."""
     return _content_of(_decoded(_DOCUMENT, text))
 
 
@@ -146,21 +177,21 @@ def _decoded(decoder: msgspec.json.Decoder[_D], text: str | bytes) -> _D:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
         raise NotResults(str(error), complete=True) from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:  # nested deeper than the decoder goes
         raise NotResults(str(error)) from None
 
 
-def _content_of(document: _Document) -> Content:
+def _content_of(document: _Document) -> ResultContent:
     if document.boolean is not None:
-        return Content(boolean=document.boolean)
+        return ResultContent(boolean=document.boolean)
     if document.results is None:
         raise NotResults("neither `results` nor `boolean` is in it", complete=True)
     variables = tuple(dict.fromkeys(document.head.vars))
-    return Content(variables, tuple(_row_of(variables, binding) for binding in document.results.bindings))
+    return ResultContent(variables, tuple(_row_of(variables, binding) for binding in document.results.bindings))
 
 
 def rows_of(variables: Sequence[str], bindings: Iterable[object]) -> tuple[Row, ...]:
-    """Rows of bindings that were decoded one by one. Raises `NotResults`."""
+    """Return the rows of bindings that were decoded one by one. Raises `NotResults`."""
     try:
         typed = msgspec.convert(list(bindings), list[dict[str, _Term]])
     except msgspec.ValidationError as error:
@@ -173,7 +204,7 @@ def _row_of(variables: Sequence[str], binding: Mapping[str, _Term]) -> Row:
 
 
 def cell_of(term: _Term) -> Cell:
-    """The value of a term of a results document; a literal that shows it for a quoted triple. Raises `NotResults`."""
+    """Return the value of a term in a results document; for a quoted triple its text. Raises `NotResults`."""
     if term.type == "triple":
         return Cell("literal", _shown_triple(term.value))
     kind = _CELL_KINDS.get(term.type)
@@ -185,12 +216,12 @@ def cell_of(term: _Term) -> Cell:
 
 
 def literal(value: str, lang: str = "", datatype: str = "") -> Cell:
-    """A literal, without a datatype where the language, or the lack of any, says it already."""
+    """Return a literal, without a datatype that its language, or the lack of one, implies."""
     return Cell("literal", value, lang, "" if lang or datatype in _IMPLIED else datatype)
 
 
 def _shown_triple(value: object) -> str:
-    """A quoted triple, as text for people."""
+    """Return a quoted triple as text for people."""
     try:
         parts = msgspec.convert(value, dict[str, _Term])
         return f"<<( {' '.join(_shown(cell_of(parts[name])) for name in TRIPLE)} )>>"
@@ -211,7 +242,7 @@ def _shown(cell: Cell) -> str:
 
 
 def cell_of_term(term: NamedNode | BlankNode | OxLiteral | Triple | None) -> Cell | None:
-    """The value of a term of pyoxigraph. A quoted triple becomes a literal that shows it."""
+    """Return the value of a term of pyoxigraph; for a quoted triple a literal with its text."""
     if term is None:
         return None
     kind = type(term).__name__

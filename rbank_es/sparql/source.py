@@ -1,28 +1,27 @@
-"""What the tools and the context see of an ontology or an endpoint: a guarded way to query it, and its schema."""
+"""Sources: an ontology or an endpoint as tools and context see it, with guarded queries and its schema."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.answers import Answer
-from rbank_es.sparql.engines.query_engine import Caps, Engine
-from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.engines.query_engine import Caps, Dataset, QueryEngine
+from rbank_es.sparql.guard.guard import Checked, Surroundings, check, load_second_parser
 from rbank_es.sparql.guard.profiles import LOCAL, Profile, profile_named
-
-UNLIMITED = 10**9
-"""More solutions than any local query comes to within its time limit."""
+from rbank_es.sparql.parser.tree import Query
+from rbank_es.sparql.results import Answer
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One source of answers. Threads may share it."""
+    """An ontology or an endpoint that answers queries. Threads may share it."""
 
     id: str
     """The ontology's id; of an endpoint, its profile's name or its host."""
@@ -33,42 +32,40 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     schema: Schema | None = None
     """None for an endpoint that no VoID file describes."""
-    engine: Engine
+    engine: QueryEngine
     surroundings: Surroundings
 
     def query(
         self, text: str, *, rows: int = limits.QUERY_ROWS_DEFAULT, timeout_s: float | None = None
     ) -> tuple[Checked, Answer]:
-        """Check a query, run it, and give what was run with its answer.
+        """Check a query, run it, and return it as it ran, with its answer.
 
         Args:
             text: SPARQL 1.1, a reading form.
-            rows: what the answer may hold: rows, or triples of CONSTRUCT and DESCRIBE; 1 to `QUERY_ROWS`.
-            timeout_s: seconds it may take, up to `QUERY_TIME_MOST_S`; what the profile says unless given.
+            rows: the most rows, or triples of CONSTRUCT and DESCRIBE, in the answer; 1 to `QUERY_ROWS`.
+            timeout_s: seconds for checking and running it, up to `QUERY_TIME_MOST_S`; default: the profile's.
 
         Raises:
-            QueryRefused: the guard doesn't let it through; no engine and no endpoint saw it.
-            QueryFailed: it was run, and there is no answer.
+            QueryRefused: the guard refused it; no engine and no endpoint saw it.
+            QueryFailed: it ran without an answer, or its time was over before.
             BadInput: `rows` or `timeout_s` is out of range.
         """
         caps = self._caps(rows, timeout_s)
-        checked = self._checked(text, rows)
-        answer = self.engine.run(checked.query, checked.form, msgspec.structs.replace(caps, rows=checked.rows))
-        return checked, answer
+        load_second_parser()  # loads code, as starting an engine does, so it isn't the query's own time
+        began = time.perf_counter()
+        checked = check(text, self.surroundings, rows)
+        caps = msgspec.structs.replace(caps, rows=checked.rows, spent_s=time.perf_counter() - began)
+        if caps.spent_s >= caps.timeout_s:
+            raise QueryFailed(
+                "timeout",
+                f"the query took longer than {caps.timeout_s:g} s",
+                "give it more time, or write it more simply",
+            )
+        return checked, self.engine.run(checked.query, checked.form, caps, dataset_of(checked.parsed.tree))
 
     def close(self) -> None:
-        """Let go of the engine's process or connections; the next query opens them again."""
+        """Close the engine's process or connections; the next query opens them again."""
         self.engine.close()
-
-    def _checked(self, text: str, rows: int) -> Checked:
-        checked = check(text, self.surroundings, rows)
-        if self.kind == "remote" or checked.form not in ("construct", "describe"):
-            return checked
-        # LIMIT counts solutions, of which any number may make one triple: with it, nobody could tell whether the graph
-        # is whole. Here the engine itself stops at so many triples, so nothing needs to stop it before.
-        warnings = tuple(each for each in checked.warnings if each.code != "limit_counts_solutions")
-        unlimited = check(text, self.surroundings, UNLIMITED)
-        return msgspec.structs.replace(unlimited, rows=rows, warnings=warnings)
 
     def _caps(self, rows: int, timeout_s: float | None) -> Caps:
         if not 1 <= rows <= limits.QUERY_ROWS:
@@ -79,6 +76,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return Caps(rows=rows, timeout_s=time_s)
 
 
+def dataset_of(query: Query) -> Dataset:
+    """Return the graphs that a query names with FROM and FROM NAMED."""
+    return Dataset(
+        tuple(graph.iri for graph in query.sources if not graph.named),
+        tuple(graph.iri for graph in query.sources if graph.named),
+    )
+
+
 def open_source(
     *,
     ontology: Ontology | None = None,
@@ -86,13 +91,13 @@ def open_source(
     void: str | Path | None = None,
     contact: str = "",
 ) -> Source:
-    """A source over a loaded ontology, or over an endpoint; nothing is asked of either yet.
+    """Return a source over a loaded ontology or an endpoint, without asking either anything.
 
     Args:
-        ontology: what `load_ontology` gave.
+        ontology: one from `load_ontology`.
         endpoint: a URL, the name of a profile (`uniprot`), or a profile's TOML file. No request ever goes elsewhere.
         void: a VoID description of the endpoint, which gives its schema without a query.
-        contact: an address at which the endpoint's keepers reach whoever sends these queries, for the user agent.
+        contact: an address of whoever sends these queries, shown to the endpoint's operators in the user agent.
 
     Raises:
         BadInput: neither or both were given, the endpoint is no http or https URL, or `void` comes with an ontology.
@@ -113,6 +118,7 @@ def _local(ontology: Ontology) -> Source:
     surroundings = Surroundings(
         prefixes=ontology.prefixes,
         graphs=frozenset(ontology.schema.graphs),
+        engine_counts_triples=True,
         vocabulary=Vocabulary.from_schema(ontology.schema),
         profile=LOCAL,
     )
@@ -128,7 +134,7 @@ def _local(ontology: Ontology) -> Source:
 
 
 def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
-    from rbank_es.sparql.engines.endpoint_address import Address
+    from rbank_es.sparql.engines.endpoint import Address
     from rbank_es.sparql.engines.remote import RemoteEngine
 
     if "://" in endpoint:
@@ -137,6 +143,7 @@ def _remote(endpoint: str, void: str | Path | None, contact: str) -> Source:
     if not profile.url:
         raise BadInput(f"the profile {profile.name!r} names no endpoint; give a URL")
     engine = RemoteEngine(profile.url, contact=contact)
+    # Whoever prints the source must not print the credentials of its URL.
     profile = msgspec.structs.replace(profile, url=engine.address.shown)
     schema = _described(void)
     surroundings = Surroundings(

@@ -9,7 +9,7 @@ from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.answers import Answer, Cell
+from rbank_es.sparql.results import Answer, Cell
 
 
 def iri(name: str) -> Cell:

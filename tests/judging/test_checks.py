@@ -11,8 +11,8 @@ from rbank_es.errors import QueryFailed
 from rbank_es.judging.checks import CODES, check, judge_by_checks
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.answers import Answer, Cell, Form
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source
 from tests.judging.answers import iri, ran, run_of, table, text, typed
 
@@ -35,7 +35,7 @@ class Failing:
     def __init__(self, code: str = "") -> None:
         self.code, self.asked = code, 0
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         self.asked += 1
         if self.code:
             raise QueryFailed(self.code, "it failed", "try again")

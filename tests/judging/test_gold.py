@@ -9,8 +9,8 @@ import pytest
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.judging.gold import Gold, gold_of, judge_by_gold
 from rbank_es.judging.query_comparison import differences_of_queries
-from rbank_es.judging.submitted_query import read_query
-from rbank_es.sparql.answers import Cell
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.results import Cell
 from rbank_es.sparql.source import Source
 from tests.judging.answers import blank, iri, run_of, table, text, typed
 from tests.judging.test_checks import Failing, with_engine
@@ -136,7 +136,7 @@ def test_right_words_are_looked_for_in_the_answer() -> None:
 )
 def test_the_same_triples_are_the_same_query(other: str) -> None:
     gold = "SELECT ?protein ?name { ?protein a up:Protein ; up:recommendedName ?x . ?x up:fullName ?name }"
-    assert differences_of_queries(read_query(other), read_query(gold)) == ()
+    assert differences_of_queries(parse_query(other), parse_query(gold)) == ()
     assert judge_by_gold(run_of(other), Gold(sparql=gold)).success
 
 
@@ -148,7 +148,7 @@ def test_the_same_triples_are_the_same_query(other: str) -> None:
     ],
 )
 def test_how_a_literal_is_quoted_makes_no_difference(one: str, other: str) -> None:
-    assert differences_of_queries(read_query(one), read_query(other)) == ()
+    assert differences_of_queries(parse_query(one), parse_query(other)) == ()
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_query_that_can_not_be_told_from_another_is_not_called_the_same() -> N
     ]
     for one in queries:
         for other in queries:
-            assert (differences_of_queries(read_query(one), read_query(other)) == ()) == (one == other), (one, other)
+            assert (differences_of_queries(parse_query(one), parse_query(other)) == ()) == (one == other), (one, other)
 
 
 # ---------------------------------------------------------------- what a task says

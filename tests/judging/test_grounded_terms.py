@@ -8,9 +8,10 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.judging.grounded_terms import answer_terms, ground
-from rbank_es.judging.submitted_query import read_query, terms_of
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.judging.query_comparison import terms_of
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source
 
 PREFIXES = {"e": "http://e.org/", "lt": "https://lights.example/ns#"}
@@ -19,10 +20,10 @@ PREFIXES = {"e": "http://e.org/", "lt": "https://lights.example/ns#"}
 class Counting:
     """An engine that passes on what it is asked, and keeps it; or fails."""
 
-    def __init__(self, engine: Engine, *, fails: bool = False) -> None:
+    def __init__(self, engine: QueryEngine, *, fails: bool = False) -> None:
         self.engine, self.fails, self.asked = engine, fails, list[str]()
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         self.asked.append(query)
         if self.fails:
             raise QueryFailed("unreachable", "nobody answers", "try again")
@@ -55,12 +56,12 @@ def counted(source: Source, *, fails: bool = False) -> tuple[Source, Counting]:
     ],
 )
 def test_the_terms_of_a_query_are_all_that_it_names_as_things(query: str, terms: list[str]) -> None:
-    assert list(terms_of(read_query(query, PREFIXES)).values()) == terms
+    assert list(terms_of(parse_query(query, PREFIXES)).values()) == terms
 
 
 def test_terms_are_resolved_by_the_querys_own_prologue() -> None:
     query = "BASE <http://base.org/> PREFIX e: <http://other.org/> SELECT * { <a> e:p <b#c> }"
-    assert list(terms_of(read_query(query, PREFIXES))) == [
+    assert list(terms_of(parse_query(query, PREFIXES))) == [
         "http://base.org/a",
         "http://other.org/p",
         "http://base.org/b#c",

@@ -13,7 +13,8 @@ from rbank_es import limits
 from rbank_es.events.items import Item
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.tools.memory.query_extractor import Evidence, QueryPattern
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.tools.memory.query_extractor import QueryEvidence, QueryPattern
 from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 SEA, ISLE = "https://sea.example/ns#", "https://sea.example/isle/"
@@ -120,7 +121,7 @@ def filled(skeleton: str, filling: Filling) -> str:
 def items_of(query: str, reason: str = "it went wrong", **more: object) -> tuple[Item | None, Item | None]:
     """Procedure and pitfall."""
     told = {"reason": reason, "rows": 2, "domain": "sea", "prefixes": PREFIXES, "schema": SCHEMA, **more}
-    evidence = Evidence(query=query, **told)  # type: ignore[arg-type]
+    evidence = QueryEvidence(query=query, **told)  # type: ignore[arg-type]
     return QueryPattern().from_success(evidence), QueryPattern().from_failure(evidence)
 
 
@@ -149,13 +150,12 @@ def test_no_data_of_the_query_is_in_the_item(skeleton: str, words: list[str], fi
 
 @given(skeletons, fillings)
 def test_a_pattern_filled_in_is_a_query_with_the_same_pattern(skeleton: str, filling: Filling) -> None:
-    pattern = generalise(filled(skeleton, filling), PREFIXES, Terms(SCHEMA))
-    assert pattern is not None
+    pattern = generalise(parse_query(filled(skeleton, filling), PREFIXES), PREFIXES, Terms(SCHEMA))
     declared = "".join(f"PREFIX {prefix}: <{space}>\n" for prefix, space in {**WELL_KNOWN, **pattern.prefixes}.items())
     query = declared + re.sub("«([^»]*)»", lambda place: refill(place[1], filling), pattern.text)
     pyoxigraph.Store().query(query)
-    again = generalise(query, PREFIXES, Terms(SCHEMA))
-    assert again is not None and again.text == pattern.text
+    again = generalise(parse_query(query, PREFIXES), PREFIXES, Terms(SCHEMA))
+    assert again.text == pattern.text
 
 
 def refill(place: str, filling: Filling) -> str:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.guard.explanation import explain
-from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.guard.guard import Checked, Surroundings, check, edits_for_rdflib, explain, read_by_rdflib
 from rbank_es.sparql.guard.profiles import profile_named
-from rbank_es.sparql.parser.tokens import tokenise
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.tokens import plain_edits, rewritten, tokenise
 from tests.effort import examples
 
 EX = "http://ex/"
@@ -222,6 +222,22 @@ def test_a_damaged_query_is_refused_or_read_by_the_engine_too(made: tuple[Made, 
     if not isinstance(found, QueryRefused):
         with suppress(RuntimeError):
             pyoxigraph.Store().query(found.query, base_iri="http://base/")
+
+
+@law(150)
+@given(texts(), st.data())
+def test_what_both_parsers_accept_has_the_same_form_and_limit_for_both(
+    made: tuple[Made, str], data: st.DataObject
+) -> None:
+    words = list(made[0].tokens)
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(words) - 1))
+        words[at : at + data.draw(st.integers(0, 1))] = data.draw(st.lists(st.sampled_from(PIECES), max_size=1))
+        assume(words)
+    with suppress(QueryRefused):
+        parsed = parse_query(" ".join(words))
+        reading = read_by_rdflib(rewritten(parsed.text, [*plain_edits(parsed.tokens), *edits_for_rdflib(parsed)]))
+        assert reading.error or (reading.form, reading.limit) == (parsed.tree.form, parsed.limit)
 
 
 # Run on triples

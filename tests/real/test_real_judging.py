@@ -30,7 +30,7 @@ from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.policies import LmJudging
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, open_source
 from tests.judging.answers import run_of
 from tests.real.test_real_engines import rows_of, stored

@@ -13,7 +13,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.ontology.prefixes import WELL_KNOWN
-from rbank_es.tools.memory.query_extractor import Evidence, QueryPattern
+from rbank_es.tools.memory.query_extractor import QueryEvidence, QueryPattern
 from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 pytestmark = pytest.mark.real
@@ -60,7 +60,7 @@ def test_what_stands_in_quotes_is_in_no_item(queries: list[str]) -> None:
     for query in queries:
         quoted = {text for text in re.findall(r'"([^"\n]*)"', query) if len(text) > 3}
         for make in (QueryPattern().from_success, QueryPattern().from_failure):
-            item = make(Evidence(query=query, reason=f"nothing for {' and '.join(sorted(quoted))}"))
+            item = make(QueryEvidence(query=query, reason=f"nothing for {' and '.join(sorted(quoted))}"))
             if item is None:
                 continue
             told += len(quoted)

@@ -101,7 +101,7 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
 
 
 def bomb(size: int) -> bytes:
-    """An answer that begins with that many blanks (a MiB at least), compressed, and has no end.
+    """Return an answer that begins with that many blanks (a MiB at least), compressed, and has no end.
 
     One piece again and again, so that neither time nor memory goes into it.
     """
@@ -174,6 +174,6 @@ def _read(connection: socket.socket) -> Asked | None:
 
 @contextmanager
 def fault_server() -> Iterator[FaultServer]:
-    """A server that runs for the length of a `with`."""
+    """Run a server for the length of a `with`."""
     with FaultServer().running() as server:
         yield server

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rbank_es.errors import QueryRefused
-from rbank_es.sparql.guard.explanation import explain
-from rbank_es.sparql.guard.guard import Surroundings, check
+from rbank_es.sparql.guard.guard import Surroundings, check, explain
 from rbank_es.sparql.guard.lint import CODES
 from rbank_es.sparql.guard.profiles import Profile, profile_named
 

@@ -9,10 +9,11 @@ import pytest
 
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.engines.local import LocalEngine
-from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
-from rbank_es.sparql.source import Source, open_source
-from tests.tools.library import LibraryTools
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.source import Source, dataset_of, open_source
+from tests.tools.library import Desktop
 from tests.tools.tool_sessions import bank_at
 
 # rdflib calls its own old names.
@@ -57,14 +58,15 @@ def source(ontology: Ontology) -> Iterator[Source]:
 
 
 @pytest.fixture(scope="module", params=["pyoxigraph", "rdflib"])
-def engine(request: pytest.FixtureRequest, ontology: Ontology) -> Iterator[Engine]:
-    made: Engine = LocalEngine(ontology.quads) if request.param == "pyoxigraph" else RdflibEngine(ontology.quads)
+def engine(request: pytest.FixtureRequest, ontology: Ontology) -> Iterator[QueryEngine]:
+    made: QueryEngine = LocalEngine(ontology.quads) if request.param == "pyoxigraph" else RdflibEngine(ontology.quads)
     yield made
     made.close()
 
 
-def number(engine: Engine, query: str) -> str:
-    [[cell]] = engine.run(P + query, "select", Caps()).rows
+def number(engine: QueryEngine, query: str) -> str:
+    dataset = dataset_of(parse_query(P + query).tree)
+    [[cell]] = engine.run(P + query, "select", Caps(), dataset).rows
     assert cell is not None
     return cell.value
 
@@ -90,16 +92,18 @@ def number(engine: Engine, query: str) -> str:
         ("SELECT (COUNT(DISTINCT ?g) AS ?n) { GRAPH ?g { ?s ?p ?o } }", "2"),
     ],
 )
-def test_each_triple_counts_once_however_many_graphs_it_stands_in(engine: Engine, query: str, expected: str) -> None:
+def test_each_triple_counts_once_however_many_graphs_it_stands_in(
+    engine: QueryEngine, query: str, expected: str
+) -> None:
     assert number(engine, query) == expected
 
 
-def test_rows_of_a_select_come_once(engine: Engine) -> None:
+def test_rows_of_a_select_come_once(engine: QueryEngine) -> None:
     rows = engine.run(P + "SELECT ?s ?w { ?s e:watt ?w }", "select", Caps()).rows
     assert sorted(row[1].value for row in rows if row[1]) == ["20", "40", "7"]
 
 
-def test_another_set_of_graphs_is_another_merge_and_the_default_graph_stays_what_it_is(engine: Engine) -> None:
+def test_another_set_of_graphs_is_another_merge_and_the_default_graph_stays_what_it_is(engine: QueryEngine) -> None:
     for _ in range(2):
         assert number(engine, COUNT + ONE + TWO + WATTS) == "3"
         assert number(engine, SUM + ONE + TWO + NAMED + "{ GRAPH e:one { ?s e:watt ?w } }") == "47"

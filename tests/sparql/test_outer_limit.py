@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.sparql.guard.edits import Edit, original_offset, rewritten
 from rbank_es.sparql.guard.guard import Checked, Surroundings, check
+from rbank_es.sparql.parser.tokens import Edit, original_offset, rewritten
 
 EX = "PREFIX ex: <http://ex/>\n"
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"})
@@ -16,7 +16,7 @@ def checked(query: str, rows: int = 10) -> Checked:
 
 
 def sent(query: str, rows: int = 10) -> str:
-    """What goes out, without the prefix."""
+    """Return the text for the engine, without the prefix."""
     return checked(query, rows).query.removeprefix(EX)
 
 

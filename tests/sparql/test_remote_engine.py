@@ -12,11 +12,11 @@ import pytest
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
-from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form
-from rbank_es.sparql.engines.endpoint_errors import readable
+from rbank_es.sparql.engines.endpoint import readable
 from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.remote import RemoteEngine
 from rbank_es.sparql.engines.retry import retry_after_s
+from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form
 from tests.sparql.fault_server import GOOD, GOOD_XML, HEAD, JSON, ROW, XML
 
 URL = "http://endpoint.example/sparql"

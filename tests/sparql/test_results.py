@@ -10,11 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.sparql.answers import TRIPLE, Answer, Cell
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.query_engine import CappedRows, Caps
 from rbank_es.sparql.engines.response_bodies import Body, JsonBody, TriplesBody, XmlBody
-from rbank_es.sparql.engines.row_cap import Keeper
-from rbank_es.sparql.results import Content, NotResults, content_of_json, from_json, size_of, to_json
+from rbank_es.sparql.results import (
+    TRIPLE,
+    Answer,
+    Cell,
+    NotResults,
+    ResultContent,
+    content_of_json,
+    from_json,
+    size_of,
+    to_json,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 IRIS = TEXT.map(lambda text: f"http://example.org/{text}")
@@ -98,7 +106,7 @@ def test_other_servers_documents_are_read_whatever_else_is_in_them() -> None:
         },
     }
     row = (Cell("literal", "1"), Cell("literal", '<<( _:b <http://e.org/p> "a\\"b"@en )>>'))
-    assert content_of_json(json.dumps(document)) == Content(("x", "t"), (row,))
+    assert content_of_json(json.dumps(document)) == ResultContent(("x", "t"), (row,))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +139,7 @@ def literals(*texts: str) -> list[tuple[Cell]]:
 
 
 def kept(caps: Caps, *texts: str) -> Answer:
-    keeper = Keeper(["x"], caps)
+    keeper = CappedRows(["x"], caps)
     for row in literals(*texts):
         if not keeper.add(row):
             break
@@ -175,7 +183,7 @@ ROWS = (
     (Cell("bnode", "b0"), None),
     (None, Cell("literal", "1", "", "http://www.w3.org/2001/XMLSchema#integer")),
 )
-WHOLE = Content(("s", "o"), ROWS)
+WHOLE = ResultContent(("s", "o"), ROWS)
 AS_JSON = to_json(Answer(form="select", variables=("s", "o"), rows=ROWS)).encode()
 AS_XML = """<?xml version="1.0" encoding="utf-8"?>
 <sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="s"/><variable name="o"/></head><results>
@@ -228,8 +236,8 @@ def test_json_with_something_wrong_between_bindings_is_refused(between: str) -> 
 
 def test_json_whose_head_comes_last_is_read_too() -> None:
     data = b'{"results":{"bindings":[{"x":{"type":"uri","value":"a"}}]},"head":{"vars":["y","x"]}}'
-    assert fed(JsonBody, data).finish() == Content(("y", "x"), ((None, Cell("iri", "a")),))
-    assert fed(JsonBody, data[:60]).part() == Content(("x",), ((Cell("iri", "a"),),))
+    assert fed(JsonBody, data).finish() == ResultContent(("y", "x"), ((None, Cell("iri", "a")),))
+    assert fed(JsonBody, data[:60]).part() == ResultContent(("x",), ((Cell("iri", "a"),),))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,11 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, BadOntology, QueryRefused
+from rbank_es.errors import BadInput, BadOntology, QueryFailed, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
-from rbank_es.sparql.answers import Answer, Cell, Form
-from rbank_es.sparql.engines.query_engine import Caps
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.guard.guard import read_by_rdflib
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.tokens import tokenise
+from rbank_es.sparql.results import Answer, Cell, Form
+from rbank_es.sparql.source import Source, dataset_of, open_source
 from tests.effort import examples
 from tests.sparql.fault_server import GOOD, FaultServer, fault_server, says
 
@@ -43,7 +46,7 @@ class Recorder:
         self.seen: list[tuple[str, Form, Caps]] = []
         self.closed = 0
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         self.seen.append((query, form, caps))
         return Answer(form=form)
 
@@ -175,6 +178,29 @@ def test_the_engine_gets_the_checked_query_the_rows_and_the_time(recorded: Sourc
     assert recorder.closed == 1
 
 
+def test_the_time_limit_covers_the_guard_too(recorded: Source, recorder: Recorder) -> None:
+    recorded.query("SELECT ?n { ?s e:number ?n }", timeout_s=5)
+    assert 0 < recorder.seen[0][2].spent_s < 5
+    with pytest.raises(QueryFailed) as failed:
+        recorded.query("SELECT ?s { ?s e:number ?n }", timeout_s=1e-6)
+    assert (failed.value.code, len(recorder.seen)) == ("timeout", 1)
+
+
+@pytest.mark.parametrize("head", ["SELECT ?s", "CONSTRUCT { ?s a e:Thing }", "DESCRIBE ?s"])
+def test_a_query_is_tokenised_once_and_confirmed_once(
+    head: str, recorded: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def counted(name: str, function: Callable[[str], object]) -> Callable[[str], object]:
+        return lambda text: calls.append(name) or function(text)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr("rbank_es.sparql.parser.query.tokenise", counted("tokenise", tokenise))
+    monkeypatch.setattr("rbank_es.sparql.guard.guard.read_by_rdflib", counted("confirm", read_by_rdflib))
+    recorded.query(f"{head} FROM e:graph {{ ?s e:number ?n }}")
+    assert calls == ["tokenise", "confirm"]
+
+
 @pytest.mark.parametrize("rows", [0, -1, limits.QUERY_ROWS + 1])
 def test_rows_out_of_range_never_reach_the_engine(rows: int, recorded: Source, recorder: Recorder) -> None:
     with pytest.raises(BadInput):
@@ -230,6 +256,28 @@ def test_a_local_source_knows_its_ontology(source: Source, ontology: Ontology) -
     assert source.ontology is ontology
     assert source.schema is ontology.schema
     assert source.surroundings.graphs == {"http://example.org/graph"}
+
+
+E1 = "http://e.org/"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM <e:g> {}", Dataset(("e:g",))),
+        ("select * from named <e:g> {}", Dataset((), ("e:g",))),
+        (
+            "PREFIX e: <http://e.org/> ASK FROM e:a FROM NAMED e:b FROM <e:c> {}",
+            Dataset((E1 + "a", "e:c"), (E1 + "b",)),
+        ),
+        ("BASE <http://e.org/> CONSTRUCT WHERE { ?s ?p ?o }", Dataset()),
+        ("BASE <http://e.org/> DESCRIBE ?s FROM <a> FROM <b> { ?s ?p ?o }", Dataset((E1 + "a", E1 + "b"))),
+        ("SELECT ?from { ?from <http://e.org/from> 'FROM <g>' } # FROM <g>", Dataset()),
+        ("PREFIX from: <http://e.org/> SELECT * { ?s from:from ?o }", Dataset()),
+    ],
+)
+def test_the_graphs_after_from_are_found_by_token(query: str, expected: Dataset) -> None:
+    assert dataset_of(parse_query(query).tree) == expected
 
 
 # ---------------------------------------------------------------- endpoints

@@ -7,7 +7,7 @@ import pytest
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.guard.guard import Surroundings, check
-from rbank_es.sparql.guard.unknown_terms import TOLD
+from rbank_es.sparql.guard.names import TOLD
 
 EX = "http://ex/"
 VOCABULARY = Vocabulary(

@@ -9,6 +9,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.lookup.empty_results import DEFAULT, hint_for
 from tests.tools.library import TURTLE, LibraryTools, open_library
@@ -99,7 +100,9 @@ def test_the_graphs_that_there_are_are_named(bank: Bank, tmp_path: Path) -> None
 
 
 def test_of_an_endpoint_an_offset_is_doubted_without_asking_again(source: Source) -> None:
-    assert "OFFSET 9 may lie behind" in hint_for("SELECT * WHERE { ?x a <urn:none> } OFFSET 9", endpoint_over(source))
+    assert "OFFSET 9 may lie behind" in hint_for(
+        parse_query("SELECT * WHERE { ?x a <urn:none> } OFFSET 9"), endpoint_over(source)
+    )
 
 
 def test_a_count_of_nothing_has_a_hint_too(bank: Bank, source: Source) -> None:
@@ -117,7 +120,7 @@ def test_what_was_found_has_no_hint(bank: Bank, source: Source) -> None:
 
 
 def test_of_an_endpoint_without_a_description_little_can_be_said(source: Source) -> None:
-    assert hint_for("SELECT * WHERE { ?x a <urn:none> }", endpoint_over(source)) == DEFAULT
+    assert hint_for(parse_query("SELECT * WHERE { ?x a <urn:none> }"), endpoint_over(source)) == DEFAULT
 
 
 def test_of_an_endpoint_nothing_more_is_asked_than_the_query(source: Source) -> None:
@@ -134,5 +137,5 @@ def test_of_an_endpoint_nothing_more_is_asked_than_the_query(source: Source) -> 
     engine = Counting()
     counted = type(far)(**{name: getattr(far, name) for name in far.__struct_fields__} | {"engine": engine})
     query = 'SELECT * WHERE { ?b <http://library.example/ns#title> "on tides" }'
-    assert hint_for(query, counted) == DEFAULT
+    assert hint_for(parse_query(query), counted) == DEFAULT
     assert engine.asked == 0

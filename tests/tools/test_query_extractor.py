@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from rbank_es.events import MemoryProposed, ToolCalled
 from rbank_es.events.items import Item
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
 from rbank_es.policies import find_similar
+from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.memory.query_extractor import Evidence, Extractor, QueryPattern
+from rbank_es.tools.memory.query_extractor import Extractor, QueryEvidence, QueryPattern
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import remember
@@ -55,9 +57,9 @@ select distinct ?f ?n where {
 """
 
 
-def evidence(query: str = QUERY, **more: Any) -> Evidence:
+def evidence(query: str = QUERY, **more: Any) -> QueryEvidence:
     given = {"variables": ("f", "n"), "rows": 3, "domain": "sea", "prefixes": PREFIXES, "schema": SCHEMA, **more}
-    return Evidence(query=query, **given)
+    return QueryEvidence(query=query, **given)
 
 
 def procedure(query: str = QUERY, **more: Any) -> Item:
@@ -340,6 +342,27 @@ def test_a_query_that_cannot_be_read_to_its_end_is_a_pitfall_as_far_as_it_can() 
     assert "a sea:Ferry" in item.content and "Gull" not in item.content
 
 
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("SELECT COUNT(?x) { ?x a sea:Ferry }", "?ferry a sea:Ferry"),
+        ("SELECT ?x { ?x sea:hasName Berlin . ?x sea:callsAt ?y }", "?thing sea:callsAt ?callsAt"),
+        ("SELECT ?x { OPTIONAL { ?x a sea:Ferry FILTER( } ?x sea:callsAt 'y' }", "sea:callsAt «text»"),
+        ("SELECT ?x { ?x sea:hasName 'y' } ORDER ?x LIMIT", "sea:hasName «text»"),
+        ("PREFIX sea <x> SELECT ?x { ?x sea:hasName 'y' }", "sea:hasName «text»"),
+        ("SELECT ?x { SERVICE <http://x/> { ?x sea:hasName 'y' } }", "SERVICE «graph» { ?thing sea:hasName «text» }"),
+    ],
+)
+def test_what_stands_behind_a_fault_is_in_the_pitfall_too(query: str, kept: str) -> None:
+    assert kept in pitfall(query, error_code="syntax").content
+
+
+def test_a_query_of_many_faults_is_read_in_no_time() -> None:
+    began = time.process_time()
+    pitfall("SELECT ?x { ?x a sea:Ferry . " + "?x sea:hasName . " * 1_000, error_code="syntax")
+    assert time.process_time() - began < 1
+
+
 def test_the_reason_is_told_without_the_data_of_the_query() -> None:
     query = 'SELECT ?x { ?x sea:hasName "Gull Bay"@en ; sea:callsAt isle:gannet ; sea:lengthM 30 }'
     item = pitfall(
@@ -406,6 +429,18 @@ def test_the_pattern_of_a_result_is_proposed_and_not_stored(bank: Bank, box: Too
     assert event.why == "by query-pattern-1; task How high is the light?; because one height"
     assert bank.state().items == {} and size(done) <= limits.TOOL_RETURN_CHARS
     bank.verify(retrievals=True)
+
+
+def test_a_call_tokenises_its_query_once(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard, proposal and hint work from one reading."""
+    texts: list[str] = []
+    monkeypatch.setattr(
+        "rbank_es.sparql.parser.query.tokenise",
+        lambda text: texts.append(text) or tokenise(text),  # type: ignore[func-returns-value]
+    )
+    assert box.call("sparql_query", {"query": HEIGHT})["proposed"]
+    assert "hint" in box.call("sparql_query", {"query": HEIGHT.replace("focalHeight", "keptBy")})
+    assert [text.startswith("SELECT ?metres") for text in texts].count(True) == 2
 
 
 def test_a_result_is_taken_by_key_alias_or_handle(bank: Bank, box: Toolbox) -> None:
@@ -505,10 +540,10 @@ class Fixed:
     def __init__(self, item: Item | None) -> None:
         self._item = item
 
-    def from_success(self, evidence: Evidence) -> Item | None:
+    def from_success(self, evidence: QueryEvidence) -> Item | None:
         return self._item
 
-    def from_failure(self, evidence: Evidence) -> Item | None:
+    def from_failure(self, evidence: QueryEvidence) -> Item | None:
         return self._item
 
 

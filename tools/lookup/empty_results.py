@@ -1,4 +1,4 @@
-"""What to try where a query found nothing: said of this query and these data, where the schema tells."""
+"""Hints at what to try where a query found nothing, about this query and these data, as far as the schema tells."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.ontology.rdf_names import TYPE
-from rbank_es.sparql.answers import Row
+from rbank_es.sparql.guard.lint import findings
 from rbank_es.sparql.parser import tree
-from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
+from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
+from rbank_es.sparql.results import Row
+from rbank_es.tools.lookup.schema_tables import Tables, tables_of
 from rbank_es.tools.lookup.term_names import reference
 from rbank_es.tools.runtime.answer_budget import clip, value_of
 from rbank_es.tools.runtime.tool_session import ToolError
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.parser.tokens import Token
     from rbank_es.sparql.source import Source
-
-PROBE_S = 2.0
-"""How long a look at the data may take, in seconds: a hint is worth no more."""
 
 PROBED = 3
 """Values that are shown, and names of a list."""
@@ -31,21 +31,21 @@ DEFAULT = (
 )
 
 
-class Link(NamedTuple):
-    """A pattern that leads from one thing to another by a property."""
+class RequiredLink(NamedTuple):
+    """A pattern that must match, and leads from one thing to another by a property."""
 
     subject: tree.Node
     property: str
     object: tree.Node
 
 
-class Reading:
-    """What a query asks for: which classes its things have, and how they are linked."""
+class RequiredPattern:
+    """The part of a query that must match: the classes of its things, and their links."""
 
-    def __init__(self, where: tree.Group | None) -> None:
+    def __init__(self, where: tree.GroupPattern | None) -> None:
         self.classes: dict[str, set[str]] = {}
         self.direct: list[str] = []
-        self.links: list[Link] = []
+        self.links: list[RequiredLink] = []
         self.filtered = False
         self.compared: set[str] = set()
         for element in _required(where):
@@ -67,20 +67,15 @@ class Reading:
             self.links.append(link)
 
     def classes_of(self, node: tree.Node) -> set[str]:
-        """The classes that the query gives a thing."""
+        """Return the classes that the query gives a thing."""
         return self.classes.get(_name(node), set())
 
 
-def hint_for(query: str, source: Source) -> str:
-    """What to try next after a query that found nothing; in the form in which it was run, all prefixes declared."""
-    from rbank_es.sparql.parser.grammar import read
-    from rbank_es.sparql.parser.tokens import tokenise
-
+def hint_for(query: ParsedQuery, source: Source) -> str:
+    """Return a sentence on what to try next after a query that found nothing."""
+    reading = RequiredPattern(query.tree.body.where)
     try:
-        tokens = tokenise(query)
-        asked = read(tokens, {})[0]
-        reading = Reading(asked.body.where)
-        found = _of_rows(query, tokens, asked, source) or _of_graphs(asked, source)
+        found = _of_rows(query, source) or _of_graphs(query.tree, source)
         if not found and source.schema is not None:
             found = next(_Hinter(reading, tables_of(source)[0], source).hints(), "")
     except (QueryRefused, ToolError):  # a query that can be run, and names what can't be looked up
@@ -90,42 +85,33 @@ def hint_for(query: str, source: Source) -> str:
     return found or ("A FILTER may be too strict: try without it. " * reading.filtered + DEFAULT)
 
 
-def _of_rows(query: str, tokens: Sequence[Token], asked: tree.Query, source: Source) -> str:
-    """LIMIT 0, or an OFFSET behind the last row."""
-    if asked.body.limit is not None and int(asked.body.limit.text) == 0:
+def _of_rows(query: ParsedQuery, source: Source) -> str:
+    """Return a hint at LIMIT 0, or at an OFFSET behind the last row."""
+    if query.limit == 0:
         return "LIMIT 0 asks for no rows: give a larger LIMIT, or none"
-    number = _offset_number(tokens)
+    number = _offset_number(query)
     if number is None or int(number.text) == 0:
         return ""
+    # An endpoint is not asked again for a hint: its answers cost others' time.
+    offset = int(number.text)
     if source.kind != "local":
-        return (
-            f"OFFSET {int(number.text)} may lie behind the last row: try a smaller one, or none, before anything else"
-        )
-    from rbank_es.sparql.guard.edits import Edit, rewritten
-
+        return f"OFFSET {offset} may lie behind the last row: try a smaller one, or none, before anything else"
+    text = rewritten(query.text, [Edit(number.offset, number.end, "0")])
     try:
-        there = source.query(rewritten(query, [Edit(number.offset, number.end, "0")]), rows=1, timeout_s=PROBE_S)[
-            1
-        ].rows
+        there = source.query(text, rows=1, timeout_s=limits.HINT_PROBE_S)[1].rows
     except (QueryRefused, QueryFailed):
         return ""
-    return f"OFFSET {int(number.text)} lies behind the last row: without it there are rows" if there else ""
+    return f"OFFSET {offset} lies behind the last row: without it there are rows" if there else ""
 
 
-def _offset_number(tokens: Sequence[Token]) -> Token | None:
-    """The number after the OFFSET of the query itself, not of a subselect."""
-    depth, found = 0, None
-    for token, after in pairwise(tokens):
-        depth += token.is_symbol("{") - token.is_symbol("}")
-        if depth == 0 and token.keyword == "OFFSET":
-            found = after
-    return found
+def _offset_number(query: ParsedQuery) -> Token | None:
+    """Return the number after the OFFSET of the query itself, not of a subselect."""
+    slices = [token for token in query.words if query.notes.roles.get(token.offset) == "slice"]
+    return next((after for token, after in pairwise(slices) if token.keyword == "OFFSET"), None)
 
 
 def _of_graphs(asked: tree.Query, source: Source) -> str:
-    """A GRAPH that isn't there, and those that are."""
-    from rbank_es.sparql.guard.lint import findings
-
+    """Return a hint at a GRAPH that isn't there, with those that are."""
     if source.kind != "local":
         return ""
     found = findings(asked, source.surroundings.graphs)
@@ -133,9 +119,9 @@ def _of_graphs(asked: tree.Query, source: Source) -> str:
 
 
 class _Hinter:
-    """Finds what is wrong, the most certain thing first."""
+    """A search for the fault of a query, the most certain one first."""
 
-    def __init__(self, reading: Reading, tables: SchemaTables, source: Source) -> None:
+    def __init__(self, reading: RequiredPattern, tables: Tables, source: Source) -> None:
         self._reading = reading
         self._tables = tables
         self._source = source
@@ -143,7 +129,7 @@ class _Hinter:
         self._types: dict[str, set[str]] = {}
 
     def hints(self) -> Iterator[str]:
-        """Hints, the best first."""
+        """Yield hints, the best first."""
         yield from filter(None, map(self._of_class, self._reading.direct))
         yield from filter(None, map(self._of_property, self._reading.links))
         yield from filter(None, map(self._of_direction, self._reading.links))
@@ -153,7 +139,7 @@ class _Hinter:
             yield from filter(None, map(self._of_name, self._reading.links))
 
     def _of_class(self, cls: str) -> str:
-        """A class without instances of its own."""
+        """Return a hint at a class without instances of its own."""
         if cls not in self._tables.classes or self._tables.instances(cls):
             return ""
         below = [each for each in self._tables.descendants(cls) if self._tables.instances(each)]
@@ -169,8 +155,8 @@ class _Hinter:
         shown = ", ".join(f"{self._short(each)} ({self._tables.instances(each)})" for each in classes[:PROBED])
         return f"{shown}, …" if len(classes) > PROBED else shown
 
-    def _of_property(self, link: Link) -> str:
-        """A property that the data never use."""
+    def _of_property(self, link: RequiredLink) -> str:
+        """Return a hint at a property that the data never use."""
         known = self._tables.properties.get(link.property)
         if known is None or known.uses or known.triples:
             return ""
@@ -189,15 +175,15 @@ class _Hinter:
         different = [*dict.fromkeys(iris)]
         return ", ".join(map(self._short, different[:PROBED])) + (", …" if len(different) > PROBED else "")
 
-    def _instead(self, link: Link) -> str:
+    def _instead(self, link: RequiredLink) -> str:
         for cls in sorted(self._reading.classes_of(link.subject)):
             has = [each.property for each in self._tables.properties_of(cls) if each.uses]
             if has:
                 return f"{self._short(cls)} has {self._names(has)}"
         return "sparql_schema('properties') lists those in use"
 
-    def _of_direction(self, link: Link) -> str:
-        """Two classes that the data link another way."""
+    def _of_direction(self, link: RequiredLink) -> str:
+        """Return a hint at two classes that the data link another way."""
         starts, ends = self._closed(link.subject), self._closed(link.object)
         known = self._tables.properties.get(link.property)
         if known is None or not starts or not ends or link.property in self._between(starts, ends):
@@ -215,12 +201,12 @@ class _Hinter:
         return f"between these classes the data have {self._names(back)}, the other way round" if back else ""
 
     def _closed(self, node: tree.Node) -> set[str]:
-        """The classes that the query gives a thing, and those below them."""
+        """Return the classes that the query gives a thing, and those below them."""
         classes = self._classes_of(node)
         return classes.union(*(self._tables.descendants(each) for each in classes))
 
     def _classes_of(self, node: tree.Node) -> set[str]:
-        """The classes that the query gives a thing; of a thing that it names, those that the data give it."""
+        """Return the classes that the query gives a thing; of a thing that it names, those in the data."""
         said = self._reading.classes_of(node)
         if said or not isinstance(node, tree.Iri) or self._source.kind != "local":
             return said
@@ -230,12 +216,12 @@ class _Hinter:
         return self._types[node.iri]
 
     def _between(self, starts: set[str], ends: set[str]) -> list[str]:
-        """Properties that lead from some classes to others, the most used first."""
+        """Return the properties that lead from some classes to others, the most used first."""
         links = self._tables.schema.links
         return [each.property for each in links if each.subject in starts and each.object in ends]
 
-    def _of_absence(self, link: Link) -> str:
-        """A property that instances of the class don't have."""
+    def _of_absence(self, link: RequiredLink) -> str:
+        """Return a hint at a property that instances of the class don't have."""
         starts = self._closed(link.subject)
         known = self._tables.properties.get(link.property)
         every = [has for cls in sorted(starts) for has in self._tables.properties_of(cls) if has.uses]
@@ -252,7 +238,7 @@ class _Hinter:
         what = self._names(sorted(self._classes_of(link.subject)))
         return f"instances of {what} have no {self._short(link.property)}; they have {self._names(used)}"
 
-    def _turned(self, link: Link, prop: str) -> str:
+    def _turned(self, link: RequiredLink, prop: str) -> str:
         return f"{self._told(link.object)} {prop} {self._told(link.subject)}"
 
     def _told(self, node: tree.Node) -> str:
@@ -262,8 +248,8 @@ class _Hinter:
 
     # ---------------------------------------------------------------- looks at the data
 
-    def _of_value(self, link: Link) -> str:
-        """A literal that may be spelled otherwise."""
+    def _of_value(self, link: RequiredLink) -> str:
+        """Return a hint at a literal that may be spelled otherwise."""
         if not isinstance(link.object, tree.Value) and _name(link.object) not in self._reading.compared:
             return ""
         some = f"?s {reference(link.property)} ?v"
@@ -272,8 +258,8 @@ class _Hinter:
         how = '; compare loosely: FILTER(CONTAINS(LCASE(STR(?v)), "…"))' if shown[:1] in "'\"" else ""
         return f"values of {self._short(link.property)} look like {shown}{how}" if values else ""
 
-    def _of_name(self, link: Link) -> str:
-        """A thing that nothing is said of."""
+    def _of_name(self, link: RequiredLink) -> str:
+        """Return a hint at a thing that no triple has there."""
         for node, pattern in ((link.subject, "{} ?p ?o"), (link.object, "?s ?p {}")):
             if not isinstance(node, tree.Iri):
                 continue
@@ -288,7 +274,7 @@ class _Hinter:
 
     def _rows(self, query: str) -> Sequence[Row]:
         try:
-            return self._source.query(query, rows=PROBED, timeout_s=PROBE_S)[1].rows
+            return self._source.query(query, rows=PROBED, timeout_s=limits.HINT_PROBE_S)[1].rows
         except (QueryRefused, QueryFailed):
             return ()
 
@@ -296,8 +282,8 @@ class _Hinter:
 # ---------------------------------------------------------------- reading patterns
 
 
-def _required(group: tree.Group | None) -> Iterator[tree.Element]:
-    """The elements that must match: not those of OPTIONAL and MINUS."""
+def _required(group: tree.GroupPattern | None) -> Iterator[tree.Element]:
+    """Yield the elements that must match: not those of OPTIONAL and MINUS."""
     for element in group.elements if group is not None else ():
         yield element
         if isinstance(element, tree.Nested) and element.kind not in ("optional", "minus"):
@@ -316,37 +302,26 @@ def _name(node: tree.Node) -> str:
 
 
 def _compared(expression: tree.Expression) -> Iterator[str]:
-    """Variables that a condition compares with a literal, directly or by a function."""
-    if not isinstance(expression, tree.Call):
-        return
-    if any(isinstance(each, tree.Value) for each in expression.arguments):
-        yield from _variables(expression)
-    for each in expression.arguments:
-        yield from _compared(each)
-
-
-def _variables(expression: tree.Expression) -> Iterator[str]:
-    if isinstance(expression, tree.Variable):
-        yield _name(expression)
-    elif isinstance(expression, tree.Call):
-        for each in expression.arguments:
-            yield from _variables(each)
+    """Yield the variables that a condition compares with a literal, directly or by a function."""
+    for call in tree.calls(expression):
+        if any(isinstance(each, tree.Value) for each in call.arguments):
+            yield from (f"?{name}" for name in sorted(tree.variables_of(call)))
 
 
 def _type_path(path: tree.Path) -> tuple[bool, bool]:
-    """Whether a path begins with rdf:type, and whether it goes on from there (to superclasses)."""
-    if isinstance(path, tree.Step):
+    """Return whether a path begins with rdf:type, and whether it goes on from there (to superclasses)."""
+    if isinstance(path, tree.PathStep):
         return path.iri.iri == TYPE, False
     if isinstance(path, tree.Sequence) and path.parts:
         return _type_path(path.parts[0])[0], True
     return False, False
 
 
-def _link(triple: tree.Triple, path: tree.Path) -> Link | None:
-    """A pattern of one property, however often it is walked; None for more complicated paths."""
+def _link(triple: tree.Triple, path: tree.Path) -> RequiredLink | None:
+    """Return the link of a path of one property, repeated or not; None for other paths."""
     if isinstance(path, tree.Repeat):
         return _link(triple, path.path)
     if isinstance(path, tree.Inverse):
         turned = tree.Triple(triple.object, path.path, triple.subject)
         return _link(turned, path.path)
-    return Link(triple.subject, path.iri.iri, triple.object) if isinstance(path, tree.Step) else None
+    return RequiredLink(triple.subject, path.iri.iri, triple.object) if isinstance(path, tree.PathStep) else None

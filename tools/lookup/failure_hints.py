@@ -1,4 +1,4 @@
-"""What to look at when a query failed: spelling, subclasses, directions, as far as the ontology tells."""
+"""Checks to make when a query failed: spelling, subclasses, directions, as far as the ontology tells."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes
 from rbank_es.ontology.rdf_names import SUBCLASS
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.tools.memory.query_pattern import Pattern, Terms
+from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms
 
 SHOWN = 3
-"""How many names are given where there are several."""
+"""Names that are shown where there are several."""
 
 _BY_FAULT = {
     "it took too long": "bind what is known first; leave no predicate open, and compare no texts over all the data",
@@ -21,19 +21,20 @@ _BY_FAULT = {
 }
 
 
-def checks(pattern: Pattern, terms: Terms, fault: str, prefixes: Mapping[str, str]) -> Iterator[str]:
-    """What to check, the most telling first."""
+def checks(pattern: GeneralisedQuery, terms: Terms, fault: str, prefixes: Mapping[str, str]) -> Iterator[str]:
+    """Yield checks, the most telling first."""
     for name in pattern.unknown[:SHOWN]:
         yield f"the prefix of {name} is not known"
     if terms.classes or terms.properties:
         own = {**pattern.prefixes, **prefixes}
         others = {prefix: space for prefix, space in WELL_KNOWN.items() if space not in own.values()}
-        looking = _Looking(pattern, terms, Prefixes({**others, **own}).shorten)
-        yield from looking.spelling()
+        check = _PatternCheck(pattern, terms, Prefixes({**others, **own}).shorten)
+        yield from check.spelling()
+        # Without counts of instances, unused terms can't be told from those that nobody counted.
         if any(each.instances for each in terms.schema.classes):
-            yield from looking.subclasses()
-            yield from looking.unused()
-        yield from looking.directions()
+            yield from check.subclasses()
+            yield from check.unused()
+        yield from check.directions()
     if fault in _BY_FAULT:
         yield _BY_FAULT[fault]
     if pattern.given and fault == "it found nothing":
@@ -41,17 +42,17 @@ def checks(pattern: Pattern, terms: Terms, fault: str, prefixes: Mapping[str, st
     yield "a real example of each step, by sparql_peek, before the whole query"
 
 
-class _Looking:
-    """One pattern against what the ontology says."""
+class _PatternCheck:
+    """One pattern compared with the ontology."""
 
-    def __init__(self, pattern: Pattern, terms: Terms, shorten: Callable[[str], str]) -> None:
+    def __init__(self, pattern: GeneralisedQuery, terms: Terms, shorten: Callable[[str], str]) -> None:
         self._pattern = pattern
         self._terms = terms
         self._shorten = shorten
         self._vocabulary = Vocabulary.from_schema(terms.schema)
 
     def spelling(self) -> Iterator[str]:
-        """Terms that the ontology doesn't have."""
+        """Yield a check for each term that the ontology doesn't have."""
         for iri in self._pattern.classes:
             if not self._vocabulary.knows_class(iri):
                 yield self._unknown(iri, self._vocabulary.nearest(iri, "class", SHOWN))
@@ -60,7 +61,7 @@ class _Looking:
                 yield self._unknown(iri, self._vocabulary.nearest(iri, "property", SHOWN))
 
     def subclasses(self) -> Iterator[str]:
-        """Classes of which only subclasses have instances."""
+        """Yield a check for each class of which only subclasses have instances."""
         if self._shorten(SUBCLASS) in self._pattern.text:
             return
         for iri in self._pattern.classes:
@@ -75,7 +76,7 @@ class _Looking:
                 yield f"nothing is typed {self._shorten(iri)}"
 
     def unused(self) -> Iterator[str]:
-        """Properties that the data don't use."""
+        """Yield a check for each property that the data don't use."""
         for iri in self._pattern.properties:
             known = self._terms.properties.get(iri)
             if known is not None and not known.triples:
@@ -84,13 +85,13 @@ class _Looking:
                 yield f"no triple has {self._shorten(iri)}{instead}"
 
     def directions(self) -> Iterator[str]:
-        """Where properties lead."""
+        """Yield the classes between which each property leads."""
         for iri in self._pattern.properties:
             if leads := self._leads(iri):
                 yield f"{self._shorten(iri)} leads from {leads}"
 
     def _leads(self, iri: str) -> str:
-        """The classes between which the data have a property, else those that are declared."""
+        """Return the classes between which the data have a property, else those that are declared."""
         links = [each for each in self._terms.schema.links if each.property == iri]
         if links:
             link = next((each for each in links if each.subject in self._pattern.classes), links[0])

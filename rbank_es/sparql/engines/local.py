@@ -1,24 +1,25 @@
-"""The local engine: pyoxigraph in a process of its own, for nothing less stops a query that takes too long."""
+"""The local engine: pyoxigraph in a worker process, because nothing less stops a query that takes too long."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
-from itertools import pairwise
+import weakref
 from pathlib import Path
 
 import msgspec
 
+import rbank_es.sparql
 from rbank_es import limits
-from rbank_es.errors import QueryFailed, QueryRefused
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.fork_safety import tell_of_forks
-from rbank_es.sparql.engines.query_engine import Caps, Engine
-from rbank_es.sparql.engines.worker_process import WorkerProcess
-from rbank_es.sparql.engines.worker_protocol import Ended, OutOfTime, Request, Response, Sources
-from rbank_es.sparql.parser.grammar import read
-from rbank_es.sparql.parser.tokens import tokenise
+from rbank_es.errors import QueryFailed
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine, tell_of_forks
+from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, WorkerTimeout, receive, send
+from rbank_es.sparql.results import Answer, Form
 
 HINTS = {
     "timeout": "make it cheaper: name the properties and classes, join on shared variables, filter early, count first",
@@ -26,13 +27,13 @@ HINTS = {
     "engine_failed": "write the query more simply, with less nesting; the engine is ready again",
     "bad_query": "correct the query there and call again",
 }
-"""What to do after each way to fail."""
+"""The hint for each failure."""
 
 _PLACE = re.compile(r"error at (\d+):(\d+): ")
 
 
-class LocalEngine(Engine):
-    """Runs queries over one N-Quads file, one at a time, in a worker process that stays warm between them.
+class LocalEngine(QueryEngine):
+    """An engine over one N-Quads file, which runs one query at a time in a warm worker process.
 
     The worker may take `QUERY_MEMORY_BYTES` beside the graph, and opens no file and no socket; it is killed at the time
     limit, and the next query gets a new one. A query of another thread is waited for; a query's own time begins when it
@@ -48,9 +49,9 @@ class LocalEngine(Engine):
         self._worker: WorkerProcess | None = None
         tell_of_forks(self)
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
-        """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
-        request = Request(query, form, caps, sources_of(query))
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
+        """Return the answer within the caps. Raises `QueryFailed`, and is ready for the next query then."""
+        request = Request(query, form, caps, dataset)
         with self._lock:
             worker = self._ready()
             began = time.perf_counter()
@@ -79,15 +80,15 @@ class LocalEngine(Engine):
     def _ask(self, worker: WorkerProcess, request: Request) -> Response:
         try:
             return worker.ask(request)
-        except OutOfTime:
+        except WorkerTimeout:
             self._drop()
             return Response(code="timeout", message=f"the query took longer than {request.caps.timeout_s:g} s")
-        except Ended:
+        except WorkerGone:
             code, message = worker.cause_of_death()
             self._drop()
             return Response(code=code, message=message)
         except BaseException:
-            self._drop()  # what it answers now would be taken for the answer to the next query
+            self._drop()  # its late answer would be taken for the next query's
             raise
 
     def _ready(self) -> WorkerProcess:
@@ -103,25 +104,11 @@ class LocalEngine(Engine):
             worker.end()
 
     def forked(self) -> None:
-        """In the child of a fork: whoever held the lock isn't here, and the worker is not ours."""
+        """Drop the lock and the worker in a forked child: their owners are in the parent."""
         self._lock = threading.Lock()
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.disown()
-
-
-def sources_of(query: str) -> Sources:
-    """The graphs that a query names with FROM and FROM NAMED; none of text that can't be read as SPARQL."""
-    try:
-        tokens = tokenise(query)
-        after = {following.offset for token, following in pairwise(tokens) if token.keyword == "FROM"}
-        graphs = read(tokens, {})[0].sources if after else ()
-    except QueryRefused:
-        return Sources()  # the engine says what is wrong with it
-    return Sources(
-        tuple(graph.iri for graph in graphs if graph.offset in after),
-        tuple(graph.iri for graph in graphs if graph.offset not in after),
-    )
 
 
 def _failure(response: Response) -> QueryFailed:
@@ -130,3 +117,104 @@ def _failure(response: Response) -> QueryFailed:
         message = _PLACE.sub(r"line \1, column \2: ", " ".join(message.split()))
         message = f"the query can't be run: {message[: limits.ENDPOINT_MESSAGE_CHARS]}"
     return QueryFailed(response.code, message, HINTS[response.code])
+
+
+_RESPONSE = msgspec.msgpack.Decoder(Response)
+
+
+class WorkerProcess:
+    """A worker that has loaded its graph. It ends with this object, with this process, or by `end`."""
+
+    def __init__(self, quads: Path) -> None:
+        """Start it. Raises `QueryFailed` if it isn't ready within `ENGINE_START_S`."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rbank_es.sparql.engines.worker", str(quads)],
+            # -P and this path: the worker must not import whatever lies in the current folder.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C in the terminal reaches us alone, and we end it
+        )
+        self._end = weakref.finalize(self, _end, self._process, os.getpid())
+        try:
+            self._expect_ready()
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is running."""
+        return self._process.poll() is None
+
+    def ask(self, request: Request) -> Response:
+        """Return its response. Raises `WorkerTimeout`, or `WorkerGone` if it died; it must be ended then."""
+        deadline = time.monotonic() + request.caps.timeout_s - request.caps.spent_s
+        send(_fd(self._process.stdin), request, deadline)
+        return _RESPONSE.decode(receive(_fd(self._process.stdout), deadline))
+
+    def end(self) -> None:
+        """Kill the process, and wait for it."""
+        self._end()
+
+    def cause_of_death(self) -> tuple[str, str]:
+        """Return the code of `QueryFailed` and a message for a worker that died amid a query."""
+        status = self._process.wait()
+        # Rust aborts when an allocation fails; the system kills when all memory is gone.
+        if status in (-signal.SIGABRT, -signal.SIGKILL):
+            memory = f"{limits.QUERY_MEMORY_BYTES // limits.MIB:,} MiB"
+            return "out_of_memory", f"the query needs more than the {memory} of memory that one may take"
+        return "engine_failed", f"the query brought the engine down ({_name_of(status)})"
+
+    def disown(self) -> None:
+        """Close the pipes in a forked child: the worker belongs to the process that started it."""
+        self._end.detach()
+        _close_pipes(self._process)
+        self._process.returncode = 0  # not ours to wait for
+
+    def _expect_ready(self) -> None:
+        deadline = time.monotonic() + limits.ENGINE_START_S
+        try:
+            response = _RESPONSE.decode(receive(_fd(self._process.stdout), deadline))
+        except WorkerTimeout:
+            response = Response(code="engine_failed", message=f"not ready after {limits.ENGINE_START_S:.0f} s")
+        except WorkerGone:
+            response = Response(code="engine_failed", message=_name_of(self._process.wait()))
+        if response.code:
+            message = f"the engine could not load its graph ({response.message})"
+            raise QueryFailed(response.code, message, "load the ontology again; if that fails too, go on without it")
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
+        _close_pipes(process)
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def _fd(pipe: object) -> int:
+    return pipe.fileno()  # type: ignore[attr-defined, no-any-return]
+
+
+def _name_of(status: int) -> str:
+    return signal.Signals(-status).name if -status in set(signal.Signals) else f"exit code {status}"
+
+
+def _import_path() -> list[str]:
+    """Return the folders of this process's modules for the worker, never the current folder by accident."""
+    home = str(Path(rbank_es.sparql.__file__).parents[2])
+    known = [entry for entry in sys.path if entry]
+    return known if home in known else [*known, home]

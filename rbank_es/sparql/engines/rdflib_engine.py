@@ -1,4 +1,4 @@
-"""A second engine, rdflib, to compare the first with. For tests and doubters: it is slow, and nothing stops it."""
+"""The engine over rdflib, for comparison with the local one in tests: it is slow, and nothing stops it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.answers import TRIPLE, Answer, Cell, Form, Row
-from rbank_es.sparql.engines.query_engine import Caps, Engine
-from rbank_es.sparql.engines.row_cap import Keeper
-from rbank_es.sparql.results import literal
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine
+from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form, Row, literal
 
 if TYPE_CHECKING:
-    from rdflib import Dataset
+    from rdflib import Dataset as LoadedDataset
 
 
-class RdflibEngine(Engine):
-    """Runs queries over one N-Quads file in this process, one at a time, within the caps on rows, bytes and cells.
+class RdflibEngine(QueryEngine):
+    """An engine over one N-Quads file in this process, one query at a time, within the caps on rows, bytes and cells.
 
     The time limit is not kept. FROM takes graphs of the file only, and reads nothing else.
     """
@@ -28,18 +26,18 @@ class RdflibEngine(Engine):
     def __init__(self, quads: Path) -> None:
         self._quads = quads
         self._lock = threading.Lock()
-        self._dataset: Dataset | None = None
+        self._dataset: LoadedDataset | None = None
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
-        """The answer, within the caps. Raises `QueryFailed` with `bad_query`."""
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
+        """Return the answer within the caps. Raises `QueryFailed` with `bad_query`."""
         from rdflib.plugins import sparql
 
         with self._lock:
-            dataset = self._loaded()
+            loaded = self._loaded()
             began = time.perf_counter()
             loads, sparql.SPARQL_LOAD_GRAPHS = sparql.SPARQL_LOAD_GRAPHS, False
             try:
-                answer = _answer(dataset.query(query), form, caps)
+                answer = _answer(loaded.query(query), form, caps)
             except Exception as error:  # the library has no class of its own for what it can't run
                 message = f"the query can't be run: {type(error).__name__}: {error}"
                 raise QueryFailed("bad_query", message, "correct the query and call again") from error
@@ -48,15 +46,15 @@ class RdflibEngine(Engine):
             return msgspec.structs.replace(answer, duration_s=round(time.perf_counter() - began, 6))
 
     def close(self) -> None:
-        """Let go of the graph; the next query loads it again."""
+        """Drop the graph; the next query loads it again."""
         with self._lock:
             self._dataset = None
 
-    def _loaded(self) -> Dataset:
-        from rdflib import Dataset
+    def _loaded(self) -> LoadedDataset:
+        from rdflib import Dataset as LoadedDataset
 
         if self._dataset is None:
-            self._dataset = Dataset(default_union=True)
+            self._dataset = LoadedDataset(default_union=True)
             self._dataset.parse(self._quads, format="nquads")
         return self._dataset
 
@@ -64,7 +62,7 @@ class RdflibEngine(Engine):
 def _answer(found: Any, form: Form, caps: Caps) -> Answer:
     if form == "ask":
         return Answer(form="ask", boolean=bool(found.askAnswer))
-    keeper = Keeper(tuple(map(str, found.vars)) if form == "select" else TRIPLE, caps)
+    keeper = CappedRows(tuple(map(str, found.vars)) if form == "select" else TRIPLE, caps)
     for values in found if form == "select" else found.graph:
         row: Row = tuple(map(_cell_of, values))
         if not keeper.add(row):

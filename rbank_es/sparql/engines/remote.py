@@ -18,25 +18,18 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.endpoint_address import Address, shown
-from rbank_es.sparql.engines.endpoint_errors import AGAIN, CHEAPER, MESSAGE_BYTES, failure_of, readable
-from rbank_es.sparql.engines.fork_safety import tell_of_forks
-from rbank_es.sparql.engines.media_types import AnswerBody, accepted
-from rbank_es.sparql.engines.query_engine import Caps, Engine
+from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, Address, failure_of, readable, shown
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine, tell_of_forks
+from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
 from rbank_es.sparql.engines.retry import Calendar, Clock, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
-from rbank_es.sparql.engines.row_cap import Keeper
-from rbank_es.sparql.results import Content, NotResults
+from rbank_es.sparql.results import Answer, Form, NotResults, ResultContent
 
 if TYPE_CHECKING:
     import httpx
 
-PIECE_BYTES = 64 * limits.KIB
-"""What is decompressed at a time: a small body can stand for an endless one."""
-
 
 class _TurnedAway(Exception):
-    """A try that another one may mend: the error if there is none, and how long the endpoint asks to wait."""
+    """A failed try that a retry may mend: the error without one, and the seconds that the endpoint asks to wait."""
 
     def __init__(self, failure: QueryFailed, asked_s: float | None = None) -> None:
         self.failure, self.asked_s = failure, asked_s
@@ -44,7 +37,7 @@ class _TurnedAway(Exception):
 
 
 class _Redirected(Exception):
-    """An endpoint's word that the answer lies elsewhere."""
+    """A redirect by the endpoint."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.status = response.status_code
@@ -52,8 +45,8 @@ class _Redirected(Exception):
         super().__init__(self.location)
 
 
-class RemoteEngine(Engine):
-    """Sends queries to one endpoint, one at a time; threads wait for each other, and a query's time begins after that.
+class RemoteEngine(QueryEngine):
+    """An engine that sends queries to one endpoint, one at a time; a query's time begins when its turn has come.
 
     GET for short queries, else POST. A call that was turned away (429, 502, 503, 504) or could not connect is tried
     again up to `ENDPOINT_RETRIES` times, after what the endpoint asks for or 1, 2, 4 s; never after it began to work.
@@ -70,12 +63,12 @@ class RemoteEngine(Engine):
         clock: Clock = time.monotonic,
         calendar: Calendar = utc_now,
     ) -> None:
-        """An engine for the endpoint at `url`; nothing is asked yet.
+        """Make an engine for the endpoint at `url`, without asking it anything.
 
         Args:
             url: http or https; credentials in it are sent to the endpoint, and never shown.
-            contact: an address for the endpoint's keepers, named in the user agent.
-            transport, sleep, clock, calendar: what is real unless a test gives another.
+            contact: an address for the endpoint's operators, named in the user agent.
+            transport, sleep, clock, calendar: real unless a test gives others.
 
         Raises:
             BadInput: `url` is no http or https URL, or `contact` can't stand in a header.
@@ -91,11 +84,11 @@ class RemoteEngine(Engine):
         self._wire = Wire()
         tell_of_forks(self)
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
-        """The answer, within the caps. Raises `QueryFailed`; the engine is ready for the next query then."""
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
+        """Return the answer within the caps. Raises `QueryFailed`, and is ready for the next query then."""
         with self._lock:
             began = time.perf_counter()
-            deadline = Deadline(caps.timeout_s, self._clock)
+            deadline = Deadline(caps, self._clock)
             timer = self._wire.cutting_off(deadline)
             try:
                 content, cut = self._call(query, form, caps, deadline)
@@ -114,13 +107,13 @@ class RemoteEngine(Engine):
                 client.close()
 
     def forked(self) -> None:
-        """In the child of a fork: the connection is the parent's, and whoever held the lock isn't here."""
+        """Drop the lock and the connection in a forked child: they belong to the parent."""
         self._lock, self._wire, self._client = threading.Lock(), Wire(), None
 
     # ---------------------------------------------------------------- tries
 
-    def _call(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[Content, bool]:
-        """The content, and whether it was cut at our cap of bytes; after as many tries as there may be."""
+    def _call(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[ResultContent, bool]:
+        """Return the content, and whether our cap of bytes truncated it, after as many tries as allowed."""
         tries = 0
         while True:
             try:
@@ -132,7 +125,7 @@ class RemoteEngine(Engine):
                     raise away.failure from None
                 self._sleep(pause_s)
 
-    def _try(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[Content, bool]:
+    def _try(self, query: str, form: Form, caps: Caps, deadline: Deadline) -> tuple[ResultContent, bool]:
         request = self._request(query, form, deadline)
         for _ in range(limits.ENDPOINT_REDIRECTS + 1):
             try:
@@ -177,9 +170,10 @@ class RemoteEngine(Engine):
             self._client = httpx.Client(
                 transport=self._given_transport,
                 headers={"User-Agent": self.agent, "Accept-Encoding": "gzip"},
+                # A cookie, a proxy or a variable of the environment would change who is asked, or as whom.
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 limits=httpx.Limits(max_connections=1),
-                # Before httpx reads the place, for it fails at what is none.
+                # Runs before httpx reads the location, because it fails at one that is no URL.
                 event_hooks={"response": [_tell_redirect]},
                 follow_redirects=False,
                 trust_env=False,
@@ -193,7 +187,7 @@ class RemoteEngine(Engine):
             raise _timeout(deadline)
         try:
             response = self._opened().send(request, stream=True)
-            # From now on pieces should follow each other; for the first, an endpoint may think as long as there is.
+            # An endpoint may think as long as there is time before the first piece, but not between two.
             request.extensions["timeout"]["read"] = min(limits.ENDPOINT_READ_S, max(deadline.left_s, 0.001))
             return response
         except httpx.ReadTimeout:
@@ -204,7 +198,7 @@ class RemoteEngine(Engine):
             raise _TurnedAway(self._unreachable(error)) from None
 
     def _followed(self, request: httpx.Request, redirected: _Redirected, deadline: Deadline) -> httpx.Request:
-        """The request that a redirect asks for, where it stays with the endpoint."""
+        """Return the request that a redirect asks for. Raises `QueryFailed` where it leads elsewhere."""
         import httpx
 
         try:
@@ -216,6 +210,7 @@ class RemoteEngine(Engine):
             raise _elsewhere(place)
         target = target.copy_with(userinfo=self.address.url.userinfo)
         headers = {name: request.headers[name] for name in ("Accept", "Content-Type") if name in request.headers}
+        # Credentials are sent again, because the target has the same scheme, host and port.
         if redirected.status == 303:
             return self._built("GET", target, deadline, {"Accept": headers["Accept"]})
         return self._built(request.method, target, deadline, headers, request.content or None)
@@ -227,7 +222,9 @@ class RemoteEngine(Engine):
 
     # ---------------------------------------------------------------- responses
 
-    def _content(self, response: httpx.Response, form: Form, caps: Caps, deadline: Deadline) -> tuple[Content, bool]:
+    def _content(
+        self, response: httpx.Response, form: Form, caps: Caps, deadline: Deadline
+    ) -> tuple[ResultContent, bool]:
         import httpx
 
         if not response.is_success:
@@ -250,7 +247,7 @@ class RemoteEngine(Engine):
             raise _no_results(NotResults("the connection was closed")) from None
 
     def _failure(self, response: httpx.Response, deadline: Deadline) -> Exception:
-        """What to raise for a status that is no success."""
+        """Return the error for a status that is no success."""
         status = response.status_code
         asked_s = retry_after_s(response.headers, self._calendar())
         message = self.address.without_secrets(_message(response, deadline))
@@ -278,8 +275,8 @@ def _read(body: AnswerBody, response: httpx.Response, caps: Caps, deadline: Dead
     return ""
 
 
-def _begun(body: AnswerBody, caps: Caps) -> Content:
-    """The rows before a cut of ours. Raises `QueryFailed` where there is none: that is no answer, empty or not."""
+def _begun(body: AnswerBody, caps: Caps) -> ResultContent:
+    """Return the rows before a cut of ours. Raises `QueryFailed` where there is none: that is not an empty answer."""
     content = body.part()
     if content.rows:
         return content
@@ -289,7 +286,8 @@ def _begun(body: AnswerBody, caps: Caps) -> Content:
 
 
 def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:
-    """The body, decompressed, in pieces of a bounded size. Raises `NotResults` where compressed data is broken."""
+    """Yield the decompressed body in pieces of a bounded size. Raises `NotResults` for broken compression."""
+    # Not by httpx, which decompresses a whole piece of input at once: 1 MiB of it can hold 1 GiB.
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip", ""):
         raise NotResults(f"its content coding {coding[:40]!r} was not asked for", complete=True)
@@ -305,7 +303,7 @@ def _pieces(response: httpx.Response, deadline: Deadline) -> Iterator[bytes]:
 def _inflated(inflate: zlib._Decompress, raw: bytes) -> Iterator[bytes]:
     while raw:
         try:
-            piece = inflate.decompress(raw, PIECE_BYTES)
+            piece = inflate.decompress(raw, limits.ENDPOINT_PIECE_BYTES)
         except zlib.error:
             raise NotResults("its compressed data is broken") from None
         yield piece
@@ -313,29 +311,29 @@ def _inflated(inflate: zlib._Decompress, raw: bytes) -> Iterator[bytes]:
 
 
 def _message(response: httpx.Response, deadline: Deadline) -> str:
-    """The endpoint's own words about an error, as far as they can be had."""
+    """Return the endpoint's own message about an error, as far as it can be read."""
     import httpx
 
     data = b""
     try:
         for piece in _pieces(response, deadline):
             data += piece
-            if len(data) >= MESSAGE_BYTES:
+            if len(data) >= limits.ENDPOINT_ERROR_BYTES:
                 break
     except (httpx.HTTPError, NotResults, QueryFailed):
         pass
-    return readable(data[:MESSAGE_BYTES])
+    return readable(data[: limits.ENDPOINT_ERROR_BYTES])
 
 
 def _is_partial(response: httpx.Response) -> bool:
-    """Whether the endpoint says that it stopped at its own time limit: Virtuoso does so in a header of a 200."""
+    """Return whether the endpoint stopped at its own time limit: Virtuoso reports that in a header of a 200."""
     return bool(response.headers.get("x-sql-state", "").startswith("S1T"))
 
 
-def _kept(content: Content, form: Form, caps: Caps) -> Answer:
+def _kept(content: ResultContent, form: Form, caps: Caps) -> Answer:
     if content.boolean is not None:
         return Answer(form=form, boolean=content.boolean)
-    keeper = Keeper(content.variables, caps)
+    keeper = CappedRows(content.variables, caps)
     for row in content.rows:
         if not keeper.add(row):
             break

@@ -1,4 +1,4 @@
-"""Bodies of answers as they come in, piece by piece: how many rows are whole so far, and what they are.
+"""Bodies of answers in JSON, XML, N-Triples and Turtle, read as they come in, piece by piece.
 
 A body that ended by itself must be whole: an endpoint that reaches its own time limit was seen to stop amid an answer
 that it had begun with status 200. A body that we cut ourselves gives the rows before the cut.
@@ -13,8 +13,18 @@ import xml.etree.ElementTree as ET
 from contextlib import suppress
 from typing import Any, Literal, Protocol
 
-from rbank_es.sparql.answers import TRIPLE, Cell, Row
-from rbank_es.sparql.results import Content, NotResults, cell_of_term, content_of_json, literal, rows_of
+from rbank_es.sparql.results import (
+    TRIPLE,
+    Cell,
+    Form,
+    NotResults,
+    ResultContent,
+    Row,
+    cell_of_term,
+    content_of_json,
+    literal,
+    rows_of,
+)
 
 Syntax = Literal["n-triples", "turtle"]
 
@@ -24,19 +34,19 @@ class Body(Protocol):
 
     @property
     def whole_rows(self) -> int:
-        """Rows of which all has come in."""
+        """The number of rows that have come in whole."""
         ...
 
     def feed(self, data: bytes) -> None:
         """Take the next piece."""
         ...
 
-    def finish(self) -> Content:
-        """Everything, where the body ended by itself."""
+    def finish(self) -> ResultContent:
+        """Return everything, where the body ended by itself."""
         ...
 
-    def part(self) -> Content:
-        """The rows of which all has come in, where the body was cut."""
+    def part(self) -> ResultContent:
+        """Return the rows that came in whole, where the body was cut."""
         ...
 
 
@@ -64,22 +74,23 @@ class JsonBody:
         self._rest += self._decoded(data)
         if not self._head and (start := _BINDINGS.search(self._rest)):
             self._head, self._rest = self._rest[: start.end()], self._rest[start.end() :]
-        # No object ends without this.
+        # No object ends without this: a body of one long value is not scanned again for every piece.
         if self._head and b"}" in data:
             self._take_bindings()
 
-    def finish(self) -> Content:
-        """Everything, where the body ended by itself."""
+    def finish(self) -> ResultContent:
+        """Return everything, where the body ended by itself."""
         self._rest += self._decoded(b"", final=True)
+        # What is left after the bindings were taken out is a small document, in which the standard's form is checked.
         frame = content_of_json(self._head + self._rest)
         if frame.rows and self._bindings:
             raise NotResults("there is no comma between two bindings")
         return frame._replace(rows=frame.rows or rows_of(frame.variables, self._bindings))
 
-    def part(self) -> Content:
-        """The rows of which all has come in, where the body was cut."""
+    def part(self) -> ResultContent:
+        """Return the rows that came in whole, where the body was cut."""
         variables = self._variables()
-        return Content(variables, rows_of(variables, self._bindings))
+        return ResultContent(variables, rows_of(variables, self._bindings))
 
     def _variables(self) -> tuple[str, ...]:
         with suppress(NotResults):
@@ -101,7 +112,7 @@ class JsonBody:
             start = gap.end() if gap else place
             try:
                 binding, end = self._decoder.raw_decode(self._rest, start)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError):  # not whole yet, or nested too deeply for `finish` as well
                 break
             # Between two bindings stands one comma, and before the first none.
             separated = ("," in self._rest[place:start]) == bool(self._bindings)
@@ -113,7 +124,7 @@ class JsonBody:
 
 
 class XmlBody:
-    """SPARQL Query Results XML. A document type is refused, for entities can grow without end."""
+    """SPARQL Query Results XML. A document type is refused, because its entities can grow without end."""
 
     def __init__(self) -> None:
         self._target = _Target()
@@ -131,19 +142,19 @@ class XmlBody:
         except (ET.ParseError, ValueError, LookupError) as error:
             raise _as_not_results(error) from None
 
-    def finish(self) -> Content:
-        """Everything, where the body ended by itself."""
+    def finish(self) -> ResultContent:
+        """Return everything, where the body ended by itself."""
         try:
             self._parser.close()
         except (ET.ParseError, ValueError, LookupError) as error:
             raise _as_not_results(error) from None
         if self._target.boolean is None and not self._target.has_results:
             raise NotResults("neither results nor a boolean are in it", complete=True)
-        return Content(tuple(self._target.variables), tuple(self._target.rows), self._target.boolean)
+        return ResultContent(tuple(self._target.variables), tuple(self._target.rows), self._target.boolean)
 
-    def part(self) -> Content:
-        """The rows of which all has come in, where the body was cut."""
-        return Content(tuple(self._target.variables), tuple(self._target.rows))
+    def part(self) -> ResultContent:
+        """Return the rows that came in whole, where the body was cut."""
+        return ResultContent(tuple(self._target.variables), tuple(self._target.rows))
 
 
 def _as_not_results(error: Exception) -> NotResults:
@@ -151,7 +162,7 @@ def _as_not_results(error: Exception) -> NotResults:
 
 
 class _Target:
-    """Takes the elements of a results document, and keeps no tree."""
+    """The target of an XML parser that takes a results document's elements and keeps no tree."""
 
     def __init__(self) -> None:
         self.variables: list[str] = []
@@ -197,7 +208,7 @@ class _Target:
             self._text = None
 
     def close(self) -> None:
-        """The end of the document."""
+        """End the document, as the parser's protocol asks."""
 
     def _value(self, element: str, text: str) -> None:
         if element == "boolean":
@@ -237,23 +248,23 @@ class TriplesBody:
             self._lines.update(line.strip() for line in lines if line.strip())
             self._counted = end
 
-    def finish(self) -> Content:
-        """Everything, where the body ended by itself."""
+    def finish(self) -> ResultContent:
+        """Return everything, where the body ended by itself."""
         rows: dict[Row, None] = {}
         try:
             self._parse(bytes(self._data), rows)
         except SyntaxError as error:
             raise NotResults(str(error)) from None
-        return Content(TRIPLE, tuple(rows))
+        return ResultContent(TRIPLE, tuple(rows))
 
-    def part(self) -> Content:
-        """The triples up to the last line of which all has come in, where the body was cut."""
+    def part(self) -> ResultContent:
+        """Return the triples up to the last whole line, where the body was cut."""
         rows: dict[Row, None] = {}
         # No name and no number goes over a line's end, so none is taken for a shorter one.
         whole = bytes(self._data[: self._data.rfind(b"\n") + 1])
         with suppress(SyntaxError):
             self._parse(whole, rows)
-        return Content(TRIPLE, tuple(rows))
+        return ResultContent(TRIPLE, tuple(rows))
 
     def _parse(self, data: bytes, rows: dict[Row, None]) -> None:
         from pyoxigraph import RdfFormat, parse
@@ -261,3 +272,83 @@ class TriplesBody:
         syntax = RdfFormat.N_TRIPLES if self._syntax == "n-triples" else RdfFormat.TURTLE
         for quad in parse(data, format=syntax, base_iri=self._base_iri):
             rows[tuple(map(cell_of_term, (quad.subject, quad.predicate, quad.object)))] = None
+
+
+RESULTS_JSON, RESULTS_XML = "application/sparql-results+json", "application/sparql-results+xml"
+N_TRIPLES, TURTLE = "application/n-triples", "text/turtle"
+
+BEGINNING_BYTES = 16
+"""The beginning of a body that tells HTML from everything else."""
+
+_HTML = (b"<!doctype", b"<html", b"<head", b"<body", b"<?xml")
+_RESULTS = (RESULTS_JSON, RESULTS_XML)
+_UNTOLD = ("", "text/plain", "application/octet-stream")
+
+
+def accepted(form: Form) -> str:
+    """Return the header `Accept` for a form. JSON and N-Triples come first: cut short, neither can seem whole."""
+    if form in ("select", "ask"):
+        return f"{RESULTS_JSON}, {RESULTS_XML};q=0.5"
+    return f"{N_TRIPLES}, {TURTLE};q=0.8"
+
+
+class AnswerBody:
+    """The body of an answer to a query of some form, of whatever kind it turns out to be."""
+
+    def __init__(self, form: Form, media: str, base_iri: str) -> None:
+        """`media` is the header `Content-Type`."""
+        self._form = form
+        self._media = media.partition(";")[0].strip().lower()
+        self._base_iri = base_iri
+        self._beginning = b""
+        self._body: Body | None = None
+
+    @property
+    def whole_rows(self) -> int:
+        """The number of rows that have come in whole."""
+        return self._body.whole_rows if self._body else 0
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece. Raises `NotResults`."""
+        if self._body:
+            self._body.feed(data)
+            return
+        self._beginning += data
+        if len(self._beginning.lstrip()) >= BEGINNING_BYTES:
+            self._begin()
+
+    def finish(self) -> ResultContent:
+        """Return everything, where the body ended by itself. Raises `NotResults`."""
+        content = (self._body or self._begin()).finish()
+        if (content.boolean is None) == (self._form == "ask"):
+            raise NotResults("it answers another form of query", complete=True)
+        return content
+
+    def part(self) -> ResultContent:
+        """Return the rows that came in whole, where the body was cut. Raises `NotResults`."""
+        return (self._body or self._begin()).part()
+
+    def _begin(self) -> Body:
+        beginning = self._beginning.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+        triples = self._form not in ("select", "ask")
+        body = self._triples(beginning) if triples else self._results(beginning)
+        body.feed(self._beginning)
+        self._body, self._beginning = body, b""
+        return body
+
+    def _results(self, beginning: bytes) -> Body:
+        if beginning.startswith(b"{"):
+            return JsonBody()
+        if beginning.startswith(b"<") and self._media != "text/html":
+            return XmlBody()
+        if beginning and self._media not in _RESULTS:
+            raise NotResults(self._otherwise(), complete=True)
+        raise NotResults("it is empty" if not beginning else "it is no results document")
+
+    def _triples(self, beginning: bytes) -> Body:
+        if beginning.startswith(_HTML) or self._media not in (N_TRIPLES, TURTLE, *_UNTOLD):
+            raise NotResults(self._otherwise(), complete=True)
+        return TriplesBody("turtle" if self._media == TURTLE else "n-triples", self._base_iri)
+
+    def _otherwise(self) -> str:
+        return f"it is {self._media[:60]}" if self._media else "it says no type"

@@ -1,4 +1,4 @@
-"""Waiting for an endpoint: when a call is tried again, when it must be over, and cutting it off."""
+"""Retries of calls to an endpoint: their waits, their deadline, and the end of a connection at it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from rbank_es import limits
+from rbank_es.sparql.engines.query_engine import Caps
 
 Sleep = Callable[[float], None]
 Clock = Callable[[], float]
@@ -20,12 +21,12 @@ Calendar = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The machine's time of day."""
+    """Return the machine's time of day."""
     return datetime.now(UTC)
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """What `Retry-After` asks for, a number of seconds or an HTTP date (RFC 9110, 10.2.3); None if it says nothing."""
+    """Return the seconds that `Retry-After` asks for as a number or an HTTP date (RFC 9110, 10.2.3), else None."""
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
@@ -37,9 +38,9 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def wait_s(tries: int, asked_s: float | None, left_s: float) -> float | None:
-    """How long to wait before the next try, after so many of them; None to give up.
+    """Return the seconds to wait before the next try, after so many of them; None to give up.
 
-    What the endpoint asks for, else 1, 2, 4 s; never over `ENDPOINT_WAIT_S`, never past the deadline.
+    They are those that the endpoint asks for, else 1, 2, 4 s; never over `ENDPOINT_WAIT_S`, never past the deadline.
     """
     pause_s = float(2 ** (tries - 1)) if asked_s is None else asked_s
     if tries > limits.ENDPOINT_RETRIES or pause_s > limits.ENDPOINT_WAIT_S or pause_s >= left_s:
@@ -48,12 +49,12 @@ def wait_s(tries: int, asked_s: float | None, left_s: float) -> float | None:
 
 
 class Deadline:
-    """When a call must be over. `cut_off` ends it then even where it waits for the next byte, or a drip of them."""
+    """The end of a call's time."""
 
-    def __init__(self, timeout_s: float, clock: Clock = time.monotonic) -> None:
-        self.timeout_s = timeout_s
+    def __init__(self, caps: Caps, clock: Clock = time.monotonic) -> None:
+        self.timeout_s = caps.timeout_s
         self._clock = clock
-        self._end = clock() + timeout_s
+        self._end = clock() + caps.timeout_s - caps.spent_s
 
     @property
     def left_s(self) -> float:
@@ -67,21 +68,21 @@ class Deadline:
 
 
 class Wire:
-    """The connection that a client uses, known by what its transport tells, so that it can be ended from outside."""
+    """The connection of a client, which its transport reports; another thread can end it."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self._cut = False
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Take note of a connection that was made (httpx's extension `trace`)."""
+        """Record a connection that was made (httpx's extension `trace`)."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._socket = info["return_value"].get_extra_info("socket")
             if self._cut:
                 self.cut()
 
     def cutting_off(self, deadline: Deadline) -> threading.Timer:
-        """A timer that ends the connection at the deadline; it must be cancelled."""
+        """Return a running timer that ends the connection at the deadline, even amid a byte; it must be cancelled."""
         self._cut = False
         timer = threading.Timer(deadline.left_s, self.cut)
         timer.daemon = True
@@ -89,11 +90,11 @@ class Wire:
         return timer
 
     def cut(self) -> None:
-        """End the connection, whatever waits for it: that gets an end of file."""
+        """End the connection: whoever waits for it gets an end of file."""
         self._cut = True
         if self._socket is not None:
             try:
-                # Not the method of a TLS socket, which would change what the other thread is using.
+                # Not the TLS socket's own method: it would change state that the other thread is using.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
             except OSError:
                 self._socket = None

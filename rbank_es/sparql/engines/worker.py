@@ -20,20 +20,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es import limits
-from rbank_es.sparql.answers import TRIPLE, Answer, Row
-from rbank_es.sparql.engines.graph_merge import Graphs
-from rbank_es.sparql.engines.row_cap import Keeper
-from rbank_es.sparql.engines.worker_protocol import Ended, Request, Response, receive, send
-from rbank_es.sparql.results import cell_of_term
+from rbank_es.sparql.engines.query_engine import CappedRows, Dataset
+from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, receive, send
+from rbank_es.sparql.results import TRIPLE, Answer, Row, cell_of_term
 
 if TYPE_CHECKING:
-    from pyoxigraph import QueryTriples
+    from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
+
 
 INPUT, OUTPUT, DESCRIPTORS = 0, 1, 3
 """The two pipes, and how many descriptors there may be: these, and standard error."""
-
-GRACE_S = 5.0
-"""How long after its time limit a query ends by itself, should nobody have ended it."""
 
 
 def main(quads: str) -> None:
@@ -51,7 +47,7 @@ def main(quads: str) -> None:
     decoder = msgspec.msgpack.Decoder(Request)
     while True:
         request = decoder.decode(receive(INPUT))
-        signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s + GRACE_S)
+        signal.setitimer(signal.ITIMER_REAL, request.caps.timeout_s - request.caps.spent_s + limits.ENGINE_GRACE_S)
         response = respond(graphs, request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(OUTPUT, response)
@@ -66,7 +62,7 @@ def _end_with_engine() -> None:
 
 
 def _confine() -> None:
-    """Take away what queries don't need. Three descriptors are open; a fourth file or socket is more than allowed."""
+    """Give up further memory, files and sockets: three descriptors are open, and a fourth is refused."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     address_space_bytes = _address_space_bytes()
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
@@ -76,7 +72,7 @@ def _confine() -> None:
 
 
 def _address_space_bytes() -> int:
-    """What this process has mapped; 0 where the system doesn't tell."""
+    """Return the bytes that this process has mapped; 0 where the system doesn't report them."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
@@ -100,14 +96,14 @@ def respond(graphs: Graphs, request: Request) -> Response:
 def _answer(graphs: Graphs, request: Request) -> Answer:
     from pyoxigraph import QueryBoolean, QuerySolutions
 
-    found = graphs.query(request.query, request.sources)
+    found = graphs.query(request.query, request.dataset)
     if isinstance(found, QueryBoolean):
         return Answer(form="ask", boolean=bool(found))
     if isinstance(found, QuerySolutions):
-        keeper = Keeper([variable.value for variable in found.variables], request.caps)
+        keeper = CappedRows([variable.value for variable in found.variables], request.caps)
         rows: Iterable[Row] = (tuple(map(cell_of_term, solution)) for solution in found)
     else:
-        keeper, rows = Keeper(TRIPLE, request.caps), _triples(found)
+        keeper, rows = CappedRows(TRIPLE, request.caps), _triples(found)
     for row in rows:
         if not keeper.add(row):
             break
@@ -119,8 +115,58 @@ def _triples(found: QueryTriples) -> Iterator[Row]:
         yield tuple(map(cell_of_term, (triple.subject, triple.predicate, triple.object)))
 
 
+_MERGE = "INSERT { ?s ?p ?o } WHERE { GRAPH ?g { ?s ?p ?o } }"
+
+
+class Graphs:
+    """The graphs of one file: the default graph holds every triple, beside the named graphs that the file has.
+
+    The last set of graphs that a query named is kept, merged likewise; its size counts as memory of that query.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Merge all graphs of a store into its default graph."""
+        self._store = store
+        self._named: tuple[Dataset, Store] | None = None
+        store.update(_MERGE)
+
+    @classmethod
+    def of_file(cls, quads: str) -> Graphs:
+        """Return the graphs of an N-Quads file; blank nodes keep their labels."""
+        from pyoxigraph import RdfFormat, Store, parse
+
+        store = Store()
+        # `bulk_load`, no faster, renames blank nodes each time: the same query would never get the same answer.
+        store.bulk_extend(parse(path=quads, format=RdfFormat.N_QUADS))
+        return cls(store)
+
+    def query(self, query: str, dataset: Dataset) -> QuerySolutions | QueryBoolean | QueryTriples:
+        """Run a query whose FROM and FROM NAMED name this dataset."""
+        if len(dataset.merged) < 2:
+            return self._store.query(query)
+        from pyoxigraph import DefaultGraph
+
+        return self._merge_of(dataset).query(query, default_graph=[DefaultGraph()])
+
+    def _merge_of(self, dataset: Dataset) -> Store:
+        """Return a store of a dataset: its default graph merged, and its named graphs."""
+        from pyoxigraph import NamedNode, Quad, Store
+
+        if self._named is not None and self._named[0] == dataset:
+            return self._named[1]
+        self._named = None  # Free the old merge before the next one: both may not fit into memory.
+        store = Store()
+        for iri in dataset.merged:
+            found = self._store.quads_for_pattern(None, None, None, NamedNode(iri))
+            store.bulk_extend(Quad(each.subject, each.predicate, each.object) for each in found)
+        for iri in dataset.named:
+            store.bulk_extend(self._store.quads_for_pattern(None, None, None, NamedNode(iri)))
+        self._named = dataset, store
+        return store
+
+
 if __name__ == "__main__":
     try:
         main(sys.argv[1])
-    except Ended:
+    except WorkerGone:
         sys.exit(0)

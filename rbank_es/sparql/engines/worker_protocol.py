@@ -1,4 +1,4 @@
-"""What the local engine and its worker say to each other over pipes: frames of msgpack behind their length."""
+"""The messages between the local engine and its worker over pipes: msgpack in frames with a length."""
 
 from __future__ import annotations
 
@@ -6,21 +6,13 @@ import os
 import select
 import struct
 import time
-from typing import NamedTuple
 
 import msgspec
 
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
+from rbank_es.sparql.results import Answer, Form
 
 _LENGTH = struct.Struct(">I")
-
-
-class Sources(NamedTuple):
-    """The graphs that a query names: those after FROM, which together are its default graph, and after FROM NAMED."""
-
-    merged: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
@@ -29,27 +21,27 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
     query: str
     form: Form
     caps: Caps
-    sources: Sources = Sources()
+    dataset: Dataset = ALL_GRAPHS
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):
-    """What the worker says: an answer, or a code of `QueryFailed` and what happened. Neither of them: it is ready."""
+    """An answer of the worker, or a code of `QueryFailed` with a message. Neither of them means: it is ready."""
 
     answer: Answer | None = None
     code: str = ""
     message: str = ""
 
 
-class OutOfTime(Exception):
-    """The deadline passed while the other side was awaited."""
+class WorkerTimeout(Exception):
+    """The deadline passed before the other side was ready."""
 
 
-class Ended(Exception):
+class WorkerGone(Exception):
     """The other side is gone."""
 
 
 def send(fd: int, message: Request | Response, deadline: float | None = None) -> None:
-    """Write one frame. `deadline` is on the clock of `time.monotonic`. Raises `OutOfTime`, `Ended`."""
+    """Write one frame. `deadline` is on the clock of `time.monotonic`. Raises `WorkerTimeout`, `WorkerGone`."""
     data = msgspec.msgpack.encode(message)
     view = memoryview(_LENGTH.pack(len(data)) + data)
     while view:
@@ -58,11 +50,11 @@ def send(fd: int, message: Request | Response, deadline: float | None = None) ->
             # A pipe that polls as writable takes this much without blocking.
             view = view[os.write(fd, view[: select.PIPE_BUF]) :]
         except BrokenPipeError:
-            raise Ended from None
+            raise WorkerGone from None
 
 
 def receive(fd: int, deadline: float | None = None) -> bytes:
-    """Read one frame's content, likewise."""
+    """Read one frame's content. Raises as `send` does."""
     (length,) = _LENGTH.unpack(_read(fd, _LENGTH.size, deadline))
     return _read(fd, length, deadline)
 
@@ -73,17 +65,17 @@ def _read(fd: int, size: int, deadline: float | None) -> bytes:
         _wait(fd, select.POLLIN, deadline)
         piece = os.read(fd, size - len(pieces))
         if not piece:
-            raise Ended
+            raise WorkerGone
         pieces += piece
     return bytes(pieces)
 
 
 def _wait(fd: int, event: int, deadline: float | None) -> None:
-    """Return when the pipe is ready, or its other end is closed."""
-    if deadline is None:
+    """Wait until the pipe is ready, or its other end is closed."""
+    if deadline is None:  # the worker, which has nothing else to do
         return
     poll = select.poll()
     poll.register(fd, event)
     left_s = deadline - time.monotonic()
     if left_s <= 0 or not poll.poll(left_s * 1000):
-        raise OutOfTime
+        raise WorkerTimeout

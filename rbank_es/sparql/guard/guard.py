@@ -1,38 +1,49 @@
-"""The guard: what may go to an engine, in the form in which it goes there.
+"""The guard: the queries that may go to an engine, in the form in which they go there.
 
-Pure: no network, no engine, the same for the same input. A query is read by our own grammar, changed at places that
-this reading found, and what came out is read once more by another parser, which must find the same form and LIMIT.
+Pure: no network, no engine, the same for the same input. A query is parsed by our own grammar and changed at places
+that this found; rdflib's parser must then find the same form and LIMIT in the result, because a mistake of ours would
+send a query without a limit. rdflib can't be stopped, so it gets only queries that take it half a second at most
+(`QUERY_CONFIRMED_WEIGHT`); of others a warning says that one parser alone has read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
-from typing import NoReturn
+from functools import cache, lru_cache
+from itertools import pairwise
+from threading import Lock, Thread
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import QueryRefused
-from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.answers import TRIPLE, Form
-from rbank_es.sparql.guard.cross_check import edits_for_judge, judge
-from rbank_es.sparql.guard.edits import Edit, original_offset, rewritten
-from rbank_es.sparql.guard.forbidden import refuse_by_token, refuse_sources
-from rbank_es.sparql.guard.lint import Finding, findings
-from rbank_es.sparql.guard.outer_limit import Limited, limited
+from rbank_es.sparql.guard.lint import LintFinding, findings
+from rbank_es.sparql.guard.names import refuse_scopes, refuse_unknown
 from rbank_es.sparql.guard.profiles import LOCAL, Profile
-from rbank_es.sparql.guard.scopes import refuse_scopes
-from rbank_es.sparql.guard.unknown_terms import refuse_unknown
-from rbank_es.sparql.parser.escapes import plain_edits
-from rbank_es.sparql.parser.grammar import read
-from rbank_es.sparql.parser.tokens import Lines, Token, clipped, refuse_at, tokenise
-from rbank_es.sparql.parser.traversal import projected
-from rbank_es.sparql.parser.tree import Query
+from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.tokens import (
+    Edit,
+    Lines,
+    clipped,
+    original_offset,
+    plain_edits,
+    refuse_at,
+    rewritten,
+    shown,
+)
+from rbank_es.sparql.parser.tree import projected
+from rbank_es.sparql.results import TRIPLE, Form
+
+OPERAND_WEIGHT = 12
+"""An operand costs rdflib 2,300 calls, because it tries every function; any other token costs it 200."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query is checked against."""
+    """The data that a query is checked against."""
 
     prefixes: Mapping[str, str]
     """Prefixes that are declared for a query that uses them undeclared; well-known ones need not be among them."""
@@ -40,8 +51,10 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The named graphs of local data, which FROM may name."""
     remote: bool = False
     """Whether the query goes to an endpoint, where FROM may name anything."""
+    engine_counts_triples: bool = False
+    """Whether the engine itself stops at so many triples of a graph, which then needs no LIMIT."""
     vocabulary: Vocabulary | None = None
-    """What a query may name; None where nobody knows."""
+    """The terms that a query may name; None where nobody knows."""
     profile: Profile = LOCAL
 
 
@@ -49,7 +62,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """A query that may run."""
 
     query: str
-    """What goes to the engine."""
+    """The text for the engine."""
+    parsed: ParsedQuery
+    """The query as it came."""
     form: Form
     variables: tuple[str, ...]
     """Names in their order; those of `SELECT *` sorted; subject, predicate, object of a graph; none of ASK."""
@@ -58,24 +73,40 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     their_limit: int | None
     """The LIMIT that the query came with."""
     limit_applied: int | None
-    """The LIMIT that it has now; None for ASK."""
+    """The LIMIT that it has now; None for ASK, and for a graph whose triples the engine counts."""
     added_prefixes: tuple[str, ...]
-    warnings: tuple[Finding, ...]
+    warnings: tuple[LintFinding, ...]
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """A query that may run if its endpoint isn't too slow for it."""
+    """A query that may run unless its endpoint is too slow for it."""
 
     checked: Checked
-    refused_by: tuple[Finding, ...]
+    refused_by: tuple[LintFinding, ...]
     """Findings that the endpoint's profile refuses, with the alternative that it names."""
 
 
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """A query that was checked and not run."""
+
+    query: str
+    """The text that would go to the engine."""
+    form: Form
+    variables: tuple[str, ...]
+    limit: int | None
+    """The LIMIT that it would have; None where there would be none."""
+    added_prefixes: tuple[str, ...]
+    warnings: tuple[LintFinding, ...]
+    """Findings that are slow, or probably not meant, and would run."""
+    refused_by: tuple[LintFinding, ...]
+    """Findings that the endpoint's profile would refuse, each with the fast alternative; empty where it would run."""
+
+
 def check(query: str, surroundings: Surroundings, rows: int) -> Checked:
-    """The query as it may run, for an answer of at most `rows` rows.
+    """Return a query in the form in which it may run, for an answer of at most `rows` rows.
 
     Prefixes that it uses and doesn't declare are added; its outer LIMIT becomes `rows + 1` where it is absent or
-    larger, so that whoever runs it can tell whether there are more. Raises `QueryRefused`, and nothing else.
+    larger, because one row more tells whether there are more. Raises `QueryRefused`, and nothing else.
     """
     examined = examine(query, surroundings, rows)
     if examined.refused_by:
@@ -85,60 +116,76 @@ def check(query: str, surroundings: Surroundings, rows: int) -> Checked:
     return examined.checked
 
 
+def explain(query: str, surroundings: Surroundings, rows: int = limits.QUERY_ROWS_DEFAULT) -> Explained:
+    """Return the query that would run for an answer of `rows` rows, with everything there is to say about it.
+
+    Raises `QueryRefused` for what `check` refuses, apart from queries that are only slow at this endpoint.
+    """
+    examined = examine(query, surroundings, rows)
+    checked = examined.checked
+    return Explained(
+        query=checked.query,
+        form=checked.form,
+        variables=checked.variables,
+        limit=checked.limit_applied,
+        added_prefixes=checked.added_prefixes,
+        warnings=checked.warnings,
+        refused_by=examined.refused_by,
+    )
+
+
 def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
-    """The same, with what the endpoint's profile refuses told instead of raised. Raises `QueryRefused` for all else."""
-    tokens = tokenise(query)
-    refuse_by_token(tokens)
-    known = _known_prefixes(surroundings)
-    tree, unknown = read(tokens, known)
-    if unknown:
-        _refuse_prefixes(unknown, known)
-    places = {token.offset: token for token in tokens}
-    refuse_scopes(tree, places)
+    """Check a query as `check` does, but return what the endpoint's profile refuses instead of raising it."""
+    parsed = parse_query(query, {**surroundings.profile.prefixes, **surroundings.prefixes})
+    # Prefixes first: a name without a namespace is no term that could be looked up.
+    if parsed.unknown:
+        _refuse_prefixes(parsed)
+    refuse_scopes(parsed)
     if not surroundings.remote:
-        refuse_sources(tree, surroundings.graphs, places)
+        _refuse_sources(parsed, surroundings.graphs)
     if surroundings.vocabulary is not None:
-        refuse_unknown(tree, surroundings.vocabulary, known, places, whole=not surroundings.remote)
-    change = limited(tree, query, rows)
-    edits = [*_declarations(tree, known), *plain_edits(tokens), *([change.edit] if change.edit else [])]
-    _confirm(query, [*edits, *edits_for_judge(tokens)], tree.form, change)
-    text = rewritten(query, edits)
+        refuse_unknown(parsed, surroundings.vocabulary, whole=not surroundings.remote)
+    # One row more than asked for: only its arrival proves that the answer is truncated.
+    limit = _limited(parsed, rows, bounds_graphs=not surroundings.engine_counts_triples)
+    edits = [*_declarations(parsed), *plain_edits(parsed.tokens), *([limit.edit] if limit.edit else [])]
+    unconfirmed = _confirm(parsed, edits, limit)
     graphs = None if surroundings.remote else surroundings.graphs
-    found = (*findings(tree, graphs), *_about_limit(tree, change))
+    found = (*findings(parsed.tree, graphs), *_about_limit(parsed, limit), *unconfirmed)
     refuses = surroundings.profile.refuses
+    warnings = tuple(finding for finding in found if finding.code not in refuses)
     return Examined(
-        checked=_checked(text, tree, change, rows, tuple(f for f in found if f.code not in refuses)),
+        checked=_checked(parsed, rewritten(query, edits), limit, rows, warnings),
         refused_by=tuple(
             msgspec.structs.replace(f, alternative=refuses[f.code] or f.alternative) for f in found if f.code in refuses
         ),
     )
 
 
-def _checked(text: str, tree: Query, change: Limited, rows: int, warnings: tuple[Finding, ...]) -> Checked:
-    """What was found, put together. A LIMIT of a graph's query counts solutions, so it says nothing of its triples."""
-    solutions = tree.form == "select" and change.theirs is not None
-    variables = {"select": projected(tree.body), "ask": ()}.get(tree.form, TRIPLE)
+def _checked(parsed: ParsedQuery, text: str, limit: _Limited, rows: int, warnings: tuple[LintFinding, ...]) -> Checked:
+    tree = parsed.tree
+    # The LIMIT of a graph's query counts solutions, so it says nothing of how many triples there may be.
+    most = limit.theirs if tree.form == "select" and limit.theirs is not None else rows
     return Checked(
         query=text,
+        parsed=parsed,
         form=tree.form,
-        variables=variables,
-        rows=min(rows, change.theirs) if solutions and change.theirs is not None else rows,
-        their_limit=change.theirs,
-        limit_applied=change.applied,
+        variables={"select": projected(tree.body), "ask": ()}.get(tree.form, TRIPLE),
+        rows=min(rows, most),
+        their_limit=limit.theirs,
+        limit_applied=limit.applied,
         added_prefixes=tree.added_prefixes,
         warnings=warnings,
     )
 
 
-def _known_prefixes(surroundings: Surroundings) -> dict[str, str]:
-    """The prefixes that may be added, the most particular ones first to count."""
-    return {**WELL_KNOWN, **surroundings.profile.prefixes, **surroundings.prefixes}
+# ---------------------------------------------------------------- prefixes and sources
 
 
-def _refuse_prefixes(unknown: dict[str, Token], known: Mapping[str, str]) -> NoReturn:
+def _refuse_prefixes(parsed: ParsedQuery) -> NoReturn:
     """Raise for prefixes that nobody declares, with the nearest known ones."""
-    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(unknown)[:5])
-    prefix, token = next((clipped(prefix), token) for prefix, token in unknown.items())
+    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(parsed.unknown)[:5])
+    prefix, token = next((clipped(prefix), token) for prefix, token in parsed.unknown.items())
+    known = {prefix: space for prefix, space in parsed.prefixes.items() if prefix not in parsed.tree.prefixes}
     near = get_close_matches(prefix.lower(), sorted(known), 3, 0.5)
     hint = f"declare it in front of the query: PREFIX {prefix}: <namespace IRI>"
     if near:
@@ -146,33 +193,207 @@ def _refuse_prefixes(unknown: dict[str, Token], known: Mapping[str, str]) -> NoR
     refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", hint)
 
 
-def _declarations(tree: Query, known: Mapping[str, str]) -> list[Edit]:
-    """The prefixes to be added, as one change at the beginning."""
-    lines = [f"PREFIX {prefix}: <{known[prefix]}>\n" for prefix in tree.added_prefixes]
+def _declarations(parsed: ParsedQuery) -> list[Edit]:
+    """Return the prefixes to be added, as one insertion at the beginning."""
+    lines = [f"PREFIX {prefix}: <{parsed.prefixes[prefix]}>\n" for prefix in parsed.tree.added_prefixes]
     return [Edit(0, 0, "".join(lines))] if lines else []
 
 
-def _confirm(query: str, edits: list[Edit], form: Form, change: Limited) -> None:
-    """Raise unless the other parser reads the form and the outer LIMIT that are meant in a query with its edits."""
-    judgement = judge(rewritten(query, edits))
-    if not judgement.error and (judgement.form, judgement.limit) == (form, change.applied):
-        return
-    line, column = Lines(query).of(min(original_offset(edits, judgement.offset), len(query)))
-    if judgement.error:
-        message = f"a second parser can't read this: {judgement.error}"
-        raise QueryRefused("syntax", message, judgement.hint, line=line, column=column)
-    message = "two parsers read this differently"
-    raise QueryRefused("syntax", message, "write LIMIT once, as a plain number at the very end")
+def _refuse_sources(parsed: ParsedQuery, graphs: Collection[str]) -> None:
+    """Raise `from_refused` for a FROM that names no graph of the data: engines may fetch or open it."""
+    for source in parsed.tree.sources:
+        # rdflib was seen to read a local file that FROM names, even where a graph has the file's name.
+        if source.iri not in graphs or source.iri.lower().startswith("file:"):
+            token = parsed.token_at(source.offset)
+            hint = "leave out FROM: all data is in the default graph"
+            if graphs:
+                named = ", ".join(f"<{graph}>" for graph in sorted(graphs)[:3])
+                hint = f"leave out FROM, or name one of the {len(graphs)} graphs here: {named}"
+            refuse_at(token, "from_refused", f"FROM {shown(token)} names no graph of this data", hint)
 
 
-def _about_limit(tree: Query, change: Limited) -> tuple[Finding, ...]:
-    """A warning where a LIMIT that was put in bounds solutions, while the answer is counted in triples."""
-    if tree.form not in ("construct", "describe") or change.edit is None:
+# ---------------------------------------------------------------- the outer LIMIT
+
+
+class _Limited(NamedTuple):
+    """The LIMIT of a query, and the one that it gets. `edit` is None where the text stays as it is."""
+
+    theirs: int | None
+    applied: int | None
+    edit: Edit | None = None
+
+
+def _limited(parsed: ParsedQuery, rows: int, *, bounds_graphs: bool) -> _Limited:
+    """Return the LIMIT for at most `rows` rows and one more, which tells whether there are more.
+
+    A smaller one, an OFFSET and everything within subselects stay as they are; ASK has none.
+    """
+    query, theirs, most = parsed.tree, parsed.limit, rows + 1
+    # LIMIT counts solutions, of which any number may make one triple: with it, nobody could tell whether a graph is
+    # whole. Without it, an endpoint might send all it has.
+    is_free = query.form == "ask" or (query.form in ("construct", "describe") and not bounds_graphs)
+    if is_free or (theirs is not None and theirs <= most):
+        return _Limited(theirs, theirs)
+    if token := query.body.limit:
+        return _Limited(theirs, most, Edit(token.offset, token.end, str(most)))
+    if query.values_offset is not None:
+        return _Limited(None, most, Edit(query.values_offset, query.values_offset, f"LIMIT {most}\n"))
+    end = len(parsed.text.rstrip())
+    # On a line of its own: the last one may be a comment.
+    return _Limited(None, most, Edit(end, end, f"\nLIMIT {most}"))
+
+
+def _about_limit(parsed: ParsedQuery, limit: _Limited) -> tuple[LintFinding, ...]:
+    """Return a warning where a LIMIT that was put in counts solutions, while the answer is counted in triples."""
+    if parsed.tree.form not in ("construct", "describe") or limit.edit is None:
         return ()
     return (
-        Finding(
+        LintFinding(
             code="limit_counts_solutions",
-            message=f"LIMIT {change.applied} was put in; it counts solutions of the pattern, not triples",
+            message=f"LIMIT {limit.applied} was put in; it counts solutions of the pattern, not triples",
             alternative="give a LIMIT of your own, or narrow the pattern, to be sure that the graph is whole",
         ),
     )
+
+
+def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[LintFinding, ...]:
+    """Raise unless rdflib reads the same form and outer LIMIT in the text for the engine.
+
+    Return a warning for a query that is too large or too deep for rdflib: there our own parser's word counts.
+    """
+    unconfirmed = LintFinding(
+        code="unconfirmed",
+        message="too long or too deep for the second parser: only one has read it",
+        alternative="it runs; fewer terms and brackets let both check its LIMIT",
+    )
+    if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > limits.QUERY_CONFIRMED_WEIGHT:
+        return (unconfirmed,)
+    # The text for the engine itself, apart from what rdflib alone can't read in it.
+    edits = [*edits, *edits_for_rdflib(parsed)]
+    reading = read_by_rdflib(rewritten(parsed.text, edits))
+    if reading.too_deep:
+        return (unconfirmed,)
+    if not reading.error and (reading.form, reading.limit) == (parsed.tree.form, limit.applied):
+        return ()
+    if not reading.error:
+        message = "two parsers read this differently"
+        raise QueryRefused("syntax", message, "write LIMIT once, as a plain number at the very end", line=1, column=1)
+    line, column = Lines(parsed.text).of(min(original_offset(edits, reading.offset), len(parsed.text)))
+    hint = "write it more plainly: one statement per line, fewer brackets, IRIs in <…> or as prefixed names"
+    raise QueryRefused("syntax", f"a second parser can't read this: {reading.error}", hint, line=line, column=column)
+
+
+# ---------------------------------------------------------------- the second parser
+
+STATEMENTS_IN_A_ROW = 40
+"""rdflib recurses for every statement of a group, and gives up at 85."""
+
+
+class RdflibReading(NamedTuple):
+    """The form and the LIMIT of a text as rdflib reads it, or where and why it can't, or that it is `too_deep`."""
+
+    form: str = ""
+    limit: int | None = None
+    error: str = ""
+    offset: int = 0
+    too_deep: bool = False
+
+
+def edits_for_rdflib(parsed: ParsedQuery) -> Iterator[Edit]:
+    """Yield edits that change no meaning, where rdflib (7.6) reads less than SPARQL 1.1 has.
+
+    A negative decimal is a TypeError to it; between a path and its `*`, or a string and its language or datatype, it
+    wants nothing to stand; and a long group needs an empty one amid its statements, at which its recursion ends.
+    """
+    for left, right in pairwise(parsed.tokens):
+        if left.is_symbol("-") and right.kind == "number" and not right.between:
+            yield Edit(left.offset, left.end, "+")
+        ends_path = left.kind in ("iri", "name") or left.text in (")", "a")
+        of_string = right.kind == "language" or right.is_symbol("^^") or left.is_symbol("^^")
+        if right.between and (of_string or (ends_path and right.is_symbol("*", "+", "?"))):
+            yield Edit(right.offset - len(right.between), right.offset, "")
+    where = parsed.tree.body.where
+    if where is None or (parsed.tree.form == "construct" and parsed.tree.template is None):
+        return
+    breaks = sorted(offset for offset in parsed.notes.breaks if offset > where.offset)
+    for offset in breaks[STATEMENTS_IN_A_ROW::STATEMENTS_IN_A_ROW]:
+        yield Edit(offset, offset, "{} ")
+
+
+@lru_cache(maxsize=limits.QUERIES_CONFIRMED)
+def read_by_rdflib(query: str) -> RdflibReading:
+    """Return rdflib's reading of a text; never raises.
+
+    It runs in a thread of its own: the parser recurses, and how much a query may nest must not depend on how deep its
+    caller's stack is.
+    """
+    parse = load_second_parser()
+    found: list[RdflibReading] = []
+    thread = Thread(target=lambda: found.append(_reading(parse, query)), name="rbank-second-parser", daemon=True)
+    thread.start()
+    thread.join()
+    return found[0] if found else RdflibReading(error="the second parser stopped")
+
+
+def _reading(parse: Callable[[str], Any], query: str) -> RdflibReading:
+    from pyparsing import ParseBaseException
+
+    try:
+        # pyparsing widens tabs, which would shift every place.
+        tree = parse(query.replace("\t", " "))[1]
+    except ParseBaseException as error:
+        return RdflibReading(error=re.sub(r"\s+", " ", str(error.msg))[:200], offset=error.loc)
+    except RecursionError:
+        return RdflibReading(too_deep=True)
+    except Exception as error:  # Whatever else a parser of this size may raise: a text that it can't read isn't sent.
+        return RdflibReading(error=type(error).__name__)
+    # Attributes, never `get`: that returns the key's own name where the key is missing.
+    slice_ = tree.limitoffset
+    limit = None if slice_ is None or slice_.limit is None else int(slice_.limit)
+    return RdflibReading(form=str(tree.name).removesuffix("Query").lower(), limit=limit)
+
+
+_loading = Lock()
+
+
+def load_second_parser() -> Callable[[str], Any]:
+    """Return rdflib's parser, ready for several threads at once. Loading it takes 0.5 s, once in a process."""
+    with _loading:  # held while loading alone, never while parsing
+        return _loaded()
+
+
+@cache
+def _loaded() -> Callable[[str], Any]:
+    from rdflib.plugins.sparql.parser import Query
+
+    def parse(query: str) -> Any:
+        return Query.parse_string(query, parse_all=True)
+
+    parse("ASK {}")  # simplifies the grammar in place, which is not thread-safe
+    waiting, seen = [Query], set()
+    while waiting:
+        element = waiting.pop()
+        if id(element) not in seen:
+            seen.add(id(element))
+            element.parseAction = [_safe_at_first(action) for action in element.parseAction]
+            waiting += element.recurse()
+    return parse
+
+
+def _safe_at_first(action: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a parse action whose first call runs alone: pyparsing then tries how many arguments it takes.
+
+    Two threads that try at once overshoot, and the action fails for ever.
+    """
+    first, tried = Lock(), False
+
+    def call(*arguments: Any) -> Any:
+        nonlocal tried
+        if tried:
+            return action(*arguments)
+        with first:
+            result = action(*arguments)
+            tried = True
+            return result
+
+    return call

@@ -1,47 +1,15 @@
-"""What is slow in a query, or probably not meant: warnings, which an endpoint's profile may turn into refusals."""
+"""Lint: parts of a query that are slow or probably not meant, as warnings that a profile may turn into refusals."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from rbank_es.sparql.guard.selectivity import narrowed
+from rbank_es.ontology.rdf_names import TYPE
+from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.tokens import clipped
-from rbank_es.sparql.parser.traversal import (
-    bound_by,
-    calls,
-    groups,
-    is_grouped,
-    joints,
-    names,
-    projected,
-    selections,
-    triples,
-    variables_of,
-    visible,
-)
-from rbank_es.sparql.parser.tree import (
-    Alternative,
-    Bind,
-    Call,
-    Element,
-    Expression,
-    Filter,
-    Group,
-    Inverse,
-    Iri,
-    Nested,
-    Node,
-    Path,
-    Query,
-    Repeat,
-    Selection,
-    Sequence,
-    Triple,
-    Values,
-    Variable,
-)
 
 CODES: dict[str, str] = {
     "unbound_predicate": "a predicate is a variable, and neither end of its triple is known",
@@ -54,24 +22,25 @@ CODES: dict[str, str] = {
     "order_without_limit": "everything is sorted before the first row comes",
     "unbound_variable": "a variable is asked for that no pattern binds",
     "limit_counts_solutions": "LIMIT counts solutions of the pattern, not triples",
+    "unconfirmed": "too long or too deep for the second parser",
 }
-"""Every code that a finding can have, and what it stands for."""
+"""Every code of a finding, with its meaning."""
 
 _STRING_TESTS = frozenset({"CONTAINS", "REGEX", "STRSTARTS", "STRENDS"})
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about a query that is worth knowing before it runs."""
+class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A warning about a query, known before it runs."""
 
     code: str
     """Stable, for programs and profiles: one of `CODES`."""
     message: str
     alternative: str
-    """What to write instead."""
+    """The query to write instead, in words."""
 
 
-def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Finding, ...]:
-    """All findings of a query, each once, in the order of `CODES`; `graphs` are the named graphs, where one knows."""
+def findings(query: tree.Query, graphs: Collection[str] | None = None) -> tuple[LintFinding, ...]:
+    """Return all findings of a query, each once, in the order of `CODES`. `graphs`: the named graphs, where known."""
     known = narrowed(query)
     found = [finding for find in _FINDERS for finding in find(query, known)]
     if graphs is not None:
@@ -79,64 +48,56 @@ def findings(query: Query, graphs: Collection[str] | None = None) -> tuple[Findi
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: list(CODES).index(finding.code)))
 
 
-def _is_open(node: Node | Path, known: frozenset[str]) -> bool:
-    """Whether a node is a variable that nothing in the query holds to few values."""
-    return isinstance(node, Variable) and node.name not in known
+def _is_open(node: tree.Node | tree.Path, known: frozenset[str]) -> bool:
+    """Return whether a node is a variable that nothing in the query holds to few values."""
+    return isinstance(node, tree.Variable) and node.name not in known
 
 
 def _listed(variables: set[str]) -> str:
-    """Variables as a message shows them."""
+    """Return variables as a message shows them."""
     shown = [f"?{clipped(name)}" for name in sorted(variables) if not name.startswith("_:")]
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
-def _unbound_predicates(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """`?s ?p ?o` where neither end is known."""
-    for triple in triples(query):
-        if isinstance(triple.predicate, Variable) and all(_is_open(node, known) for node in triple):
-            yield Finding(
+def _unbound_predicates(query: tree.Query, known: frozenset[str]) -> Iterator[LintFinding]:
+    """Yield a finding for each `?s ?p ?o` where neither end is known."""
+    for triple in tree.triples(query):
+        if isinstance(triple.predicate, tree.Variable) and all(_is_open(node, known) for node in triple):
+            yield LintFinding(
                 code="unbound_predicate",
                 message=f"the predicate {_listed({triple.predicate.name})} is a variable over all data",
                 alternative="name the predicate, or the subject; sparql_schema lists the predicates that there are",
             )
 
 
-def _expressions(query: Query) -> Iterator[Expression]:
-    """Every expression of a query that stands by itself."""
-    for selection in selections(query):
+def _expressions(query: tree.Query) -> Iterator[tree.Expression]:
+    for selection in tree.selections(query):
         yield from selection.expressions
-    for group in groups(query):
-        yield from (element.expression for element in group.elements if isinstance(element, Filter | Bind))
+    yield from (element.expression for element in tree.elements(query) if isinstance(element, tree.Filter | tree.Bind))
 
 
-def _string_tests(query: Query) -> Iterator[tuple[Call, set[str]]]:
-    """Every test of a text, with the names of the variables whose text it looks into."""
-    made = {b.variable.name: variables_of(b.expression) for b in _binds(query)}
+def _string_tests(query: tree.Query) -> Iterator[tuple[tree.FunctionCall, set[str]]]:
+    """Yield every test of a text, with the names of the variables whose text it searches."""
+    made = {b.variable.name: tree.variables_of(b.expression) for b in tree.elements(query) if isinstance(b, tree.Bind)}
     for expression in _expressions(query):
-        for call in calls(expression):
+        for call in tree.calls(expression):
             if call.name in _STRING_TESTS and call.arguments:
-                looked = variables_of(call.arguments[0])
+                looked = tree.variables_of(call.arguments[0])
                 yield call, looked.union(*(made.get(name, set()) for name in looked))
 
 
-def _binds(query: Query) -> Iterator[Bind]:
-    """Every BIND of a query."""
-    for group in groups(query):
-        yield from (element for element in group.elements if isinstance(element, Bind))
-
-
-def _string_filters(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """REGEX, CONTAINS and the like over predicates, or over values of which nothing else is known."""
-    predicates = {t.predicate.name for t in triples(query) if isinstance(t.predicate, Variable)}
+def _string_filters(query: tree.Query, known: frozenset[str]) -> Iterator[LintFinding]:
+    """Yield findings for REGEX, CONTAINS and the like over predicates, or over values that nothing else restricts."""
+    predicates = {t.predicate.name for t in tree.triples(query) if isinstance(t.predicate, tree.Variable)}
     tests = [(call.name, looked - known) for call, looked in _string_tests(query)]
     if over := [(name, looked & predicates) for name, looked in tests if looked & predicates]:
-        yield Finding(
+        yield LintFinding(
             code="string_filter_on_predicate",
             message=f"{_told(over)} in the IRIs of predicates",
             alternative="find the predicate with sparql_schema first, then name it in the query",
         )
     if over := [(name, looked - predicates) for name, looked in tests if looked - predicates]:
-        yield Finding(
+        yield LintFinding(
             code="string_filter",
             message=f"{_told(over)} in the text of every value",
             alternative="narrow the pattern first: a type, an exact value, or a known subject",
@@ -144,84 +105,78 @@ def _string_filters(query: Query, known: frozenset[str]) -> Iterator[Finding]:
 
 
 def _told(tests: list[tuple[str, set[str]]]) -> str:
-    """Which functions look at which variables."""
     functions = " and ".join(sorted({name for name, _ in tests}))
     return f"{functions} over {_listed(set().union(*(looked for _, looked in tests)))} searches"
 
 
-def _graph_scans(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """GRAPH ?g."""
-    for group in groups(query):
-        for element in group.elements:
-            if isinstance(element, Nested) and element.graph is not None and _is_open(element.graph, known):
-                yield Finding(
-                    code="graph_scan",
-                    message=f"GRAPH {_listed({element.graph[0]})} goes through every graph",
-                    alternative="leave GRAPH out, or name the graph",
-                )
+def _graph_scans(query: tree.Query, known: frozenset[str]) -> Iterator[LintFinding]:
+    for element in tree.elements(query):
+        if isinstance(element, tree.Nested) and element.graph is not None and _is_open(element.graph, known):
+            yield LintFinding(
+                code="graph_scan",
+                message=f"GRAPH {_listed({element.graph[0]})} goes through every graph",
+                alternative="leave GRAPH out, or name the graph",
+            )
 
 
-def _unknown_graphs(query: Query, graphs: Collection[str]) -> Iterator[Finding]:
-    """GRAPH with an IRI that is no graph's."""
-    for group in groups(query):
-        for element in group.elements:
-            if isinstance(element, Nested) and isinstance(element.graph, Iri) and element.graph.iri not in graphs:
-                yield Finding(
-                    code="unknown_graph",
-                    message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
-                    alternative="leave GRAPH out"
-                    + (f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""),
-                )
+def _unknown_graphs(query: tree.Query, graphs: Collection[str]) -> Iterator[LintFinding]:
+    for element in tree.elements(query):
+        if isinstance(element, tree.Nested) and isinstance(element.graph, tree.Iri) and element.graph.iri not in graphs:
+            those = f", or name one of: {', '.join(sorted(graphs)[:3])}" if graphs else ""
+            yield LintFinding(
+                code="unknown_graph",
+                message=f"there is no graph <{clipped(element.graph.iri)}> here, so that nothing is found in it",
+                alternative=f"leave GRAPH out{those}",
+            )
 
 
-def _unbounded_paths(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """`?a p* ?b` where nothing else says what either end is."""
-    everything = list(triples(query))
-    for triple in everything:
-        ends = names(triple) - known
-        if isinstance(triple.predicate, Variable) or not _repeats(triple.predicate) or len(ends) < 2:
+def _unbounded_paths(query: tree.Query, known: frozenset[str]) -> Iterator[LintFinding]:
+    """Yield a finding for each `?a p* ?b` where nothing else restricts either end."""
+    uses = Counter(name for triple in tree.triples(query) for name in tree.names(triple))
+    for triple in tree.triples(query):
+        ends = tree.names(triple) - known
+        if isinstance(triple.predicate, tree.Variable) or not _repeats(triple.predicate) or len(ends) < 2:
             continue
-        if not any(ends & names(other) for other in everything if other is not triple):
-            yield Finding(
+        if all(uses[name] == 1 for name in ends):
+            yield LintFinding(
                 code="unbounded_path",
                 message=f"the path between {_listed(ends)} may have any length, and begins and ends anywhere",
                 alternative="name one end, or bind it with another pattern",
             )
 
 
-def _repeats(path: Path) -> bool:
-    """Whether a path as a whole can be walked any number of times."""
+def _repeats(path: tree.Path) -> bool:
+    """Return whether a path as a whole can be walked any number of times."""
     match path:
-        case Repeat(_, sign):
+        case tree.Repeat(_, sign):
             return sign in "*+"
-        case Inverse(inner):
+        case tree.Inverse(inner):
             return _repeats(inner)
-        case Sequence(parts) | Alternative(parts):
+        case tree.Sequence(parts) | tree.Alternative(parts):
             return any(_repeats(part) for part in parts)
     return False
 
 
-def _orders(query: Query, _: frozenset[str]) -> Iterator[Finding]:
-    """ORDER BY over everything."""
-    if query.form != "ask" and query.body.ordered and query.body.limit is None and not is_grouped(query.body):
-        yield Finding(
+def _orders(query: tree.Query, _: frozenset[str]) -> Iterator[LintFinding]:
+    if query.form != "ask" and query.body.ordered and query.body.limit is None and not tree.is_grouped(query.body):
+        yield LintFinding(
             code="order_without_limit",
             message="ORDER BY without a LIMIT sorts everything before the first row comes",
             alternative="add a LIMIT, or leave out the order",
         )
 
 
-def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
-    """Variables that are asked for, or tested, and that nothing binds: misspelt, most often."""
-    for selection in selections(query):
+def _unbound_variables(query: tree.Query, _: frozenset[str]) -> Iterator[LintFinding]:
+    """Yield a finding for variables that are asked for, or tested, and that nothing binds: misspelt, most often."""
+    for selection in tree.selections(query):
         if selection.where is None:
             continue
-        bound = visible(selection.where) | _made(selection)
+        bound = tree.visible(selection.where) | _made(selection)
         if selection.values:
-            bound |= bound_by(selection.values)
-        wanted = set(projected(selection)).union(*(variables_of(e) for e in selection.expressions))
+            bound |= tree.bound_by(selection.values)
+        wanted = set(tree.projected(selection)).union(*(tree.variables_of(e) for e in selection.expressions))
         if missing := wanted - bound:
-            yield Finding(
+            yield LintFinding(
                 code="unbound_variable",
                 message=f"no pattern binds {_listed(missing)}",
                 alternative="use the name that the pattern has"
@@ -229,33 +184,34 @@ def _unbound_variables(query: Query, _: frozenset[str]) -> Iterator[Finding]:
             )
 
 
-def _made(selection: Selection) -> set[str]:
-    """The names that a SELECT gives to expressions."""
+def _made(selection: tree.Selection) -> set[str]:
+    """Return the names that a SELECT gives to expressions."""
     named = {column.variable.name for column in selection.columns if column.expression is not None}
-    aliases = (call for expression in selection.expressions for call in calls(expression) if call.name == "AS")
-    return named.union(*(variables_of(call.arguments[1]) for call in aliases))
+    aliases = (call for expression in selection.expressions for call in tree.calls(expression) if call.name == "AS")
+    return named.union(*(tree.variables_of(call.arguments[1]) for call in aliases))
 
 
-def _cross_products(query: Query, known: frozenset[str]) -> Iterator[Finding]:
-    """Parts of a group that share no variable, of which at least two are not held to few values."""
-    for group in groups(query):
+def _cross_products(query: tree.Query, known: frozenset[str]) -> Iterator[LintFinding]:
+    """Yield a finding for a group whose parts share no variable, where at least two may have many values."""
+    for group in query.groups:
+        # `[] ex:p []` joins nothing and multiplies nothing: it is a test with one outcome.
         loose = [part for part in _components(group) if not part <= known and not all(n.startswith("_:") for n in part)]
         if len(loose) > 1:
             parts = " and ".join(sorted(_listed(part) for part in loose)[:3])
-            yield Finding(
+            yield LintFinding(
                 code="cross_product",
                 message=f"nothing joins {parts}: every combination is an answer",
                 alternative="add a triple that joins them, or ask in two queries",
             )
 
 
-def _components(group: Group) -> list[set[str]]:
-    """The variables of a group, those together that its patterns and filters join."""
+def _components(group: tree.GroupPattern) -> list[set[str]]:
+    """Return the variables of a group in sets: those together that its patterns and filters join."""
     parts: list[set[str]] = []
     binding: set[str] = set()
     for element in group.elements:
         joined = _joined(element)
-        if not isinstance(element, Filter):
+        if not isinstance(element, tree.Filter):
             binding |= joined
         if not joined:
             continue
@@ -263,22 +219,22 @@ def _components(group: Group) -> list[set[str]]:
     return [part & binding for part in parts if part & binding]
 
 
-def _joined(element: Element) -> set[str]:
-    """The variables and blank nodes that a part of a group joins."""
+def _joined(element: tree.Element) -> set[str]:
+    """Return the variables and blank nodes that an element joins."""
     match element:
-        case Triple():
-            return joints(element)
-        case Filter():
-            return variables_of(element.expression)
-        case Bind():
-            return variables_of(element.expression) | {element.variable.name}
-        case Selection():
-            return set(projected(element))
-        case Nested() | Values():
-            return bound_by(element)
+        case tree.Triple():
+            return tree.joints(element)
+        case tree.Filter():
+            return tree.variables_of(element.expression)
+        case tree.Bind():
+            return tree.variables_of(element.expression) | {element.variable.name}
+        case tree.Selection():
+            return set(tree.projected(element))
+        case tree.Nested() | tree.Values():
+            return tree.bound_by(element)
 
 
-_FINDERS: tuple[Callable[[Query, frozenset[str]], Iterator[Finding]], ...] = (
+_FINDERS: tuple[Callable[[tree.Query, frozenset[str]], Iterator[LintFinding]], ...] = (
     _unbound_predicates,
     _string_filters,
     _cross_products,
@@ -287,3 +243,62 @@ _FINDERS: tuple[Callable[[Query, frozenset[str]], Iterator[Finding]], ...] = (
     _orders,
     _unbound_variables,
 )
+
+
+def narrowed(query: tree.Query) -> frozenset[str]:
+    """Return the variables that a list, a known subject or an exact value holds to few values.
+
+    It is a guess from the query alone, for warnings.
+
+    A type doesn't, because classes are large; any other known object of a triple does, and so does a known subject.
+    Variables that are reached from there count too.
+    """
+    known = _enumerated(query) | _counted(query)
+    waiting = [element for element in tree.elements(query) if isinstance(element, tree.Triple | tree.Bind)]
+    users: defaultdict[str, list[tree.Triple | tree.Bind]] = defaultdict(list)
+    for element in waiting:
+        for name in tree.names(element) if isinstance(element, tree.Triple) else tree.variables_of(element.expression):
+            users[name].append(element)
+    # Each element again only when one of its variables became known: 1,000 triples in reverse order took 1 s.
+    while waiting:
+        new = _narrowed_by(waiting.pop(), known) - known
+        known |= new
+        waiting += [user for name in new for user in users[name]]
+    return frozenset(known)
+
+
+def _enumerated(query: tree.Query) -> set[str]:
+    lists = [selection.values for selection in tree.selections(query) if selection.values]
+    lists += [element for element in tree.elements(query) if isinstance(element, tree.Values)]
+    return {variable.name for values in lists for variable in values.variables}
+
+
+def _counted(query: tree.Query) -> set[str]:
+    """Return the columns of each SELECT that makes one row of everything."""
+    single = [
+        selection for selection in tree.selections(query) if tree.is_grouped(selection) and not selection.grouping
+    ]
+    return set().union(*(tree.projected(selection) for selection in single))
+
+
+def _narrowed_by(element: tree.Triple | tree.Bind, known: set[str]) -> set[str]:
+    """Return the variables of an element that have few values, once those in `known` have."""
+    if isinstance(element, tree.Bind):
+        return {element.variable.name} if tree.variables_of(element.expression) <= known else set()
+    if _is_known(element.subject, known):
+        return {node.name for node in (element.predicate, element.object) if isinstance(node, tree.Variable)}
+    if _is_known(element.object, known) and not _is_type(element):
+        return {node.name for node in (element.subject, element.predicate) if isinstance(node, tree.Variable)}
+    return set()
+
+
+def _is_known(node: tree.Node, known: set[str]) -> bool:
+    """Return whether a node is a term, or a variable of few values."""
+    return tree.is_bound(node) or (isinstance(node, tree.Variable) and node.name in known)
+
+
+def _is_type(triple: tree.Triple) -> bool:
+    """Return whether a triple gives the class of its subject, be it by a path over subclasses."""
+    path = triple.predicate
+    first = path.parts[0] if isinstance(path, tree.Sequence) else path
+    return isinstance(first, tree.PathStep) and first.iri.iri == TYPE

@@ -1,4 +1,4 @@
-"""What is known about endpoints: where they are, their prefixes, and what is so slow there that it isn't run."""
+"""Profiles of endpoints: their addresses and prefixes, and the queries that are too slow there to be run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.sparql.guard.lint import CODES
 
-_FILE_BYTES = 1 * limits.MIB
 _SECONDS = msgspec.Meta(gt=0, le=limits.QUERY_TIME_MOST_S)
 
 
@@ -22,30 +21,30 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     name: str
     url: str = ""
-    """Where it answers, by http or https; empty for data on this machine."""
+    """Its http or https address; empty for data on this machine."""
     refuses: dict[str, str] = {}
     """Codes of findings that it is too slow for, each with the fast alternative."""
     prefixes: dict[str, str] = {}
     """Prefixes that queries may use undeclared."""
     timeout_s: Annotated[float, _SECONDS] = limits.QUERY_TIME_S
     notes: str = ""
-    """What to know before asking it, in a few sentences."""
+    """Advice before asking it, in a few sentences."""
 
 
 LOCAL = Profile(name="local")
-"""The engine here: nothing is too slow to be tried, for it is stopped at its time limit."""
+"""The engine here: nothing is too slow to be tried, because it is stopped at its time limit."""
 
 
 def names() -> tuple[str, ...]:
-    """The profiles that come with this package."""
+    """Return the names of the profiles in this package."""
     shipped = (entry.name for entry in files("rbank_es").joinpath("data", "endpoints").iterdir())
     return ("local", *sorted(name.removesuffix(".toml") for name in shipped if name.endswith(".toml")))
 
 
 def profile_named(name: str | Path) -> Profile:
-    """The profile of a shipped name, of a TOML file's path, or of the URL of an endpoint that nothing is known about.
+    """Return the profile of a shipped name, of a TOML file, or an empty one for an endpoint's URL.
 
-    Raises `BadInput` where there is none of that name, and for a file that can't be read or says what no profile has.
+    Raises `BadInput` for an unknown name, and for a file that can't be read or has a field that no profile has.
     """
     text = str(name)
     if text == LOCAL.name:
@@ -63,23 +62,22 @@ def profile_named(name: str | Path) -> Profile:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a profile's file."""
     try:
         with path.open("rb") as file:
-            content = file.read(_FILE_BYTES + 1)
+            content = file.read(limits.ENDPOINT_PROFILE_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{path}: the profile can't be read: {error.strerror or error}") from error
-    if len(content) > _FILE_BYTES:
-        raise BadInput(f"{path}: a profile has at most {_FILE_BYTES:,} bytes")
+    if len(content) > limits.ENDPOINT_PROFILE_BYTES:
+        raise BadInput(f"{path}: a profile has at most {limits.ENDPOINT_PROFILE_BYTES:,} bytes")
     return content
 
 
 def _decoded(content: bytes, place: str) -> Profile:
-    """A profile from its TOML, checked."""
     try:
         profile = msgspec.toml.decode(content, type=Profile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{place}: this is no endpoint profile: {error}") from error
+    # A misspelt code would refuse nothing, and nobody would notice.
     for code in profile.refuses:
         if code not in CODES:
             raise BadInput(f"{place}: unknown code {code!r} under refuses; there are: {', '.join(CODES)}")
@@ -89,7 +87,7 @@ def _decoded(content: bytes, place: str) -> Profile:
 
 
 def _host(url: str, place: str = "") -> str:
-    """The host that a URL names."""
+    """Return the host of a URL. Raises `BadInput` for anything but an http or https URL."""
     where = f"{place}: " if place else ""
     try:
         parts = urlsplit(url)

@@ -1,154 +1,242 @@
-"""Reading a whole query: its tokens as a tree, by the grammar of SPARQL 1.1 (productions 1 to 28 and 53 to 69)."""
+"""The parser of patterns and whole queries: tokens become a tree, by the grammar of SPARQL 1.1.
+
+Sources: productions 1 to 28 (queries), 53 to 69 (patterns) and 75 to 98 (triples, property paths).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple, cast
 
-from rbank_es.sparql.answers import Form
-from rbank_es.sparql.parser.expressions import ExpressionReader
-from rbank_es.sparql.parser.keywords import FORMS
+from rbank_es.errors import QueryRefused
+from rbank_es.ontology.rdf_names import FIRST, NIL, REST
+from rbank_es.sparql.parser import tree
+from rbank_es.sparql.parser.expressions import FORMS, PREDICATE, ExpressionParser
 from rbank_es.sparql.parser.tokens import Token, refuse_at
-from rbank_es.sparql.parser.tree import (
-    Bind,
-    Call,
-    Column,
-    Element,
-    Expression,
-    Filter,
-    Group,
-    Iri,
-    Nested,
-    Query,
-    Selection,
-    Values,
-    Variable,
-)
+from rbank_es.sparql.results import Form
+
+FAULTS = 20
+"""Faults of a query after which a lenient parser goes on behind the next dot; after more, behind the group."""
 
 COUNT_DIGITS = 15
 """Digits of a LIMIT or an OFFSET: what fits into every engine's integers, and into JSON."""
 
 
-def read(tokens: tuple[Token, ...], known: Mapping[str, str]) -> tuple[Query, dict[str, Token]]:
-    """The query, and the prefixes that neither it nor `known` declares, each with its first use.
-
-    Raises `QueryRefused('syntax')` with the place, what was expected there and what may have been meant.
-    """
-    reader = _QueryReader(tokens, known)
-    return reader.query(), reader.unknown
-
-
 class _Head(NamedTuple):
-    """What a SELECT or DESCRIBE asks for."""
+    """The columns of a SELECT or DESCRIBE."""
 
     star: bool = False
-    columns: tuple[Column, ...] = ()
+    columns: tuple[tree.ProjectedColumn, ...] = ()
 
 
 class _Modifiers(NamedTuple):
-    """What follows the pattern."""
+    """The clauses behind a pattern."""
 
-    grouping: tuple[Expression, ...]
-    conditions: tuple[Expression, ...]
-    ordered: bool
-    limit: Token | None
+    grouping: tuple[tree.Expression, ...] = ()
+    conditions: tuple[tree.Expression, ...] = ()
+    ordered: bool = False
+    limit: Token | None = None
 
 
-class PatternReader(ExpressionReader):
-    """Reads groups and all that can stand in them."""
+class TripleParser(ExpressionParser):
+    """A parser of triples: terms, property paths, `;` and `,`, nested blank nodes and lists."""
 
-    def group(self) -> Group:
-        """What stands between the next two braces."""
-        opening = self.expect("{")
-        if self.at_word("SELECT"):
-            elements: list[Element] = [self.selection(self.take())]
-        else:
-            elements = self._elements()
-        self.expect("}", where=" to close the '{' of line " + str(opening.line))
-        return Group(tuple(elements), opening.offset)
+    def at_subject(self) -> bool:
+        """Return whether a triple begins here."""
+        return self.at_term() or self.at("[", "(")
 
-    def _elements(self) -> list[Element]:
-        """Triples, and what isn't triples, in turns."""
-        found: list[Element] = []
+    def triples(self, found: list[tree.Element], *, paths: bool = True) -> bool:
+        """Parse triples into `found` until something else comes; templates have no paths. Return whether any came."""
+        first = True
+        while self.at_subject():
+            if not first:
+                self.notes.breaks.add(self.token.offset)
+            first = False
+            self._statement(found, paths)
+            if not (stop := self.accept(".")):
+                break
+            self.notes.idle.add(stop.offset)
+        return not first
+
+    def _statement(self, found: list[tree.Element], paths: bool) -> None:
+        """Parse a subject with its properties. `[ … ]` and `( … )` may stand alone."""
+        alone = self.at("[", "(") and not self.at_empty()
+        subject = self._node(found, paths)
+        if not alone or self._at_verb():
+            self._properties(subject, found, paths)
+
+    def _at_verb(self) -> bool:
+        return self.token.kind == "variable" or self.at_iri() or self.token.text == "a" or self.at("^", "!", "(")
+
+    def _properties(self, subject: tree.Node, found: list[tree.Element], paths: bool) -> None:
+        """Parse predicates and their objects, separated by `;`."""
+        self._property(subject, found, paths)
+        while separator := self.accept(";"):
+            if self._at_verb():
+                self._property(subject, found, paths)
+            else:  # `;` may end a list of properties, and several may follow each other.
+                self.notes.idle.add(separator.offset)
+
+    def _property(self, subject: tree.Node, found: list[tree.Element], paths: bool) -> None:
+        """Parse a predicate and its objects, separated by `,`."""
+        predicate = self._verb(paths)
         while True:
-            found += self.triples()
+            if not self.at_subject():
+                self.fail("an object (a variable, an IRI, a prefixed name or a value)")
+            found.append(tree.Triple(subject, predicate, self._node(found, paths)))
+            if not self.accept(","):
+                return
+
+    def _node(self, found: list[tree.Element], paths: bool) -> tree.Node:
+        """Parse a term, or `[ … ]` or `( … )`, whose own triples are added to `found`."""
+        if self.at_empty() or not self.at("[", "("):
+            return self.term()
+        opening = self.take()
+        if opening.text == "[":
+            node = tree.Blank(str(opening.offset), opening.offset)
+            self._properties(node, found, paths)
+            self.expect("]", where=" to close the '['")
+            return node
+        return self._list(opening.offset, found, paths)
+
+    def _list(self, offset: int, found: list[tree.Element], paths: bool) -> tree.Node:
+        """Parse the rest of a list as triples of rdf:first and rdf:rest."""
+        cells: list[tree.Blank] = []  # Their labels have a dot, which no label in a text begins with.
+        while not self.accept(")"):
+            if not self.at_subject():
+                self.fail("a term, or ')' to close the list")
+            cell = tree.Blank(f"{offset}.{len(cells)}", offset)
+            found.append(tree.Triple(cell, tree.PathStep(tree.Iri(FIRST, offset)), self._node(found, paths)))
+            cells.append(cell)
+        rests: list[tree.Node] = [*cells[1:], tree.Iri(NIL, offset)]
+        for cell, rest in zip(cells, rests, strict=True):
+            found.append(tree.Triple(cell, tree.PathStep(tree.Iri(REST, offset)), rest))
+        return cells[0]
+
+    def _verb(self, paths: bool) -> tree.Variable | tree.Path:
+        if self.token.kind == "variable":
+            return self.variable()
+        if not self._at_verb():
+            self.fail(PREDICATE)
+        return self.path() if paths else self._step()
+
+
+class PatternParser(TripleParser):
+    """A parser of groups, and of everything that may stand in them."""
+
+    _faults = 0
+
+    def group(self) -> tree.GroupPattern:
+        """Parse a group in braces."""
+        opening, start = self.expect("{"), self._index
+        elements: list[tree.Element] = []
+        while True:
+            try:
+                if self.at_word("SELECT"):
+                    elements.append(self.selection(self.take()))
+                else:
+                    self._elements(elements)
+                self.expect("}", where=f" to close the '{{' of line {opening.line}")
+                break
+            except QueryRefused:
+                if not self._lenient:
+                    raise
+                if not self._resume(start):
+                    break
+        return tree.GroupPattern(tuple(elements), opening.offset)
+
+    def _resume(self, start: int) -> bool:
+        """Step behind the next dot of the group whose first token is at index `start`; return False at its end."""
+        self._faults += 1  # Bounds the work: each fault walks the group again, from its first token.
+        depth = 1
+        for index, token in enumerate(self._tokens[start:], start):
+            depth += token.is_symbol("{") - token.is_symbol("}")
+            ends = depth == 0 or token.kind == "end"
+            if ends or (depth == 1 and index >= self._index and token.text == "." and self._faults <= FAULTS):
+                self._index = index
+                self.accept("}", ".")
+                return not ends
+        return False
+
+    def _elements(self, found: list[tree.Element]) -> None:
+        while True:
+            after_triples = self.triples(found)
+            beginning = self.token
             element = self._other_element()
             if element is None:
-                return found
+                return
+            if after_triples:
+                self.notes.breaks.add(beginning.offset)
             found.append(element)
-            self.accept(".")
+            if stop := self.accept("."):
+                self.notes.idle.add(stop.offset)
 
-    def _other_element(self) -> Element | None:
-        """What isn't a triple, if it begins here."""
+    def _other_element(self) -> tree.Element | None:
+        """Parse an element that is no triple, if one begins here."""
         token = self.token
         if self.at("{"):
-            return self._union()
+            groups = [self.group()]
+            while self.accept_word("UNION"):
+                groups.append(self.group())
+            return tree.Nested("union" if len(groups) > 1 else "group", tuple(groups), token.offset)
         if self.accept_word("OPTIONAL"):
-            return Nested("optional", (self.group(),), token.offset)
+            return tree.Nested("optional", (self.group(),), token.offset)
         if self.accept_word("MINUS"):
-            return Nested("minus", (self.group(),), token.offset)
+            return tree.Nested("minus", (self.group(),), token.offset)
         if self.accept_word("GRAPH"):
-            graph = self.variable_or_iri()
-            return Nested("graph", (self.group(),), token.offset, graph)
+            graph = self.variable_or_iri("graph")
+            return tree.Nested("graph", (self.group(),), token.offset, graph)
         if self.accept_word("FILTER"):
-            return Filter(self.constraint())
+            return tree.Filter(self.constraint())
         if self.accept_word("BIND"):
-            return self._bind()
+            self.expect("(", where=" after BIND")
+            return tree.Bind(*self._named())
+        # A strict parser never gets here with SERVICE: `refuse_by_token` refuses it first, with a hint of its own.
+        if self._lenient and self.accept_word("SERVICE"):
+            self.accept_word("SILENT")
+            return tree.Nested("service", (), token.offset, self.variable_or_iri("graph"))
         return self.values() if self.at_word("VALUES") else None
 
-    def _union(self) -> Nested:
-        """A group, or several with UNION between them."""
-        offset = self.token.offset
-        groups = [self.group()]
-        while self.accept_word("UNION"):
-            groups.append(self.group())
-        return Nested("union" if len(groups) > 1 else "group", tuple(groups), offset)
-
-    def _bind(self) -> Bind:
-        """What follows BIND."""
-        self.expect("(", where=" after BIND")
-        expression, variable = self._named()
-        return Bind(expression, variable)
-
-    def _named(self) -> tuple[Expression, Variable]:
-        """An expression AS a variable, and the closing bracket."""
+    def _named(self) -> tuple[tree.Expression, tree.Variable]:
+        """Parse an expression AS a variable, and the closing bracket."""
         expression = self.expression()
         self.expect_word("AS")
         variable = self.variable()
         self.expect(")")
         return expression, variable
 
-    def values(self) -> Values:
-        """VALUES with its variables and its rows."""
+    def values(self) -> tree.Values:
+        """Parse VALUES with its variables and its rows."""
         self.expect_word("VALUES")
         if self.token.kind == "variable":
             variables = [self.variable()]
+            start = self._index
             self.expect("{")
             while not self.accept("}"):
                 self._data_value("'}' to close the list of values")
-            return Values(tuple(variables))
-        return self._table()
-
-    def _table(self) -> Values:
-        """VALUES of several variables."""
-        self.expect("(", where=" or a variable after VALUES")
-        variables: list[Variable] = []
-        while not self.accept(")"):
-            variables.append(self.variable())
-        self.expect("{")
-        while not self.accept("}"):
-            opening = self.expect("(", where=" before a row of values, or '}'")
-            count = 0
+        else:
+            self.expect("(", where=" or a variable after VALUES")
+            variables = []
             while not self.accept(")"):
-                self._data_value("')' to close the row")
-                count += 1
-            if count != len(variables):
-                message = f"this row has {count} values for {len(variables)} variables"
-                refuse_at(opening, "syntax", message, "give each row as many values as there are variables, or UNDEF")
-        return Values(tuple(variables))
+                variables.append(self.variable())
+            start = self._index
+            self.expect("{")
+            while not self.accept("}"):
+                self._row(len(variables))
+        for token in self._tokens[start : self._index]:
+            self.note("value", token)
+        return tree.Values(tuple(variables))
+
+    def _row(self, width: int) -> None:
+        opening = self.expect("(", where=" before a row of values, or '}'")
+        count = 0
+        while not self.accept(")"):
+            self._data_value("')' to close the row")
+            count += 1
+        if count != width:
+            message = f"this row has {count} values for {width} variables"
+            refuse_at(opening, "syntax", message, "give each row as many values as there are variables, or UNDEF")
 
     def _data_value(self, otherwise: str) -> None:
-        """One value of VALUES."""
         if self.at_iri():
             self.iri()
         elif self.at_literal():
@@ -156,41 +244,39 @@ class PatternReader(ExpressionReader):
         elif not self.accept_word("UNDEF"):
             self.fail(f"an IRI, a literal, UNDEF, or {otherwise}")
 
-    def selection(self, word: Token) -> Selection:
-        """A SELECT within a group, after that word."""
+    def selection(self, word: Token) -> tree.Selection:
+        """Parse a SELECT within a group, behind that word."""
         head = self.projection()
         self.accept_word("WHERE")
         where = self.group()
         modifiers = self.modifiers()
-        values = self.values() if self.at_word("VALUES") else None
-        return _selected(word, head, where, modifiers, values)
+        return _selection(word, head, where, modifiers, self.values() if self.at_word("VALUES") else None)
 
     def projection(self) -> _Head:
-        """What follows the word SELECT."""
+        """Parse the columns of a SELECT."""
         self.accept_word("DISTINCT", "REDUCED")
         if self.accept("*"):
             return _Head(star=True)
-        columns: list[Column] = []
+        columns: list[tree.ProjectedColumn] = []
         while self.token.kind == "variable" or self.at("("):
             if self.accept("("):
                 expression, variable = self._named()
-                columns.append(Column(variable, expression))
+                columns.append(tree.ProjectedColumn(variable, expression))
             else:
-                columns.append(Column(self.variable()))
+                columns.append(tree.ProjectedColumn(self.variable()))
         if not columns:
             self.fail("variables, (expression AS ?name), or *")
         return _Head(columns=tuple(columns))
 
-    def modifiers(self) -> _Modifiers:
-        """GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET, in this order; LIMIT and OFFSET in either."""
+    def modifiers(self, *, outer: bool = False) -> _Modifiers:
+        """Parse GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET, in this order; LIMIT and OFFSET in either."""
         grouping = self._grouping()
         having = self._conditions() if self.accept_word("HAVING") else []
         ordering = self._ordering()
-        return _Modifiers(tuple(grouping), (*having, *ordering), bool(ordering), self._slice())
+        return _Modifiers(tuple(grouping), (*having, *ordering), bool(ordering), self._slice(outer))
 
-    def _grouping(self) -> list[Expression]:
-        """What follows GROUP BY."""
-        found: list[Expression] = []
+    def _grouping(self) -> list[tree.Expression]:
+        found: list[tree.Expression] = []
         if not self.accept_word("GROUP"):
             return found
         self.expect_word("BY")
@@ -198,34 +284,31 @@ class PatternReader(ExpressionReader):
             found.append(self._group_condition())
         return found or self.fail("variables after GROUP BY")
 
-    def _group_condition(self) -> Expression:
-        """One condition of GROUP BY."""
+    def _group_condition(self) -> tree.Expression:
         if self.token.kind == "variable":
             return self.variable()
         if not self.accept("("):
             return self.constraint()
         expression = self.expression()
         if self.accept_word("AS"):
-            expression = Call("AS", (expression, self.variable()), self.token.offset)
+            expression = tree.FunctionCall("AS", (expression, self.variable()), self.token.offset)
         self.expect(")")
         return expression
 
-    def _conditions(self) -> list[Expression]:
-        """What follows HAVING."""
+    def _conditions(self) -> list[tree.Expression]:
         found = [self.constraint()]
         while self.at_constraint():
             found.append(self.constraint())
         return found
 
-    def _ordering(self) -> list[Expression]:
-        """What follows ORDER BY."""
-        found: list[Expression] = []
+    def _ordering(self) -> list[tree.Expression]:
+        found: list[tree.Expression] = []
         if not self.accept_word("ORDER"):
             return found
         self.expect_word("BY")
         while True:
             if self.accept_word("ASC", "DESC"):
-                found.append(self._bracketed())
+                found.append(self.bracketed())
             elif self.token.kind == "variable":
                 found.append(self.variable())
             elif self.at_constraint():
@@ -233,51 +316,88 @@ class PatternReader(ExpressionReader):
             else:
                 return found or self.fail("variables after ORDER BY, or DESC(?name)")
 
-    def _slice(self) -> Token | None:
-        """LIMIT and OFFSET; the token of the limit's number."""
+    def _slice(self, outer: bool) -> Token | None:
+        """Parse LIMIT and OFFSET. Return the token of the limit's number."""
         found: dict[str, Token] = {}
         while self.token.keyword in {"LIMIT", "OFFSET"} - found.keys():
-            word = self.take().keyword
+            word = self.take()
             if self.token.kind != "number" or not self.token.text.isdigit():
-                self.fail(f"a whole number after {word}")
+                self.fail(f"a whole number after {word.keyword}")
             if len(self.token.text.lstrip("0")) > COUNT_DIGITS:
-                self.fail(f"a number of at most {COUNT_DIGITS} digits after {word}")
-            found[word] = self.take()
+                self.fail(f"a number of at most {COUNT_DIGITS} digits after {word.keyword}")
+            found[word.keyword] = self.take()
+            if outer:
+                self.note("slice", word)
+                self.note("slice", found[word.keyword])
         return found.get("LIMIT")
 
 
-class _QueryReader(PatternReader):
-    """Reads the prologue and the four forms of a query."""
+class QueryParser(PatternParser):
+    """A parser of whole queries: the prologue and the four forms."""
 
-    def query(self) -> Query:
-        """The whole query."""
-        self._prologue()
-        form = self.accept_word(*FORMS) or self.fail("SELECT, ASK, CONSTRUCT or DESCRIBE")
+    _constructed: tree.GroupPattern | None = None
+
+    def query(self) -> tree.Query:
+        """Parse the whole query."""
+        try:
+            self._prologue()
+            form = self.accept_word(*FORMS) or self.fail("SELECT, ASK, CONSTRUCT or DESCRIBE")
+        except QueryRefused:
+            if not self._lenient:
+                raise
+            while not self.at_word(*FORMS):
+                if self.take().kind == "end":
+                    raise
+            form = self.take()
+        try:
+            return self._after_form(form)
+        except QueryRefused:
+            if not self._lenient:
+                raise
+            return self._pattern_alone(form)
+
+    def _after_form(self, form: Token) -> tree.Query:
         head, where, sources = self._before_modifiers(form.keyword)
-        modifiers = self.modifiers()
-        values_offset = self.token.offset if self.at_word("VALUES") else None
-        values = self.values() if values_offset is not None else None
-        if self.token.kind != "end":
-            self.fail("the end of the query")
-        return Query(
+        try:
+            modifiers = self.modifiers(outer=True)
+            values_offset = self.token.offset if self.at_word("VALUES") else None
+            values = self.values() if values_offset is not None else None
+            if self.token.kind != "end":
+                self.fail("the end of the query")
+        except QueryRefused:
+            if not self._lenient:
+                raise
+            modifiers, values_offset, values = _Modifiers(), None, None
+        return self._finished(form, _selection(form, head, where, modifiers, values), sources, values_offset)
+
+    def _finished(
+        self, form: Token, body: tree.Selection, sources: tuple[tree.SourceGraph, ...], values_offset: int | None
+    ) -> tree.Query:
+        return tree.Query(
             form=cast(Form, form.keyword.lower()),
-            body=_selected(form, head, where, modifiers, values),
+            body=body,
             sources=sources,
+            template=self._constructed,
             prefixes=self.declared,
             added_prefixes=tuple(sorted(self.added)),
             values_offset=values_offset,
         )
 
+    def _pattern_alone(self, form: Token) -> tree.Query:
+        """Parse the pattern of a query whose head can't be parsed."""
+        while self.token.kind != "end" and not self.at("{"):
+            self.take()
+        where = self.group() if self.at("{") else None
+        return self._finished(form, tree.Selection(offset=form.offset, where=where), (), None)
+
     def _prologue(self) -> None:
-        """BASE and PREFIX."""
         while word := self.accept_word("BASE", "PREFIX"):
             if word.keyword == "PREFIX":
                 self._declaration()
             else:
-                self.base = self._namespace("an IRI in <…> after BASE")
+                self._base = self._namespace("an IRI in <…> after BASE")
 
     def _declaration(self) -> None:
-        """A prefix and its namespace."""
         prefix, colon, local = self.token.text.partition(":")
         if self.token.kind != "name" or local or not colon:
             self.fail("a prefix that ends with ':'")
@@ -285,13 +405,12 @@ class _QueryReader(PatternReader):
         self.declared[prefix] = self._namespace("the namespace's IRI in <…>")
 
     def _namespace(self, expected: str) -> str:
-        """The next token, an IRI in angle brackets."""
         if self.token.kind != "iri":
             self.fail(expected)
         return self.resolve(self.take().text)
 
-    def _before_modifiers(self, form: str) -> tuple[_Head, Group | None, tuple[Iri, ...]]:
-        """What is asked for, the pattern, and the graphs after FROM."""
+    def _before_modifiers(self, form: str) -> tuple[_Head, tree.GroupPattern | None, tuple[tree.SourceGraph, ...]]:
+        """Parse the columns, the pattern, and the graphs after FROM."""
         if form == "CONSTRUCT":
             return self._construct()
         head = _Head()
@@ -305,47 +424,47 @@ class _QueryReader(PatternReader):
         return head, where, sources
 
     def _described(self) -> _Head:
-        """What follows the word DESCRIBE."""
         if self.accept("*"):
             return _Head(star=True)
         if self.token.kind != "variable" and not self.at_iri():
             self.fail("IRIs or variables after DESCRIBE, or *")
-        found: list[Variable] = []
+        found: list[tree.Variable] = []
         while self.token.kind == "variable" or self.at_iri():
             term = self.variable_or_iri()
-            found += [term] if isinstance(term, Variable) else []
-        return _Head(columns=tuple(Column(variable) for variable in found))
+            found += [term] if isinstance(term, tree.Variable) else []
+        return _Head(columns=tuple(tree.ProjectedColumn(variable) for variable in found))
 
-    def _construct(self) -> tuple[_Head, Group | None, tuple[Iri, ...]]:
-        """A template and a pattern, or (`CONSTRUCT WHERE`) triples that are both."""
+    def _construct(self) -> tuple[_Head, tree.GroupPattern | None, tuple[tree.SourceGraph, ...]]:
+        """Parse a template and a pattern, or (`CONSTRUCT WHERE`) triples that are both."""
         if not self.at("{"):
             sources = self._sources()
             self.expect_word("WHERE")
             return _Head(), self._template(), sources
-        self._template()
+        self._constructed = self._template()
         sources = self._sources()
         self.accept_word("WHERE")
         return _Head(), self.group(), sources
 
-    def _template(self) -> Group:
-        """Triples without paths, in braces."""
+    def _template(self) -> tree.GroupPattern:
+        """Parse triples without paths, in braces."""
         opening = self.expect("{")
-        triples = self.triples(paths=False)
+        triples: list[tree.Element] = []
+        self.triples(triples, paths=False)
         self.expect("}", where=f" to close the '{{' of line {opening.line}")
-        return Group(tuple(triples), opening.offset)
+        return tree.GroupPattern(tuple(triples), opening.offset)
 
-    def _sources(self) -> tuple[Iri, ...]:
-        """The graphs after FROM and FROM NAMED."""
-        found: list[Iri] = []
+    def _sources(self) -> tuple[tree.SourceGraph, ...]:
+        found: list[tree.SourceGraph] = []
         while self.accept_word("FROM"):
-            self.accept_word("NAMED")
-            found.append(self.iri("a graph's IRI after FROM"))
+            named = self.accept_word("NAMED") is not None
+            found.append(tree.SourceGraph(*self.iri("a graph's IRI after FROM", "graph"), named))
         return tuple(found)
 
 
-def _selected(word: Token, head: _Head, where: Group | None, modifiers: _Modifiers, values: Values | None) -> Selection:
-    """What was read of a SELECT, or of a query's body, as one."""
-    return Selection(
+def _selection(
+    word: Token, head: _Head, where: tree.GroupPattern | None, modifiers: _Modifiers, values: tree.Values | None
+) -> tree.Selection:
+    return tree.Selection(
         offset=word.offset,
         star=head.star,
         columns=head.columns,

@@ -1,11 +1,11 @@
-"""What may have been meant where a query can't be read: a hint for whoever wrote it, most often a language model."""
+"""Hints at what was meant where a query can't be parsed, for whoever wrote it, most often a language model."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from rbank_es.sparql.parser.keywords import NAMES
+from rbank_es.sparql.parser.expressions import OPERAND_WORDS
 from rbank_es.sparql.parser.tokens import Token, clipped
 
 _OTHER_NAMES = {
@@ -27,12 +27,12 @@ _OTHER_NAMES = {
     "OR": "||",
     "IS": "=",
 }
-"""What other query languages call it."""
+"""Words of other query languages, each with SPARQL's."""
 
 _WORDS = (
     *("SELECT", "ASK", "CONSTRUCT", "DESCRIBE", "PREFIX", "BASE", "WHERE", "DISTINCT", "REDUCED", "GRAPH"),
     *("FILTER", "OPTIONAL", "UNION", "MINUS", "BIND", "VALUES", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"),
-    *sorted(NAMES),
+    *sorted(OPERAND_WORDS),
 )
 
 _EXAMPLE = "SELECT ?x WHERE { ?x a ex:Thing . FILTER(?x != ex:other) } LIMIT 10"
@@ -44,7 +44,7 @@ _PAIRS = {"{": "}", "(": ")", "[": "]"}
 
 
 class _Spot(NamedTuple):
-    """Where a query can't be read."""
+    """The place where a query can't be parsed."""
 
     token: Token
     previous: Token | None
@@ -58,7 +58,7 @@ class _Spot(NamedTuple):
     expected: str
 
     def follows(self, *kinds: str) -> bool:
-        """Whether a token of one of these kinds stands before it."""
+        """Return whether a token of one of these kinds stands before it."""
         return self.previous is not None and self.previous.kind in kinds
 
     @property
@@ -68,7 +68,7 @@ class _Spot(NamedTuple):
 
 
 def advice(tokens: tuple[Token, ...], index: int, expected: str) -> str:
-    """What to do about the token at `index`, where something else was expected."""
+    """Return a hint at what to do about the token at `index`, where something else was expected."""
     spot = _Spot(
         token=tokens[index],
         previous=tokens[index - 1] if index else None,
@@ -85,7 +85,7 @@ def advice(tokens: tuple[Token, ...], index: int, expected: str) -> str:
 
 
 def unclosed(tokens: tuple[Token, ...]) -> list[Token]:
-    """The brackets that are opened and never closed, the outermost first."""
+    """Return the brackets that are opened and never closed, outer before inner."""
     opened: list[Token] = []
     for token in tokens:
         if token.is_symbol(*_PAIRS):
@@ -96,7 +96,6 @@ def unclosed(tokens: tuple[Token, ...]) -> list[Token]:
 
 
 def _at_the_end(spot: _Spot) -> str:
-    """Where the query ends too early: what is still open."""
     if spot.token.kind != "end":
         return ""
     if not spot.opened:
@@ -107,7 +106,6 @@ def _at_the_end(spot: _Spot) -> str:
 
 
 def _about_projection(spot: _Spot) -> str:
-    """Commas between variables of SELECT, and expressions there without brackets or without AS."""
     if "SELECT" not in spot.words or spot.words & {"WHERE", "FROM"} or not spot.in_head or len(spot.opened) > 1:
         return ""
     if spot.token.is_symbol(","):
@@ -120,7 +118,6 @@ def _about_projection(spot: _Spot) -> str:
 
 
 def _about_order(spot: _Spot) -> str:
-    """Words that can't stand here, but elsewhere."""
     word = spot.token.keyword
     if word in _MODIFIERS:
         if spot.in_pattern:
@@ -134,7 +131,6 @@ def _about_order(spot: _Spot) -> str:
 
 
 def _about_words(spot: _Spot) -> str:
-    """Words that SPARQL doesn't have: another language's, misspelt, or text without quotes."""
     if spot.token.kind != "word":
         return ""
     text, word = clipped(spot.token.text), clipped(spot.token.keyword)
@@ -149,7 +145,6 @@ def _about_words(spot: _Spot) -> str:
 
 
 def _about_marks(spot: _Spot) -> str:
-    """A dot that is missing, brackets that don't fit, and the like."""
     token = spot.token
     if token.is_symbol("}", ")", "]") and not spot.opened:
         return f"there is one {token.text!r} too many"

@@ -1,24 +1,28 @@
-"""SPARQL 1.1 text as tokens, each with its place; what stood between them (blanks, comments) is kept beside them.
+r"""SPARQL 1.1 text as tokens, each with its place, and edits of a query's text by place.
 
 Terminals are those of the recommendation (https://www.w3.org/TR/sparql11-query/#sparqlGrammar, productions 139 to
 173), the longest match first. A keyword in a string, a comment, an IRI, a variable or a prefixed name is no keyword.
+
+Code points may be written `\u0041`. The recommendation replaces them before anything else is read, so they could hide a
+keyword or close a string; engines differ. Here they are replaced inside strings and IRIs, refused where the character
+would end these, and unreadable elsewhere.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, NoReturn
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 
 Kind = Literal["iri", "name", "variable", "blank", "string", "language", "number", "word", "symbol", "end"]
-"""What a token is; `name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
+"""`name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
 
 SHOWN_CHARS = 80
-"""What a message shows of one name."""
+"""Characters of one name in a message."""
 
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
@@ -31,6 +35,7 @@ _ESCAPE = rf"\\[tbnrf\\\"']|{_CODE_POINT}"
 _LOCAL = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
 _PREFIX = rf"(?:[{_BASE}](?:[{_NAME}.]*+(?<!\.))?)?:"
 
+# Possessive quantifiers (`*+`, `++`) throughout: no text can make the pattern backtrack for long.
 _TOKEN = re.compile(
     rf"""
       (?P<iri> <(?:[^\x00-\x20<>"{{}}|^`\\]|{_CODE_POINT})*+> )
@@ -52,6 +57,7 @@ _TOKEN = re.compile(
 )
 _BETWEEN = re.compile(r"(?:[ \t\r\n]++|\#[^\r\n]*+)*+")
 _LINE = re.compile(r"\r\n|\r|\n")
+# A NUL ends the text for some engines; a lone surrogate can't be sent as UTF-8.
 _NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -64,7 +70,7 @@ class Token(NamedTuple):
     line: int
     column: int
     between: str
-    """The blanks and comments that stood before it."""
+    """The blanks and comments before it."""
 
     @property
     def end(self) -> int:
@@ -73,28 +79,28 @@ class Token(NamedTuple):
 
     @property
     def keyword(self) -> str:
-        """The word in capitals; empty for everything that is no word."""
+        """The word in capitals; empty for other kinds."""
         return self.text.upper() if self.kind == "word" else ""
 
     def is_symbol(self, *texts: str) -> bool:
-        """Whether it is one of these marks."""
+        """Return whether it is one of these symbols."""
         return self.kind == "symbol" and self.text in texts
 
 
-Places = Mapping[int, Token]
-"""Tokens by their offsets."""
-
-
 class Lines:
-    """Lines and columns of a text."""
+    """Lines and columns of a text, both from 1."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in _LINE.finditer(text))]
 
     def of(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset, both from 1."""
+        """Return the line and the column of an offset."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
+
+    def offset_of(self, line: int, column: int) -> int:
+        """Return the offset of a line and a column."""
+        return self._starts[line - 1] + column - 1
 
 
 def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
@@ -103,24 +109,24 @@ def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
 
 
 def clipped(text: str) -> str:
-    """A name as a message shows it: whoever wrote it may have written a very long one."""
+    """Return a name as a message shows it, truncated to `SHOWN_CHARS`."""
     return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
 
 
 def is_iri_text(text: str) -> bool:
-    """Whether a text can stand between `<` and `>` as it is."""
+    """Return whether a text can stand between `<` and `>` as it is."""
     found = _TOKEN.fullmatch(f"<{text}>")
     return found is not None and found.lastgroup == "iri" and "\\" not in text
 
 
 def shown(token: Token) -> str:
-    """A token as a message shows it, in quotes."""
+    """Return a token as a message shows it, in quotes."""
     text = clipped(token.text)
     return repr(text) if "'" not in text else f"`{text}`"
 
 
 def tokenise(text: str) -> tuple[Token, ...]:
-    """The tokens of a query, and an `end` token, so that `"".join(t.between + t.text for t in …)` is the text again.
+    """Return the tokens of a query and an `end` token; joined with what stands between them, they are the text again.
 
     Raises `QueryRefused`: `too_long` over `QUERY_TEXT_CHARS`, `syntax` where no token can be read.
     """
@@ -137,7 +143,6 @@ def tokenise(text: str) -> tuple[Token, ...]:
 
 
 def _tokens(text: str, lines: Lines) -> Iterator[Token]:
-    """The tokens, one after the other."""
     offset = 0
     while True:
         gap = _BETWEEN.match(text, offset)
@@ -156,13 +161,12 @@ def _tokens(text: str, lines: Lines) -> Iterator[Token]:
 
 
 def _unreadable(text: str, offset: int, line: int, column: int) -> QueryRefused:
-    """Why no token begins here."""
     message, hint = _complaint(text, offset)
     return QueryRefused("syntax", message, hint, line=line, column=column)
 
 
 def _complaint(text: str, offset: int) -> tuple[str, str]:
-    """What is wrong with the character at an offset, and what to write instead."""
+    """Return the fault of the character at an offset, and what to write instead."""
     char = text[offset]
     if char in "\"'":
         return (
@@ -186,3 +190,104 @@ def _complaint(text: str, offset: int) -> tuple[str, str]:
     if char.isprintable() and not char.isspace():
         return f"{char!r} ({code}) means nothing here", "put text in quotes, and IRIs in <…>"
     return f"the character {code} can't stand in a query", "write a plain blank or a line break, or leave it out"
+
+
+class Edit(NamedTuple):
+    """A replacement of the text from `start` to `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def rewritten(text: str, edits: Sequence[Edit]) -> str:
+    """Return a text with its edits made: at one place insertions first; of two that overlap, the first."""
+    return "".join(_pieces(text, edits))
+
+
+def _ordered(edits: Sequence[Edit]) -> list[Edit]:
+    """Return edits by place, those at one place in the order given, without those in text that another replaces."""
+    ordered: list[Edit] = []
+    for edit in sorted(edits, key=lambda edit: edit[:2]):
+        if not ordered or edit.start >= ordered[-1].end:
+            ordered.append(edit)
+    return ordered
+
+
+def _pieces(text: str, edits: Sequence[Edit]) -> Iterator[str]:
+    done = 0
+    for edit in _ordered(edits):
+        yield text[done : edit.start]
+        yield edit.text
+        done = edit.end
+    yield text[done:]
+
+
+def original_offset(edits: Sequence[Edit], offset: int) -> int:
+    """Return the offset in the old text of an offset in the new one; of new text, the offset where it was inserted."""
+    grown = 0
+    for edit in _ordered(edits):
+        begins = edit.start + grown
+        if offset < begins:
+            break
+        if offset < begins + len(edit.text):
+            return edit.start
+        grown += len(edit.text) - (edit.end - edit.start)
+    return offset - grown
+
+
+_CODE_POINT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+_NOT_IN_IRI = frozenset('<>"{}|^`\\') | {chr(code) for code in range(0x21)}
+_NOT_IN_STRING = frozenset("\"'\\\r\n\0")
+_NOT_IN_COMMENT = frozenset("\r\n")
+
+
+def plain(text: str) -> str:
+    """Return the inside of a string or an IRI with its code points as characters; those that don't exist stay."""
+    if "\\" not in text:
+        return text
+    return _CODE_POINT_ESCAPE.sub(lambda match: match[1] + (_character(match) or match[0]), text)
+
+
+def _character(match: re.Match[str]) -> str:
+    number = int(match[2] or match[3], 16)
+    return chr(number) if number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF else ""
+
+
+def plain_edits(tokens: tuple[Token, ...]) -> Iterator[Edit]:
+    """Yield the edits after which every engine reads a query's strings, IRIs and line ends alike.
+
+    Raises `QueryRefused('syntax')` for a code point that can't stand where it does.
+    """
+    for token in tokens:
+        start = token.offset - len(token.between)
+        _refuse_code_points(token, token.between, start, _NOT_IN_COMMENT)
+        yield from (Edit(start + m.start(), start + m.end(), "\n") for m in _LONE_RETURN.finditer(token.between))
+        if "\\" not in token.text or token.kind not in ("string", "iri"):
+            continue
+        _refuse_code_points(token, token.text, token.offset, _NOT_IN_IRI if token.kind == "iri" else _NOT_IN_STRING)
+        text = plain(token.text)
+        if token.kind == "string":
+            text = _without_needless(text)
+        if text != token.text:
+            yield Edit(token.offset, token.end, text)
+
+
+def _refuse_code_points(token: Token, text: str, start: int, forbidden: frozenset[str]) -> None:
+    """Raise for a code point that would end its string, IRI or comment, or that is no character."""
+    if "\\" not in text:
+        return
+    # In a comment a code point that doesn't exist harms nobody; one that is a line end would end the comment.
+    in_comment = forbidden is _NOT_IN_COMMENT
+    for match in _CODE_POINT_ESCAPE.finditer(text):
+        character = _character(match)
+        if character in forbidden or not (character or in_comment):
+            message = f"the code point {match[0].lstrip(chr(92))} can't stand here"
+            refuse_at(token, "syntax", message, "write the character itself, or leave it out")
+
+
+def _without_needless(text: str) -> str:
+    # No engine needs the backslash of `\'` between double quotes, and some refuse it.
+    other = "'" if text[0] == '"' else '"'
+    return re.sub(rf"(?<!\\)((?:\\\\)*)\\{other}", rf"\1{other}", text)

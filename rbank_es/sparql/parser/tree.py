@@ -1,16 +1,22 @@
-"""What a query says, as a tree: only what is asked of it later, with the place of every name.
+"""The tree of a query, with the offset of every name, and the functions that walk over it.
 
-Offsets count characters of the query's text from 0.
+The tree leaves out what nobody asks for later (DISTINCT, the rows of VALUES). Offsets count characters from 0. Walks
+keep waiting parts on a list where they can, because brackets may nest `QUERY_NESTING` deep.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from rbank_es.sparql.answers import Form
 from rbank_es.sparql.parser.tokens import Token
+from rbank_es.sparql.results import Form
+
+AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"})
 
 
 class Variable(NamedTuple):
@@ -44,7 +50,15 @@ class Value(NamedTuple):
 Node = Variable | Iri | Blank | Value
 
 
-class Step(NamedTuple):
+class SourceGraph(NamedTuple):
+    """A graph after FROM, or (`named`) after FROM NAMED."""
+
+    iri: str
+    offset: int
+    named: bool
+
+
+class PathStep(NamedTuple):
     """One predicate of a property path; a plain predicate is a path of one step."""
 
     iri: Iri
@@ -81,7 +95,7 @@ class Negation(NamedTuple):
     parts: tuple[Path, ...]
 
 
-Path = Step | Inverse | Sequence | Alternative | Repeat | Negation
+Path = PathStep | Inverse | Sequence | Alternative | Repeat | Negation
 
 
 class Triple(NamedTuple):
@@ -92,7 +106,7 @@ class Triple(NamedTuple):
     object: Node
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A function or an operator with its arguments. `name` is in capitals, or the IRI of a function.
 
     Operators of one rank in a row (`1 + 2 - 3`) are one call, by the name of the first: long chains stay flat.
@@ -106,11 +120,11 @@ class Call(NamedTuple):
 class Exists(NamedTuple):
     """A test whether a pattern has a solution, or (`negated`) has none."""
 
-    group: Group
+    group: GroupPattern
     negated: bool
 
 
-Expression = Node | Call | Exists
+Expression = Node | FunctionCall | Exists
 
 
 class Filter(NamedTuple):
@@ -135,20 +149,21 @@ class Values(NamedTuple):
 class Nested(NamedTuple):
     """Groups within a group: `group` has one, `union` several, the others one."""
 
-    kind: Literal["group", "union", "optional", "minus", "graph"]
-    groups: tuple[Group, ...]
+    kind: Literal["group", "union", "optional", "minus", "graph", "service"]
+    """`service` has no group; only a lenient parser lets it through."""
+    groups: tuple[GroupPattern, ...]
     offset: int
     graph: Variable | Iri | None = None
 
 
-class Group(msgspec.Struct, frozen=True):
+class GroupPattern(msgspec.Struct, frozen=True):
     """What stands between two braces."""
 
     elements: tuple[Element, ...] = ()
     offset: int = 0
 
 
-class Column(NamedTuple):
+class ProjectedColumn(NamedTuple):
     """What a SELECT gives under a name: a variable of the pattern, or an expression."""
 
     variable: Variable
@@ -161,8 +176,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     star: bool = False
     """Whether it asks for everything: `SELECT *`, `DESCRIBE *`."""
-    columns: tuple[Column, ...] = ()
-    where: Group | None = None
+    columns: tuple[ProjectedColumn, ...] = ()
+    where: GroupPattern | None = None
     grouping: tuple[Expression, ...] = ()
     """What follows GROUP BY; an expression AS a variable is a call of `AS`."""
     conditions: tuple[Expression, ...] = ()
@@ -183,16 +198,169 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 Element = Triple | Filter | Bind | Values | Nested | Selection
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class Query(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A whole query."""
 
     form: Form
     body: Selection
-    sources: tuple[Iri, ...] = ()
-    """The graphs after FROM and FROM NAMED."""
+    sources: tuple[SourceGraph, ...] = ()
+    template: GroupPattern | None = None
+    """Of CONSTRUCT, unless its pattern is its template."""
     prefixes: dict[str, str] = {}
     """Those that it declares."""
     added_prefixes: tuple[str, ...] = ()
     """Those that it uses without declaring them, known to whoever reads it; sorted."""
     values_offset: int | None = None
     """Where the trailing VALUES begins: a LIMIT must stand before it."""
+
+    @cached_property
+    def groups(self) -> tuple[GroupPattern, ...]:
+        """Every group, outer before inner: those of EXISTS, MINUS and subselects too."""
+        # Kept, because one check asks for them ten times.
+        found: list[GroupPattern] = []
+        waiting: list[GroupPattern | Selection | Expression] = [self.body]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, GroupPattern):
+                found.append(part)
+            waiting += reversed(_inner(part))
+        return tuple(found)
+
+
+# ---------------------------------------------------------------- walks
+
+
+def _inner(part: GroupPattern | Selection | Expression) -> Seq[GroupPattern | Selection | Expression]:
+    """Return the parts directly within a part that may hold groups, in their order."""
+    match part:
+        case GroupPattern():
+            return [inner for element in part.elements for inner in _inner_of_element(element)]
+        case Selection():
+            return [*([part.where] if part.where else []), *part.expressions]
+        case FunctionCall():
+            return part.arguments
+        case Exists():
+            return [part.group]
+    return ()
+
+
+def _inner_of_element(element: Element) -> Seq[GroupPattern | Selection | Expression]:
+    match element:
+        case Nested():
+            return element.groups
+        case Selection():
+            return (element,)
+        case Filter() | Bind():
+            return (element.expression,)
+    return ()
+
+
+def elements(query: Query) -> Iterator[Element]:
+    """Yield every element of every group."""
+    for group in query.groups:
+        yield from group.elements
+
+
+def selections(query: Query) -> Iterator[Selection]:
+    """Yield the query's body and every subselect."""
+    yield query.body
+    yield from (element for element in elements(query) if isinstance(element, Selection))
+
+
+def triples(query: Query) -> Iterator[Triple]:
+    """Yield every triple pattern; a CONSTRUCT's template has none, unless it is the pattern too."""
+    yield from (element for element in elements(query) if isinstance(element, Triple))
+
+
+def calls(expression: Expression) -> Iterator[FunctionCall]:
+    """Yield every function and operator of an expression, outer before inner, without those in groups of EXISTS."""
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, FunctionCall):
+            yield part
+            waiting += reversed(part.arguments)
+
+
+def variables_of(expression: Expression) -> set[str]:
+    """Return the names of an expression's variables; of EXISTS, those that its group can see."""
+    found: set[str] = set()
+    waiting = [expression]
+    while waiting:
+        match waiting.pop():
+            case Variable(name, _):
+                found.add(name)
+            case FunctionCall() as call:
+                waiting += call.arguments
+            case Exists() as test:
+                found |= visible(test.group)
+    return found
+
+
+def steps(path: Path) -> Iterator[Iri]:
+    """Yield every predicate in a path."""
+    match path:
+        case PathStep():
+            yield path.iri
+        case Inverse() | Repeat():
+            yield from steps(path.path)
+        case Sequence() | Alternative() | Negation():
+            for part in path.parts:
+                yield from steps(part)
+
+
+def visible(group: GroupPattern) -> set[str]:
+    """Return the names of the variables that a group gives to the pattern around it."""
+    found: set[str] = set()
+    for element in group.elements:
+        found |= bound_by(element)
+    return found
+
+
+def bound_by(element: Element) -> set[str]:
+    """Return the names of the variables that an element may bind; a filter and a MINUS bind none."""
+    match element:
+        case Triple():
+            return names(element)
+        case Bind():
+            return {element.variable.name}
+        case Values():
+            return {variable.name for variable in element.variables}
+        case Selection():
+            return set(projected(element))
+        case Nested() if element.kind != "minus":
+            found = {element.graph.name} if isinstance(element.graph, Variable) else set()
+            for inner in element.groups:
+                found |= visible(inner)
+            return found
+    return set()
+
+
+def projected(selection: Selection) -> tuple[str, ...]:
+    """Return the names of a SELECT's columns in their order; those of `*` sorted."""
+    if not selection.star:
+        return tuple(dict.fromkeys(column.variable.name for column in selection.columns))
+    found = visible(selection.where) if selection.where else set()
+    return tuple(sorted(found | (bound_by(selection.values) if selection.values else set())))
+
+
+def names(triple: Triple) -> set[str]:
+    """Return the names of a triple pattern's variables."""
+    return {node.name for node in triple if isinstance(node, Variable)}
+
+
+def joints(triple: Triple) -> set[str]:
+    """Return what may join a triple pattern to others: its variables, and its blank nodes as `_:label`."""
+    return names(triple) | {f"_:{node.label}" for node in triple if isinstance(node, Blank)}
+
+
+def is_grouped(selection: Selection) -> bool:
+    """Return whether a SELECT gives a row per group: by GROUP BY, or by an aggregate, which makes one group of all."""
+    return bool(selection.grouping) or any(
+        call.name in AGGREGATES for expression in selection.expressions for call in calls(expression)
+    )
+
+
+def is_bound(node: Node) -> bool:
+    """Return whether a node is an IRI or a value."""
+    return isinstance(node, Iri | Value)
