@@ -15,7 +15,7 @@ from benchmarks.peers import Library, Table, is_text
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.events.codec import decode_event, encode_json
-from rbank_es.log.file import lines
+from rbank_es.log import lines
 from rbank_es.state import RELEVANT
 
 
@@ -81,7 +81,7 @@ def _consume(events: Iterable[Any]) -> None:
 
 def _lines(bank: Bank) -> Iterator[bytes]:
     """All lines of the log but those that open and close its segments."""
-    for path in sorted(bank.path.glob("*.jsonl")):
+    for path in sorted(Path(bank.place).glob("*.jsonl")):
         with path.open("rb") as file:
             yield from (line for line in file if not line.startswith(lines.SEGMENT))
 

@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 from rbank_es import limits
 from rbank_es.events import ContextBuilt, ItemsLinked, LayerUse, NoteLogged, RunStarted
-from rbank_es.log import Erasing, FileLog
-from rbank_es.log.file import lines
+from rbank_es.log import Erasing, lines
+from rbank_es.log.file.file_log import FileLog
 
 DOCUMENT = Path(__file__).resolve().parent / "format.md"
 BEGIN = "<!-- example: made by docs/make_example.py -->\n"

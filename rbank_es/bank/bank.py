@@ -28,23 +28,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.locator import directory_of
-from rbank_es.bank.points_in_time import resolve_point
-from rbank_es.errors import (
-    BadInput,
-    BankExists,
-    BankNotFound,
-    CheckFailed,
-    LimitExceeded,
-    LogError,
-    NotInBank,
-    PositionConflict,
-    ProjectionError,
-)
+from rbank_es.bank.locator import locate, resolve_point
+from rbank_es.errors import BadInput, CheckFailed, LimitExceeded, LogError, NotInBank, ProjectionError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
-from rbank_es.events.items import Item
+from rbank_es.events.items import Item, truncate
 from rbank_es.events.new_events import new_event
-from rbank_es.log import ANY, EMPTY, Appended, Erasing, Erasure, Expected, FileLog, Head, Verification
+from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
+from rbank_es.log.erasure import paths_of_item
 
 if TYPE_CHECKING:
     from rbank_es.bank.retrieval_check import RetrievalCheck
@@ -83,7 +73,7 @@ class Verified(msgspec.Struct, frozen=True):
 class Bank:
     """One bank. Use it as a context manager; it may be used by several threads, and a bank by many processes."""
 
-    def __init__(self, log: FileLog, name: str) -> None:
+    def __init__(self, log: EventLog, name: str) -> None:
         self.log = log
         self.name = name
         self._models: ReadModels | None = None
@@ -96,25 +86,38 @@ class Bank:
         policies: Sequence[PolicyChoice] | None = None,
         purpose: str = "",
         by: str | None = None,
+        fill: Callable[[Bank], object] | None = None,
         **options: Any,
     ) -> Bank:
         """Make a bank and record its first policies (the defaults, unless given).
 
-        `options` go to `FileLog`. Raises `BankExists`, `BadBankName`, `LogUnavailable`.
+        `place` is a bare name, a path, or a URL: `memory:` makes a bank that is lost when this process ends. With
+        `fill`, nobody sees the bank before that has returned, and nothing is left behind if it raises.
+        `options` are those of the log's engine. Raises `BankExists`, `BadBankName`, `LogUnavailable`.
         """
         from rbank_es import __version__
         from rbank_es.policies import default_policies
 
-        directory = directory_of(place)
+        engine, locator, name = locate(place)
         chosen = default_policies() if policies is None else tuple(policies)
-        born = BankCreated(name=directory.name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
-        return cls(_born(directory, [born, PolicySet(policies=chosen, by=by)], options), directory.name)
+        born = BankCreated(name=name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
+        filled = None if fill is None else lambda log: fill(cls(log, name))
+        log = engine.create(locator, [born, PolicySet(policies=chosen, by=by)], fill=filled, **options)
+        return cls(log, name)
 
     @classmethod
     def open(cls, place: str | Path, **options: Any) -> Bank:
         """Open a bank. Raises `BankNotFound`, `BadBankName`, `LogCorruption`, `LogUnavailable`."""
-        directory = directory_of(place)
-        return cls(FileLog.open(directory, **options), directory.name)
+        engine, locator, name = locate(place)
+        return cls(engine.open(locator, **options), name)
+
+    def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
+        """Return a bank of its own, equal to this one up to a point: the same id, events, texts and heads.
+
+        `into` is a place of the same log engine; without it, the copy is removed when it is closed.
+        Raises `BadPoint`, `BadBankName`, `BadInput` where something is at `into` already, `LogUnavailable`.
+        """
+        return Bank(self.log.copy(self.resolve(point), locate(into).locator if into is not None else None), self.name)
 
     @property
     def id(self) -> str:
@@ -122,9 +125,9 @@ class Bank:
         return self.log.bank_id
 
     @property
-    def path(self) -> Path:
-        """The bank's directory."""
-        return self.log.directory
+    def place(self) -> str:
+        """Where the bank is, for people to read; of a bank in memory also that it is lost with this process."""
+        return self.log.place
 
     @property
     def position(self) -> int:
@@ -180,31 +183,19 @@ class Bank:
     def follow(
         self, *, after: int | None = None, types: Collection[str] | None = None, stop: Signal | None = None
     ) -> Iterator[Event]:
-        """Events as they are appended, by whichever process, until `stop` is set.
+        """Yield events as they are appended, by whichever process, until `stop` is set.
 
-        Starts behind `after`, or with what is appended from now on.
+        Begins behind `after`, or with the next event that is appended.
         """
-        from watchfiles import watch
-
         seen = self.position if after is None else after
-        changes = watch(
-            self.path,
-            stop_event=stop,
-            rust_timeout=int(limits.POLL_S * 1000),
-            yield_on_timeout=True,
-            recursive=False,
-            watch_filter=None,
-            debounce=20,
-            step=10,
-            raise_interrupt=True,
-        )
         while True:
             for event in self.log.read(after=seen):
                 seen = event.seq
                 if types is None or event.__struct_config__.tag in types:
                     yield event
-            if next(changes, None) is None:
+            if stop is not None and stop.is_set():
                 return
+            self.log.wait(seen, limits.POLL_S, stop)
 
     # ---------------------------------------------------------------- state and time
 
@@ -245,18 +236,19 @@ class Bank:
             raise BadInput(f"{into.parent} is not a directory, so {into.name} can't be written there")
         rebuild(into, self.log, upto=position, on_batch=progress)
 
-    def _read_models(self) -> ReadModels:
+    def read_models(self) -> ReadModels:
+        """Return the bank's read models as they are, behind the log or not."""
         from rbank_es.projections.read_models import ReadModels
 
         if self._models is None:
-            self._models = ReadModels.open(self.log.folder / PROJECTIONS)
+            self._models = ReadModels.open(self.log.derived_directory / PROJECTIONS)
         return self._models
 
     def project(
         self, *, only: Collection[str] | None = None, rebuild: bool = False, progress: Progress | None = None
     ) -> Applied:
         """Bring the read models up to the head, or make them anew with `rebuild`. Raises `ProjectionError`."""
-        models = self._read_models()
+        models = self.read_models()
         if rebuild:
             return models.rebuild(self.log, only=only, on_batch=progress)
         return models.catch_up(self.log, only=only, on_batch=progress)
@@ -266,11 +258,11 @@ class Bank:
 
         Never writes: where the read models are behind or can't be used, it works on a temporary copy.
         """
-        return self._read_models().as_of(self.resolve(point), self.log)
+        return self.read_models().as_of(self.resolve(point), self.log)
 
     def _live(self, point: str | int | None) -> View:
         """A view at the point; for the head, the read models are first brought up to it where that is possible."""
-        models = self._read_models()
+        models = self.read_models()
         if point is None:
             with suppress(ProjectionError, LogError, OSError):
                 models.catch_up(self.log)
@@ -312,7 +304,7 @@ class Bank:
         if max_chars < 1:
             raise BadInput(f"max_chars is {max_chars}; it must be at least 1")
         with self._live(point) as view:
-            return cut(self._item(view, item_id).content, max_chars)
+            return truncate(self._item(view, item_id).content, max_chars)
 
     def diff(self, before: str | int | None, after: str | int | None) -> Diff:
         """What differs between two points: items, their states, support, uses, wins; runs; policies."""
@@ -376,7 +368,7 @@ class Bank:
                 raise NotInBank(str(event), self.position)
             return Erasing(events=frozenset({event}))
         if item is not None:
-            paths = tuple(_paths_of(self.log.read(types=("memories_extracted", "memory_proposed")), item))
+            paths = tuple(paths_of_item(self.log.read(types=("memories_extracted", "memory_proposed")), item))
             if not paths:
                 raise NotInBank(item, self.position)
             return Erasing(paths=paths)
@@ -401,33 +393,7 @@ class Bank:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Bank({str(self.path)!r})"
-
-
-def _born(directory: Path, events: Sequence[Event], options: Mapping[str, Any]) -> FileLog:
-    """A log at that place that begins with these events: a new one, or an empty one. Raises `BankExists`."""
-    with suppress(BankNotFound):
-        log = FileLog.open(directory, **options)
-        try:
-            log.append(events, expected=EMPTY)
-        except PositionConflict:
-            raise BankExists(str(directory)) from None
-        return log
-    if directory.exists() and not directory.is_dir():
-        raise BankExists(f"{directory} (it is a file)")
-    ours = ("lock", "derived")
-    if directory.is_dir() and any(path.name not in ours and path.suffix != ".tmp" for path in directory.iterdir()):
-        raise BankExists(f"{directory} (or other files are)")
-    return FileLog.create(directory, events, **options)
-
-
-def cut(text: str, max_chars: int) -> str:
-    """The beginning of a text in at most `max_chars` characters, cut between words and marked with `…` if cut."""
-    if len(text) <= max_chars:
-        return text
-    room = text[: max_chars - 1]
-    space = max(room.rfind(" "), room.rfind("\n"))
-    return (room[:space] if space > max_chars // 2 else room).rstrip() + "…"
+        return f"Bank({self.place!r})"
 
 
 def _event(given: Event | Mapping[Any, Any]) -> Event:
@@ -445,14 +411,3 @@ def _counted(events: Iterable[Event], upto: int, progress: Progress | None) -> I
         if progress is not None and number % 1000 == 0:
             progress(event.seq, upto)
         yield event
-
-
-def _paths_of(events: Iterable[Any], item: str) -> Iterator[tuple[int, str]]:
-    for event in events:
-        if hasattr(event, "head"):
-            if event.head.id == item:
-                yield event.seq, "candidate"
-            continue
-        for index, head in enumerate(event.heads):
-            if head.id == item and index < len(event.candidates):
-                yield event.seq, f"candidates.{index}"

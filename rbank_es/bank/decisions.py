@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -21,8 +21,7 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.codec import TYPES
 from rbank_es.events.items import Item, ItemText
 from rbank_es.log import Appended, EventLog
-from rbank_es.log.file.groups import same_content
-from rbank_es.log.identifiers import derived_id
+from rbank_es.log.groups import derived_id, same_content
 from rbank_es.policies import Append, Dedup, consolidate, policy_of
 from rbank_es.state import RELEVANT, RESOLVED, State, fold
 
@@ -30,15 +29,6 @@ ERASED = "erased"
 """Code of the reason for which a candidate without words is discarded."""
 
 Made = TypeVar("Made")
-
-
-class HasLog(Protocol):
-    """A bank, as far as its log is needed."""
-
-    @property
-    def log(self) -> EventLog:
-        """The bank's log."""
-        ...
 
 
 def consolidation_policy(state: State) -> Append | Dedup:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, open_whole, whole_bank
+from rbank_es.cli.shared.banks import lasting, open_or_create, open_whole, whole_bank
 from rbank_es.cli.shared.input_bytes import read_bounded
 from rbank_es.cli.shared.output import say, say_json
 from rbank_es.cli.shared.terminal_text import count
-from rbank_es.errors import BadEvent, BadInput, RBankError
+from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
-from rbank_es.log.file.system_calls import System
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -82,40 +77,17 @@ def append(bank: str, file: str, create: bool, expect: int | Expected, batch: in
 
 
 def _append_to_new(place: str, events: list[Event], expect: int | Expected, size: int) -> Done | None:
-    """Make a bank aside and append to it, then put it in its place: events that are refused leave nothing behind.
-
-    None, where something is in that place already, and nothing was done.
-    """
-    import shutil  # which is slow to load
-
+    """Make a bank that has the events from the start; nothing is left behind if they are refused. None if it exists."""
     from rbank_es.bank import Bank
 
-    directory = directory_of(place)
-    if directory.exists():
-        return None
-    missing = [folder for folder in directory.parents if not folder.exists()]
-    draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
-    try:
-        with Bank.create(draft / directory.name) as made:
-            done = _append(made, events, made.position if expect is EMPTY else expect, size)
-        return done if _put(draft / directory.name, directory) else None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        for folder in missing:
-            with suppress(OSError):  # it isn't empty
-                folder.rmdir()
+    done: list[Done] = []
 
+    def fill(made: Bank) -> None:
+        done.append(_append(made, events, made.position if expect is EMPTY else expect, size))
 
-def _put(made: Path, directory: Path) -> bool:
-    """Put a new bank in its place, durably; whether it is there, and not another that somebody made meanwhile."""
-    try:
-        made.rename(directory)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            return False
-        raise
-    System().sync_directory(directory.parent)
-    return True
+    with suppress(BankExists), Bank.create(lasting(place), fill=fill):
+        return done[0]
+    return None
 
 
 def _parsed(file: str) -> list[Event]:

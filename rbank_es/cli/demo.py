@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,6 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.bank.locator import directory_of
 from rbank_es.cli.dashboard import purpose_of, write_dashboard
 from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
@@ -21,7 +18,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.banks import writable
 from rbank_es.cli.shared.output import flush, heading, paragraph, program, say, say_json, styled
 from rbank_es.cli.shared.terminal_text import count, line, moment, size_text
-from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
+from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.state import usage
 from rbank_es.state.diff import diff_states
@@ -96,24 +93,16 @@ def _say_unavailable(error: SandboxUnavailable) -> None:
 
 
 def _tour(bank: str | None, page: Path, *, as_json: bool) -> None:
-    source = _source(bank)
-    with tempfile.TemporaryDirectory(prefix="rbank-demo-") as folder:
-        copy = Path(folder) / source.name
-        shutil.copytree(source, copy)
-        with Bank.open(copy) as opened:
-            tour = _prepared(opened)
-            if as_json:
-                say_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
-            else:
-                _tell(tour, bank or _shortest(source), page)
+    place = bank if bank is not None else _sample()
+    with Bank.open(place) as opened, opened.copy() as copy:
+        tour = _prepared(copy)
+        if as_json:
+            say_json({"live": False} | _facts(tour, write_dashboard(copy, None, page).path))
+        else:
+            _tell(tour, bank or _shortest(Path(place)), page)
 
 
-def _source(given: str | None) -> Path:
-    if given is not None:
-        directory = directory_of(given)
-        if not directory.is_dir():
-            raise BankNotFound(str(directory))
-        return directory
+def _sample() -> Path:
     places = [Path("logs") / "sample", Path(__file__).resolve().parents[2] / "logs" / "sample"]
     for place in places:
         if place.is_dir():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
@@ -185,7 +183,7 @@ def _scratch() -> Iterator[Bank]:
     """A bank for the calls of models, which goes away."""
     from rbank_es.bank import Bank
 
-    with tempfile.TemporaryDirectory(prefix="rbank-judge-") as folder, Bank.create(Path(folder) / "scratch") as bank:
+    with Bank.create("memory:") as bank:
         yield bank
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank import PROJECTIONS, Bank
+from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.banks import open_whole
 from rbank_es.cli.shared.output import Cell, flush, say, say_json, styled, table, write
@@ -83,7 +82,8 @@ def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) ->
         say(styled("watching the log; Ctrl-C ends it", "dim"))
     flush()
     try:
-        for _ in _moments(bank):
+        while True:
+            bank.log.wait(position, limits.POLL_S)
             if bank.position == position:
                 continue
             applied = _apply(bank, only, False)
@@ -95,21 +95,6 @@ def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) ->
         return
 
 
-def _moments(bank: Bank) -> Iterator[object]:
-    """Yield when files of the bank changed; and now and then anyway, for file systems that don't tell."""
-    from watchfiles import watch
-
-    yield from watch(
-        bank.path,
-        watch_filter=None,
-        recursive=False,
-        yield_on_timeout=True,
-        rust_timeout=int(limits.POLL_S * 1000),
-        debounce=50,
-        step=10,
-    )
-
-
 def _types(bank: Bank, after: int, upto: int) -> str:
     types = Counter(map(type_of, bank.events(after=after, point=upto)))
     return (
@@ -119,9 +104,8 @@ def _types(bank: Bank, after: int, upto: int) -> str:
 
 def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
     from rbank_es.projections import ALL, named
-    from rbank_es.projections.read_models import ReadModels
 
-    checkpoints, last = ReadModels.open(bank.log.folder / PROJECTIONS).checkpoints(), bank.position
+    checkpoints, last = bank.read_models().checkpoints(), bank.position
     rows: list[dict[str, Cell]] = []
     for projection in [named(name) for name in only] if only else ALL:
         built = checkpoints.get(projection.name)

@@ -267,7 +267,7 @@ def _run(
     """Run the loop, adding each result as it comes; facts about the bank."""
     from rbank_es.loop.closed_loop import run_closed_loop
 
-    opened, made = open_or_create(place)
+    opened, made = open_or_create(place, may_be_lost=True)
     with opened, Live(verbose=given["verbose"]) as live:
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         _prepare(opened, given)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.banks import whole_bank
 from rbank_es.cli.shared.event_sentences import summary
@@ -21,7 +17,7 @@ from rbank_es.cli.shared.ontology_sources import ONTOLOGY_HELP, loaded, refuse_m
 from rbank_es.cli.shared.output import flush, heading, paragraph, say, say_json, styled
 from rbank_es.cli.shared.terminal_text import block, count, line
 from rbank_es.data import LIGHTS
-from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.errors import BadInput
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
 
 if TYPE_CHECKING:
@@ -129,24 +125,13 @@ def _refuse_unknown(calls: Sequence[Call], box: Toolbox) -> None:
 @contextmanager
 def _scratch(given: str | None) -> Iterator[Bank]:
     """A bank that goes away: an empty one, or a copy of the one that is named, with a run begun in it."""
-    with tempfile.TemporaryDirectory(prefix="rbank-tools-") as folder:
-        place = Path(folder) / "scratch"
-        if given is not None:
-            _copy(whole_bank(given), place)
-        with Bank.create(place) if given is None else Bank.open(place) as bank:
-            bank.append(RunStarted(run=RUN, task=TASK, scripted=True))
-            yield bank
-
-
-def _copy(name: str, place: Path) -> None:
-    """A copy of a bank's directory, without what is derived from the log, that can be written to if that one can't."""
-    source = directory_of(name)
-    if not source.is_dir():
-        raise BankNotFound(str(source))
-    place.mkdir()
-    for path in source.iterdir():
-        if path.is_file() and path.name != "lock":
-            shutil.copyfile(path, place / path.name)
+    with ExitStack() as stack:
+        if given is None:
+            bank = stack.enter_context(Bank.create("memory:"))
+        else:
+            bank = stack.enter_context(stack.enter_context(Bank.open(whole_bank(given))).copy())
+        bank.append(RunStarted(run=RUN, task=TASK, scripted=True))
+        yield bank
 
 
 def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str | None, *, naive: bool) -> Toolbox:

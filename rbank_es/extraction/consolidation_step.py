@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from rbank_es.bank.decisions import HasLog, Latest, append_decided
+from rbank_es.bank import Bank
+from rbank_es.bank.decisions import Latest, append_decided
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item
 from rbank_es.extraction.extractors import Extraction
@@ -33,7 +34,7 @@ class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def consolidate(
-    bank: HasLog,
+    bank: Bank,
     extractions: Iterable[Extraction | MemoriesExtracted | Item],
     *,
     before: Sequence[Event] = (),

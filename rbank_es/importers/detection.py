@@ -14,7 +14,7 @@ from rbank_es.importers.item_lists import parse_items
 from rbank_es.importers.reasoningbank import parse_reasoningbank
 from rbank_es.importers.trajectories import parse_trajectory
 from rbank_es.importers.units import Parsed, Unit, decode
-from rbank_es.log.file.groups import Circumstances, compose, prepare
+from rbank_es.log.groups import Circumstances, compose, prepare
 
 BOM = b"\xef\xbb\xbf"
 FORMS = (

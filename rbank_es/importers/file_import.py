@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.decisions import HasLog, Latest, optimistically
+from rbank_es.bank import Bank
+from rbank_es.bank.decisions import Latest, optimistically
 from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import TYPES
@@ -17,7 +18,7 @@ from rbank_es.importers.detection import parse
 from rbank_es.importers.planning import plan
 from rbank_es.importers.units import Form, Parsed, Unit, events_of
 from rbank_es.log import Appended, EventLog
-from rbank_es.log.file.groups import same_content
+from rbank_es.log.groups import same_content
 from rbank_es.state import BIRTHS
 
 SUFFIXES = frozenset({".json", ".jsonl"})
@@ -88,7 +89,7 @@ def read_file(path: Path) -> Parsed:
     return parse(str(path), data)
 
 
-def import_paths(bank: HasLog, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
+def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
     """Import files, and all .json and .jsonl files of directories.
 
     All files are read and checked before the first is appended, so a broken one stops the import before it begins.

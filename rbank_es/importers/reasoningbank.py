@@ -25,7 +25,7 @@ from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunJudged, Ru
 from rbank_es.events.items import Item
 from rbank_es.importers.memory_markdown import parse_memories
 from rbank_es.importers.units import Line, Parsed, Unit, json_lines, name_of, text_field
-from rbank_es.log.identifiers import derived_id
+from rbank_es.log.groups import derived_id
 
 JUDGE = "reasoningbank"
 EXTRACTOR = "reasoningbank"

@@ -56,7 +56,7 @@ from rbank_es.importers.units import (
     utc_text,
     utc_time,
 )
-from rbank_es.log.identifiers import derived_id
+from rbank_es.log.groups import derived_id
 
 KEYS = frozenset({"timestamp", "event_type", "data"})
 KINDS = ("run_start", "tool_call", "tool_result", "iteration", "run_complete", "run_error")

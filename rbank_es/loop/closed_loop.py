@@ -8,16 +8,14 @@ calls of the one stage that was cut off are made twice.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from rbank_es.errors import BadInput, JudgeFailed, LoopStopped
+from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
 from rbank_es.loop.history import (
     INTERRUPTED,
     Extracted,
@@ -171,17 +169,13 @@ def _resumable(again: bool) -> Iterator[None]:
 @contextmanager
 def _alone(bank: Bank, digest: str) -> Iterator[None]:
     """Keep other processes from the same loop: each would close the runs of the other as cut off."""
-    path = bank.log.folder / f"loop-{digest[:16]}.lock"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            stack.enter_context(bank.log.exclusive(f"loop-{digest[:16]}"))
+        except LogBusy:
             advice = "wait for it, or use other settings or another bank"
             raise BadInput(f"another process runs this very loop in {bank.name}; {advice}") from None
         yield
-    finally:
-        os.close(fd)
 
 
 class ClosedLoop:

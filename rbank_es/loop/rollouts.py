@@ -14,13 +14,13 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import message_of
-from rbank_es.log import ANY, Appended, Expected, FileLog
+from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.settings import Perturbation
 
 if TYPE_CHECKING:
@@ -141,11 +141,11 @@ class Stopped(BaseException):
     """The loop was interrupted: nothing more may be recorded by this thread."""
 
 
-class StoppableLog:
+class StoppableLog(LogWrapper):
     """A log for a thread that has to end when it is told to: from then on, its appends raise `Stopped`."""
 
-    def __init__(self, log: FileLog) -> None:
-        self._log = log
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
         self._mutex = threading.Lock()
         self._is_stopped = False
 
@@ -154,7 +154,7 @@ class StoppableLog:
         with self._mutex:
             if self._is_stopped:
                 raise Stopped
-            return self._log.append(events, expected=expected)
+            return super().append(events, expected=expected)
 
     def stop(self) -> None:
         """From when this returns, nothing is appended through it."""
@@ -163,9 +163,6 @@ class StoppableLog:
 
     def close(self) -> None:
         """The log is whose it was."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
 
 
 def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
@@ -176,7 +173,7 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
     when it tries to.
     """
     logs = [StoppableLog(bank.log) for _ in works]
-    banks = [Bank(cast("FileLog", log), bank.name) for log in logs]
+    banks = [Bank(log, bank.name) for log in logs]
     errors: list[BaseException | None] = [None] * len(works)
 
     def work(at: int) -> None:

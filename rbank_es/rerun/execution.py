@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -95,7 +94,7 @@ def rerun(
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
         played = played_run(recording, live_sandbox)
-        scratch = stack.enter_context(_copy(bank, recording.position, into))
+        scratch = stack.enter_context(bank.copy(recording.position, into))
         _run(scratch, recording, source, played)
         parts = [_Part(recording.events, first_difference(recording.events, tuple(_came(scratch, recording))))]
         for stage in recording.aftermath if parts[0].difference is None else ():
@@ -178,18 +177,6 @@ def _as_it_ends(run: str) -> Iterator[None]:
         raise CannotRerun(run, str(error)) from error
 
 
-@contextmanager
-def _copy(bank: Bank, position: int, into: Path | None = None) -> Iterator[Bank]:
-    """The bank as it was at a position, to be written to."""
-    with ExitStack() as stack:
-        if into is None:
-            into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-rerun-"))) / "bank"
-            log = bank.log.copy(into, position, unsafe_no_sync=True)
-        else:
-            log = bank.log.copy(into, position)
-        yield stack.enter_context(Bank(log, bank.name))
-
-
 # ---------------------------------------------------------------- what was made of it
 
 
@@ -208,7 +195,7 @@ def _staged(
     played = played_calls(recording.run, stage.events)
     with ExitStack() as stack:
         if scratch.position != stage.position:
-            scratch = stack.enter_context(_copy(bank, stage.position))
+            scratch = stack.enter_context(bank.copy(stage.position))
         again = stack.enter_context(Again(scratch, recording.settings, source, played))
         if note := _elsewhere(scratch, recording, stage):
             return _Part((), note=note)

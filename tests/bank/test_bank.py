@@ -12,7 +12,7 @@ import pytest
 
 import rbank_es
 from rbank_es import limits
-from rbank_es.bank import Bank, cut
+from rbank_es.bank import Bank
 from rbank_es.errors import (
     BadBankName,
     BadEvent,
@@ -45,8 +45,9 @@ from rbank_es.events import (
     RunFinished,
     RunStarted,
 )
-from rbank_es.events.items import Item
-from rbank_es.log import EMPTY, FileLog, Head
+from rbank_es.events.items import Item, truncate
+from rbank_es.log import EMPTY, Head
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.state import fold
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
 from tests.faults.disk import Quick
@@ -110,7 +111,7 @@ class TestMaking:
         """A bank, a file, or a directory with other files is left as it is."""
         before = bank.head()
         with pytest.raises(BankExists):
-            Bank.create(bank.path)
+            Bank.create(bank.place)
         assert bank.head() == before
         (tmp_path / "file").write_text("mine")
         (tmp_path / "full").mkdir()
@@ -196,7 +197,7 @@ class TestAppending:
 
     def test_two_handles_and_threads(self, bank: Bank) -> None:
         """A bank may be open more than once, and a handle be used by several threads."""
-        with Bank.open(bank.path, calls=Quick()) as other:
+        with Bank.open(bank.place, calls=Quick()) as other:
 
             def work(handle: Bank, name: str) -> None:
                 for number in range(10):
@@ -349,7 +350,7 @@ class TestItems:
     )
     def test_cut(self, text: str, size: int, expected: str) -> None:
         """Between words where there is a word's end in the second half."""
-        assert cut(text, size) == expected
+        assert truncate(text, size) == expected
 
 
 class TestFollowing:
@@ -368,7 +369,7 @@ class TestFollowing:
 
         thread = threading.Thread(target=follow)
         thread.start()
-        with Bank.open(bank.path, calls=Quick()) as other:
+        with Bank.open(bank.place, calls=Quick()) as other:
             for number in range(200):
                 other.append([note(f"{number}"), RunStarted(run="r")])
                 if stop.wait(0.05):
@@ -400,11 +401,11 @@ class TestCheckingAndErasing:
 
     def test_damage(self, lively: Bank) -> None:
         """Damage is raised with segment, line and byte."""
-        path = next(lively.path.glob("*.jsonl"))
+        path = next(Path(lively.place).glob("*.jsonl"))
         data = bytearray(path.read_bytes())
         data[data.index(b"Which classes")] ^= 1
         path.write_bytes(data)
-        with Bank.open(lively.path) as again, pytest.raises(LogCorruption) as caught:
+        with Bank.open(lively.place) as again, pytest.raises(LogCorruption) as caught:
             again.state()
         assert caught.value.segment == path.name and caught.value.line == 1 + data[: caught.value.byte_offset].count(
             b"\n"
@@ -426,7 +427,7 @@ class TestCheckingAndErasing:
         if how == "item":  # its words are a sentence; what else holds a part of it is not meant
             lively.erase(text=SECRET)
         else:
-            stored = b"\n".join(path.read_bytes() for path in lively.path.rglob("*") if path.is_file())
+            stored = b"\n".join(path.read_bytes() for path in Path(lively.place).rglob("*") if path.is_file())
             assert not [form for form in forms_of(SECRET) if form in stored]
         assert lively.verify(noted=noted).log.erased >= 1
         with lively.as_of() as view:
@@ -471,7 +472,7 @@ def test_closed_bank_opens_again_when_used(lively: Bank) -> None:
     lively.close()
     lively.close()
     assert lively.search("classes") and lively.append(note("again")).last == 11
-    assert repr(lively) == f"Bank({str(lively.path)!r})"
+    assert repr(lively) == f"Bank({lively.place!r})"
 
 
 def test_public_names() -> None:

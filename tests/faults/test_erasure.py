@@ -15,7 +15,8 @@ from rbank_es.errors import BadInput, LogFailed, LogUnavailable
 from rbank_es.events import Erased, Event, LmCalled, NoteLogged, ToolCalled, type_of
 from rbank_es.events.codec import TYPES
 from rbank_es.events.items import Item
-from rbank_es.log import Erasing, FileLog, Head
+from rbank_es.log import Erasing, Head
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import SECRET, extraction, forms_of, note, raises, run
 from tests.faults.disk import Disk, broken, calls_of, dying, no_space
 

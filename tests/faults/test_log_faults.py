@@ -23,8 +23,9 @@ from rbank_es.errors import (
 )
 from rbank_es.events import NoteLogged, Ref
 from rbank_es.events.codec import TYPES
-from rbank_es.log import Erasing, FileLog
-from rbank_es.log.file import lines as line_format
+from rbank_es.log import Erasing
+from rbank_es.log import lines as line_format
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
 from tests.effort import THOROUGH
 from tests.faults.disk import Disk, Quick, broken, no_space
@@ -577,7 +578,8 @@ class TestFailedSync:
             with pytest.raises(LogFailed, match="verify"):
                 writer.append([note("c")])
         program = (
-            "import sys; from pathlib import Path; from rbank_es.log import FileLog; from rbank_es.testing import note"
+            "import sys; from pathlib import Path; from rbank_es.log.file.file_log import FileLog; "
+            "from rbank_es.testing import note"
         )
         program += "; FileLog.open(Path(sys.argv[1])).append([note('x')])"
         done = subprocess.run([sys.executable, "-c", program, str(log.directory)], capture_output=True, text=True)

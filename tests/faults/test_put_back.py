@@ -7,8 +7,8 @@ import pytest
 
 from rbank_es.errors import LogCorruption
 from rbank_es.events import NoteLogged
-from rbank_es.log import Erasing, FileLog
-from rbank_es.log.file import lines
+from rbank_es.log import Erasing, lines
+from rbank_es.log.file.file_log import FileLog
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.data import lights
 from rbank_es.events import Event, type_of
-from rbank_es.log import ANY, Appended, Expected, FileLog
+from rbank_es.log import ANY, Appended, Expected
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task

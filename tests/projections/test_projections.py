@@ -35,7 +35,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
-from rbank_es.log import FileLog
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.projections import ALL, VIEWS, named
 from rbank_es.projections.engine import Batch, Close, Insert, Put, Table
 from rbank_es.projections.lineage import provenance

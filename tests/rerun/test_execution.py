@@ -176,10 +176,10 @@ def test_runs_of_a_bank_of_many_segments_come_out_the_same(
 ) -> None:
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 12_000)
     with retold(learnt, tmp_path / "many", lambda event: event) as bank:
-        assert len(list(bank.path.glob("*.jsonl"))) > 4
-        before = bytes_of(bank.path)
+        assert len(list(Path(bank.place).glob("*.jsonl"))) > 4
+        before = bytes_of(Path(bank.place))
         assert [came.difference for came in reruns(bank)] == [None, None]
-        assert bytes_of(bank.path) == before
+        assert bytes_of(Path(bank.place)) == before
 
 
 def test_models_that_failed_fail_again_try_by_try_and_nobody_waits(tmp_path: Path) -> None:

@@ -133,13 +133,13 @@ def test_an_answer_whose_event_cannot_be_written_is_withheld(bank: Bank, monkeyp
     toolbox = toolbox_for(desk_for(bank))
 
     def full(*_: Any, **__: Any) -> Any:
-        raise LogUnavailable(str(bank.path), "append to", OSError(28, "No space left on device"))
+        raise LogUnavailable(bank.place, "append to", OSError(28, "No space left on device"))
 
     with monkeypatch.context() as patch:
         patch.setattr(bank, "append", full)
         result = toolbox.call("put", {"content": "unrecorded"})
     assert result["error"]["code"] == "not_recorded" and "No space left" in result["error"]["message"]
-    assert str(bank.path) not in json.dumps(result) and "unrecorded" not in json.dumps(result)
+    assert bank.place not in json.dumps(result) and "unrecorded" not in json.dumps(result)
     assert len(toolbox.desk.unrecorded) == 1
     assert toolbox.call("ctx_stats", {"ref": "text_0"})["error"]["code"] == "unknown_handle"
     assert toolbox.call("put", {"content": "recorded"})["ok"]

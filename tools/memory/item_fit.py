@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.bank import cut
+from rbank_es.events.items import truncate
 from rbank_es.tools.runtime.encoder import size
 
 TITLE_CHARS = 20
@@ -87,7 +87,7 @@ def quoted(text: str, max_chars: int, room: int) -> str:
 
 
 def _cut(text: str, chars: int) -> str:
-    return "" if chars < 1 else cut(text, chars)
+    return "" if chars < 1 else truncate(text, chars)
 
 
 def _most(longest: int, fits: Callable[[int], bool]) -> int | None:

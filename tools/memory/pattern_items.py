@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from rbank_es import limits
-from rbank_es.bank import cut
 from rbank_es.events.items import Item
+from rbank_es.events.items import truncate as cut
 from rbank_es.ontology.labels import clip
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.rdf_names import LABELS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rbank_es.bank import Bank
-from rbank_es.bank.locator import split_point
+from rbank_es.bank.locator import locate, split_point
 from rbank_es.errors import BadInput
 
 
@@ -28,10 +28,19 @@ def open_at(text: str) -> tuple[Bank, str | None]:
     return Bank.open(place), point
 
 
-def open_or_create(place: str) -> tuple[Bank, bool]:
-    """The bank that is there, or a new one; and whether it is new."""
+def lasting(bank: str) -> str:
+    """Return BANK. Raises `BadInput` for one that would be lost when the command that makes it ends."""
+    if not locate(bank).engine.outlives_process:
+        raise BadInput(f"{bank} would be lost when this command ends; name a bank that is kept, such as ./notes")
+    return bank
+
+
+def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool]:
+    """Return the bank that is there, or a new one, and whether it is new."""
     from rbank_es.errors import BankExists, BankNotFound
 
+    if not may_be_lost:
+        lasting(place)
     try:
         return Bank.open(place), False
     except BankNotFound:
@@ -63,6 +72,6 @@ def writable(path: Path) -> Path:
 
 def outside(bank: Bank, path: Path) -> Path:
     """A path that is not among the bank's own files. Raises `BadInput`: there it would be in the way, or be swept."""
-    if path.resolve().is_relative_to(bank.path.resolve()):
+    if bank.log.owns(path):
         raise BadInput(f"{path} is inside the bank's own directory; choose a place outside of it")
     return path

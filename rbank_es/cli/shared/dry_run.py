@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -102,7 +100,7 @@ def _manual_chars(settings: LoopSettings, source: Source) -> int:
     from rbank_es.tools.runtime.tool_session import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
-    with tempfile.TemporaryDirectory(prefix="rbank-dry-") as folder, Bank.create(Path(folder) / "dry") as bank:
+    with Bank.create("memory:") as bank:
         box = build_tools(bank, run="dry", source=source, policy=ToolPolicy(mode=settings.mode))
         return sum(len(tool.usage) + len(tool.doc) for tool in box.manual())
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.bank import Bank
@@ -84,8 +82,7 @@ def try_judge_and_extract(models: dict[str, LmChoice | None], *, verbose: bool, 
     settings = LoopSettings(**models, executor="react")  # type: ignore[arg-type]
     check_settings(settings)
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-test-"))) / "canned"
-        bank = stack.enter_context(Bank.create(place))
+        bank = stack.enter_context(Bank.create("memory:"))
         live = stack.enter_context(Live(verbose=verbose))
         source = open_source(ontology=loaded([LIGHTS]))
         stack.callback(source.close)

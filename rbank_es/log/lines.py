@@ -28,6 +28,9 @@ ANY_TEXT = b'{"type":"text'
 OPENED = b'{"type":"segment_opened",'
 SEALED = b'{"type":"segment_sealed",'
 SEGMENT = b'{"type":"segment_'
+UNNUMBERED = (ANY_TEXT, SEGMENT)
+"""The beginnings of lines that are no events; every other line has a position."""
+
 ERASED = b'{"is":"erased",'
 REF = b'{"is":"ref",'
 SALT = b',"salt":'
@@ -75,6 +78,9 @@ class TextLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     crc: str
 
 
+_TEXT: msgspec.json.Decoder[TextLine] = msgspec.json.Decoder(TextLine)
+
+
 def seed_of(bank_id: str) -> int:
     """The CRC's start: continuing from it equals the CRC-32 of the bank's id followed by the line."""
     return crc32(bank_id.encode())
@@ -116,6 +122,23 @@ def text_erased_line(key: str, seed: int) -> bytes:
     return close_line(TEXT_ERASED + key.encode() + b'"', seed)
 
 
+def read_text(line: bytes, seed: int) -> str | None:
+    """Return the text of a text line; None if it was erased. Raises `ValueError` if it is damaged."""
+    if not is_intact(line, seed):
+        raise ValueError("its checksum is wrong")
+    if line.startswith(TEXT_ERASED):
+        return None
+    text = _TEXT.decode(line)
+    if text_key(text.salt, bytes(text.text)) != text.id:
+        raise ValueError("it is not what its key says")
+    return msgspec.json.decode(text.text, type=str)
+
+
+def raw_text(line: bytes) -> bytes:
+    """Return the raw JSON of the string in a text line that was not erased."""
+    return bytes(_TEXT.decode(line).text)
+
+
 def key_of_text(line: bytes) -> str:
     """The key of a text line, erased or not."""
     start = len(TEXT) if line.startswith(TEXT) else len(TEXT_ERASED)
@@ -128,10 +151,34 @@ def seq_of(line: bytes) -> int:
     return int(line[start : line.index(b",", start)])
 
 
+def id_of(line: bytes) -> str:
+    """Return the id of a numbered line."""
+    start = line.find(b'"id":"') + 6
+    return line[start : start + 36].decode()
+
+
+def type_of_line(line: bytes) -> bytes:
+    """Return the type that a line begins with."""
+    return line[9 : line.find(b'"', 9)]
+
+
 def counters_of(line: bytes) -> tuple[int, int]:
     """`more` and `dur` of a numbered line. Raises ValueError where there are none."""
     more, _, dur = line[line.rindex(MORE) + len(MORE) : -CRC_TAIL].partition(b',"dur":')
     return int(more), int(dur)
+
+
+def shorten_group(complete: list[bytes], more: int, seed: int) -> list[bytes]:
+    """Return lines of which the last group lacks its last `more` events, with that group's counters lowered."""
+    kept = list(complete)
+    for index in range(len(kept) - 1, -1, -1):
+        line = kept[index]
+        if line.startswith(UNNUMBERED) or counters_of(line)[0] < more:
+            break
+        left, durable = counters_of(line)
+        body = line[: line.rindex(MORE)] + b'%b%d,"dur":%d' % (MORE, left - more, durable)
+        kept[index] = close_line(body, seed)[:-1]
+    return kept
 
 
 def split(line: bytes) -> tuple[bytes, str | dict[str, str], list[Unit]]:
