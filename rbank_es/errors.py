@@ -110,9 +110,9 @@ class BadBankName(BadInput):
 class BankNotFound(BadInput):
     """There is no bank there."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
-        super().__init__(f"no bank at {place}. Make one with: rbank-es init BANK")
+    def __init__(self, place: str, advice: str = "Make one with: rbank-es init BANK") -> None:
+        self.place, self.advice = place, advice
+        super().__init__(f"no bank at {place}. {advice}")
 
 
 class BankExists(BadInput):

@@ -45,6 +45,12 @@ NEEDLE_CHARS = 8
 SEARCHED_IDS = 32
 """Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
 
+ERASED_UNITS = 2_000
+"""Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit."""
+
+BANK_NAME_CHARS = 100
+"""Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes."""
+
 # -------------------- events
 
 NAME_CHARS = 256

@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from rbank_es import limits
 from rbank_es.errors import BadBankName, BadPoint
 from rbank_es.events import RunStarted
 from rbank_es.log import LOG_ENGINES, EventLog, LogEngine
 
 _BARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
-_NAME_CHARS = 100
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.ASCII)
 _BACK = re.compile(r"HEAD(?:~(\d{1,18}))?", re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
@@ -67,7 +67,7 @@ def locate(bank: str | Path) -> Located:
         if scheme not in LOG_ENGINES.names():
             raise BadBankName(bank, f"there is no engine for {scheme!r} URLs in this release")
         return _located(scheme, bank)
-    if not _BARE.fullmatch(bank) or len(bank) > _NAME_CHARS:
+    if not _BARE.fullmatch(bank) or len(bank) > limits.BANK_NAME_CHARS:
         raise BadBankName(bank, "that is neither a bare name nor a path")
     return _located("file", str(Path(os.environ.get("RBANK_HOME") or "logs") / bank))
 

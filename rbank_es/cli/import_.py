@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.banks import open_or_create, open_whole, whole_bank
+from rbank_es.cli.shared.banks import lasting, open_or_create, open_whole, whole_bank
 from rbank_es.cli.shared.output import Cell, say, say_json, table
 from rbank_es.cli.shared.progress import Progress
 from rbank_es.cli.shared.terminal_text import count
@@ -44,7 +44,7 @@ def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
     """The bank, made if need be; but first the files are read, for a broken one should not leave an empty bank."""
     from rbank_es.importers.file_import import files_in, read_file
 
-    place = whole_bank(bank)
+    place = lasting(whole_bank(bank))
     for path in files_in(paths):
         read_file(path)
     return open_or_create(place)

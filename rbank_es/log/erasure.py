@@ -24,8 +24,6 @@ Part = TypeVar("Part", bound=Hashable)
 _JSON_DEPTH = 4
 """How often JSON may be nested in strings of JSON: a tool's JSON in a message in a request is nested twice."""
 
-_UNITS_PER_EVENT = 2_000
-
 
 class _Facts(msgspec.Struct):
     run: str | None = None
@@ -261,12 +259,12 @@ def records_of(planned: Plan, reason: str, by: str | None) -> list[ContentErased
     texts = list(planned.erasure.texts)
     return [
         ContentErased(
-            units=tuple(units[start : start + _UNITS_PER_EVENT]),
-            texts=tuple(texts[start : start + _UNITS_PER_EVENT]),
+            units=tuple(units[start : start + limits.ERASED_UNITS]),
+            texts=tuple(texts[start : start + limits.ERASED_UNITS]),
             by=by,
             reason=reason,
         )
-        for start in range(0, max(len(units), len(texts), 1), _UNITS_PER_EVENT)
+        for start in range(0, max(len(units), len(texts), 1), limits.ERASED_UNITS)
     ]
 
 

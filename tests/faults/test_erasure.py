@@ -297,7 +297,7 @@ class TestEverywhere:
 
     def test_many_places(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """More places than one event can list are recorded by several, and all are gone."""
-        monkeypatch.setattr("rbank_es.log.file.erasure._UNITS_PER_EVENT", 7)
+        monkeypatch.setattr(limits, "ERASED_UNITS", 7)
         place = tmp_path / "bank"
         with FileLog.create(place) as log:
             log.append([note(f"{SECRET} {number}") for number in range(40)])

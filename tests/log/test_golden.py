@@ -98,7 +98,11 @@ def test_a_golden_log_verifies_with_its_heads(bank: Bank, expected: dict[str, An
     seen = bank.verify(noted=heads).log
     assert bank.id == expected["bank"]
     assert [str(bank.head(seq)) for seq in range(bank.position + 1)] == expected["heads"]
-    assert (seen.parts["segments"], seen.texts, seen.erased) == (expected["segments"], expected["texts"], expected["erased"])
+    assert (seen.parts["segments"], seen.texts, seen.erased) == (
+        expected["segments"],
+        expected["texts"],
+        expected["erased"],
+    )
 
 
 def test_a_golden_log_has_the_events_that_it_had(bank: Bank, expected: dict[str, Any]) -> None:

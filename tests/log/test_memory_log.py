@@ -68,7 +68,7 @@ def test_a_name_is_found_again_in_the_same_process() -> None:
             Bank.create("memory:found-again")
     assert Bank.create("memory:").id != Bank.create("memory:").id
     for place in ("memory:", "memory:never-made"):
-        with pytest.raises(BankNotFound, match="lost when this process ends"):
+        with pytest.raises(BankNotFound, match="in the process that made it"):
             Bank.open(place)
     with pytest.raises(BadBankName):
         Bank.create("memory:a/b")

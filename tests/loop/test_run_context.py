@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from rbank_es.bank import PROJECTIONS, Bank
+from rbank_es.bank import Bank
 from rbank_es.errors import LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.loop import run_closed_loop
 from rbank_es.loop.rollouts import side_by_side
 from rbank_es.loop.run_context import Equipment
-from rbank_es.projections.read_models import ReadModels
 from tests.loop.loops import TASKS, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
 from tests.loop.test_matts import SCRIPT as ROLLOUTS
@@ -125,7 +124,7 @@ def test_rollouts_run_one_after_the_other_where_that_is_chosen(tmp_path: Path) -
 
 def read_models(bank: Bank) -> set[int]:
     """The positions of a bank's read models."""
-    return {point.position for point in ReadModels.open(bank.log.folder / PROJECTIONS).checkpoints().values()}
+    return {point.position for point in bank.read_models().checkpoints().values()}
 
 
 def test_contexts_are_read_from_read_models_that_were_brought_up_to_date(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ class MemoryStore:
     # ------------------------------------------------------------ writing
 
     def add(self, data: bytes, texts: dict[bytes, str]) -> None:
-        """Add the lines of a group, and wake whoever waits. For the holder of `changed`."""
+        """Add the lines of a group, and wake the threads that wait for it."""
         rows = data.splitlines()
         events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
         self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
@@ -119,9 +119,10 @@ class MemoryStore:
         for seq, line in enumerate(events, len(self.events) + 1):
             self.digests.append(lines.chain(self.digests[-1], line))
             self.ids[lines.id_of(line)] = seq
-        # Last and in one step, because readers take no lock and must see whole groups.
-        self.events += events
-        self.changed.notify_all()
+        with self.changed:
+            # Last and in one step, because readers take no lock and must see whole groups.
+            self.events += events
+            self.changed.notify_all()
 
     def rewrite(self, targets: erasure.Targets) -> None:
         """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
@@ -373,7 +374,7 @@ class MemoryEngine:
         """See `LogEngine.open`; `options` are those of `MemoryLog`."""
         store = self._stores.get(self.name_of(locator))
         if store is None:
-            raise BankNotFound(f"{locator} (it would be {LOST})")
+            raise BankNotFound(locator, "A bank in memory can be opened by its name, in the process that made it")
         return MemoryLog(store, **options)
 
     def create(
