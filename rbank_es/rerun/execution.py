@@ -66,7 +66,7 @@ def rerun(
     ontologies: Ontologies | None = None,
     tasks: Sequence[Task] = (),
     live_sandbox: bool = False,
-    into: Path | None = None,
+    into: str | Path | None = None,
 ) -> Rerun:
     """Run a recorded run again and compare it event by event. Asks no model, uses no key and no network.
 

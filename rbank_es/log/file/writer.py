@@ -403,8 +403,10 @@ class Writer:
 
     def __del__(self) -> None:
         # As with any file of Python, forgetting to close does not leak.
-        with suppress(Exception):
+        try:
             _close_all((self._fd, self._lock_fd))
+        except Exception:  # noqa: S110  the interpreter is ending, and has taken modules away
+            pass
 
     def forked(self) -> None:
         """Start afresh in a forked child: its parent's threads hold no lock here, and its files must not be shared."""
