@@ -18,6 +18,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, PositionConflict
+from rbank_es.events import ContentErased
 from rbank_es.events.codec import TYPES, decoder_of, encode_body, encode_json, facts_of, texts_of, version_of
 from rbank_es.events.event import Erased, Event, Ref, type_of
 from rbank_es.events.items import ItemText
@@ -264,7 +265,7 @@ def check_expected(place: str, expected: int | Expected, actual: int) -> None:
 
 def refuse_erasure_records(prepared: Sequence[Prepared]) -> None:
     """Raise `BadEvent` for an event that only an engine may write, when it erases."""
-    if any(type_of(item.event) == "content_erased" for item in prepared):
+    if any(isinstance(item.event, ContentErased) for item in prepared):
         raise BadEvent("content_erased is written by erasing, and by nothing else", path="$.type")
 
 

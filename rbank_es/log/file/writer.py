@@ -403,9 +403,9 @@ class Writer:
 
     def __del__(self) -> None:
         # As with any file of Python, forgetting to close does not leak.
-        try:
+        try:  # noqa: SIM105  at the interpreter's end `suppress` may be gone
             _close_all((self._fd, self._lock_fd))
-        except Exception:  # noqa: S110  the interpreter is ending, and has taken modules away
+        except Exception:
             pass
 
     def forked(self) -> None:
