@@ -1,12 +1,10 @@
 """The bank: one log, the state that follows from it, and its read models. The way in for Python programs.
 
->>> import tempfile, pathlib
 >>> from rbank_es import Bank, Item
 >>> from rbank_es.events import MemoriesConsolidated, MemoriesExtracted
 >>> from rbank_es.events import Decision
->>> place = pathlib.Path(tempfile.mkdtemp()) / "demo"
 >>> item = Item.make("Ask the ontology for its classes first", "List classes before writing a query.")
->>> with Bank.create(place) as bank:
+>>> with Bank.create("memory:") as bank:
 ...     extracted = bank.append(MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,)))
 ...     decision = Decision(candidate=0, action="add", item=item.id)
 ...     _ = bank.append(MemoriesConsolidated(
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from rbank_es.state.digests import StateDigests
 
 Progress = Callable[[int, int], None]
-"""Called with the number of events done and the number of all."""
+"""Called with the number of events done and their total."""
 
 Given = Event | Mapping[str, Any]
 """A new event, or the JSON object of one."""
@@ -64,14 +62,14 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What `verify` saw of the log and, if asked, of the recorded retrievals."""
+    """The result of `verify`: of the log and, if asked for, of the recorded retrievals."""
 
     log: Verification
     retrievals: RetrievalCheck | None = None
 
 
 class Bank:
-    """One bank. Use it as a context manager; it may be used by several threads, and a bank by many processes."""
+    """One bank, for use as a context manager. Threads may share it; processes open the same place each."""
 
     def __init__(self, log: EventLog, name: str) -> None:
         self.log = log
@@ -126,36 +124,36 @@ class Bank:
 
     @property
     def place(self) -> str:
-        """Where the bank is, for people to read; of a bank in memory also that it is lost with this process."""
+        """The place of the bank, for people to read; for a bank in memory also that it is lost with this process."""
         return self.log.place
 
     @property
     def position(self) -> int:
-        """Position of the last event."""
+        """The position of the last event."""
         return self.log.position()
 
     # ---------------------------------------------------------------- the log
 
     def append(self, events: Given | Iterable[Given], *, expected: int | Expected = ANY) -> Appended:
-        """Append events, or the JSON objects of new events, as one atomic group; on disk before this returns.
+        """Append events, or the JSON objects of new events, as one atomic group; durable before this returns.
 
-        Raises `BadEvent`, `PositionConflict`, `DuplicateEvent`, `LimitExceeded`, `LogUnavailable`, `LogBusy`,
-        `LogFailed`; nothing was appended then, save after `LogFailed`, where the outcome is unknown.
+        Raises as `EventLog.append`, and `BadEvent` for JSON that is no event; then nothing was appended, except after
+        `LogFailed`, where the outcome is unknown.
         """
         if isinstance(events, (Event, Mapping)):
             return self.log.append([_event(events)], expected=expected)
         return self.log.append([_event(entry) for entry in events], expected=expected)
 
     def head(self, point: str | int | None = None) -> Head:
-        """Position and head digest at a point: noted somewhere safe, they prove the log unchanged up to there."""
+        """Return the head at a point: noted in a safe place, it proves the log unchanged up to there."""
         return self.log.head(self.resolve(point))
 
     def resolve(self, point: str | int | None) -> int:
-        """The position that a point means; None means the head. Raises `BadPoint`."""
+        """Return the position that a point means; None means the head. Raises `BadPoint`."""
         return resolve_point(self.log, point)
 
     def time_at(self, position: int) -> str:
-        """UTC time of recording of the event at a position; empty for 0."""
+        """Return the UTC time at which the event at a position was recorded; empty for 0."""
         return next((event.at for event in self.log.read(after=position - 1, upto=position)), "") if position else ""
 
     def events(
@@ -167,7 +165,7 @@ class Bank:
         run: str | None = None,
         resolve: bool = False,
     ) -> Iterator[Event]:
-        """Events after a position, up to a point; of some types, of one run. `resolve` puts texts in for handles."""
+        """Yield events after a position, up to a point, of some types, of one run; `resolve` replaces handles."""
         upto = None if point is None else self.resolve(point)
         wanted = _all_types() if resolve else ()
         for event in self.log.read(after=after, upto=upto, types=types, resolve=wanted):
@@ -175,7 +173,7 @@ class Bank:
                 yield event
 
     def text(self, value: Text | None) -> str | None:
-        """The words of a text field, read from the log where it is a handle; None if absent or erased."""
+        """Return the words of a text field, read from the log if it is a handle; None if absent or erased."""
         if isinstance(value, Ref):
             return self.log.text(value)
         return None if isinstance(value, Erased) else value
@@ -200,7 +198,7 @@ class Bank:
     # ---------------------------------------------------------------- state and time
 
     def state(self, point: str | int | None = None, *, progress: Progress | None = None) -> State:
-        """The state at a point, folded from the log alone."""
+        """Return the state at a point, folded from the log alone."""
         from rbank_es.state import RELEVANT, RESOLVED, fold
 
         upto = self.resolve(point)
@@ -215,9 +213,9 @@ class Bank:
         force: bool = False,
         progress: Progress | None = None,
     ) -> Replayed:
-        """Fold the log to a point; with `into`, also write a complete projection file as it was then.
+        """Fold the log to a point; with `into`, also write the read models as they were then to that file.
 
-        Raises `BadPoint`; `BadInput` if `into` exists and `force` isn't given.
+        Raises `BadPoint`; `BadInput` if `into` exists, unless `force` is given.
         """
         from rbank_es.state.digests import state_digests
 
@@ -247,21 +245,21 @@ class Bank:
     def project(
         self, *, only: Collection[str] | None = None, rebuild: bool = False, progress: Progress | None = None
     ) -> Applied:
-        """Bring the read models up to the head, or make them anew with `rebuild`. Raises `ProjectionError`."""
+        """Bring the read models up to the head, or `rebuild` them from the whole log. Raises `ProjectionError`."""
         models = self.read_models()
         if rebuild:
             return models.rebuild(self.log, only=only, on_batch=progress)
         return models.catch_up(self.log, only=only, on_batch=progress)
 
     def as_of(self, point: str | int | None = None) -> View:
-        """A read-only view of everything at a point: items, runs, counters, search. Close it, or use it in a `with`.
+        """Return a read-only view at a point: items, runs, counters, search. Close it, or use it in a `with`.
 
-        Never writes: where the read models are behind or can't be used, it works on a temporary copy.
+        Never writes: if the read models are behind or unusable, the view is of a temporary copy.
         """
         return self.read_models().as_of(self.resolve(point), self.log)
 
     def _live(self, point: str | int | None) -> View:
-        """A view at the point; for the head, the read models are first brought up to it where that is possible."""
+        """Return a view at the point; for the head, first bring the read models up to it if possible."""
         models = self.read_models()
         if point is None:
             with suppress(ProjectionError, LogError, OSError):
@@ -278,15 +276,15 @@ class Bank:
         role: str | None = None,
         point: str | int | None = None,
     ) -> list[Found]:
-        """The active items that fit a query best, by the retrieval policy in force; best first, ties by item id.
+        """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
 
-        The query is plain words: nothing in it is syntax. `k` is the policy's unless given. Raises `BadSearch`.
+        The query is plain words without any syntax. `k` is the policy's unless given. Raises `BadSearch`.
         """
         with self._live(point) as view:
             return view.search(query, k, polarity=polarity, domain=domain, role=role)
 
     def get(self, ids: Sequence[str], *, max_n: int = 3, point: str | int | None = None) -> list[Item]:
-        """Items in full, whatever became of them; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""
+        """Return items in full, in any state; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""
         if len(ids) > max_n:
             raise LimitExceeded("items asked for", len(ids), max_n, "ask for fewer, or raise max_n")
         with self._live(point) as view:
@@ -300,14 +298,14 @@ class Bank:
         return msgspec.convert({**named, "tags": msgspec.json.decode(row["tags"])}, Item)
 
     def quote(self, item_id: str, max_chars: int = limits.QUOTE_CHARS, *, point: str | int | None = None) -> str:
-        """The beginning of an item's content, cut between words and marked where it was cut. Raises `NotInBank`."""
+        """Return the beginning of an item's content, as `truncate` does. Raises `NotInBank`."""
         if max_chars < 1:
             raise BadInput(f"max_chars is {max_chars}; it must be at least 1")
         with self._live(point) as view:
             return truncate(self._item(view, item_id).content, max_chars)
 
     def diff(self, before: str | int | None, after: str | int | None) -> Diff:
-        """What differs between two points: items, their states, support, uses, wins; runs; policies."""
+        """Compare two points: items, their states, support, uses, wins; runs; policies."""
         from rbank_es.state.diff import diff_states
 
         return diff_states(self.state(before), self.state(after))
@@ -319,7 +317,7 @@ class Bank:
     ) -> Verified:
         """Check every byte of the log, heads noted before, and with `retrievals` every recorded retrieval.
 
-        Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval doesn't hold.
+        Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval does not hold.
         """
         seen = self.log.verify(noted)
         if not retrievals:
@@ -349,9 +347,9 @@ class Bank:
     ) -> Erasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
-        A text of a run that another run has too, as the whole of a text of its own, stays there. Ids, numbers, times
-        and lengths stay; heads noted before still verify. Read models are made anew.
-        Raises `BadInput` unless exactly one thing is named, `NotInBank` if it isn't there.
+        A text that is also the whole of a text of another run stays there. Ids, numbers, times and lengths stay; heads
+        noted before still verify. Read models are rebuilt.
+        Raises `BadInput` unless exactly one thing is named, `NotInBank` if it does not exist.
         """
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:
@@ -380,7 +378,7 @@ class Bank:
     # ---------------------------------------------------------------- closing
 
     def close(self) -> None:
-        """Let go of files. A closed bank opens again by itself when used."""
+        """Release files. A closed bank opens again when it is used."""
         if self._models is not None:
             self._models.close()
             self._models = None

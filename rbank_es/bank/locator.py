@@ -57,7 +57,7 @@ def split_point(text: str) -> tuple[str, str | None]:
 def locate(bank: str | Path) -> Located:
     """Return the engine and the locator of a bank. Raises `BadBankName`; does not check whether the bank exists."""
     if isinstance(bank, Path):
-        return _located("file", str(bank))
+        return _in_directory(bank)
     if not bank or "\0" in bank:
         raise BadBankName(bank, "it is empty or holds a NUL")
     if bank.startswith(("./", "../", "/")):
@@ -69,7 +69,12 @@ def locate(bank: str | Path) -> Located:
         return _located(scheme, bank)
     if not _BARE.fullmatch(bank) or len(bank) > limits.BANK_NAME_CHARS:
         raise BadBankName(bank, "that is neither a bare name nor a path")
-    return _located("file", str(Path(os.environ.get("RBANK_HOME") or "logs") / bank))
+    return _in_directory(Path(os.environ.get("RBANK_HOME") or "logs") / bank)
+
+
+def _in_directory(path: Path) -> Located:
+    # A path is marked as one, because it may look like a URL of another engine.
+    return _located("file", str(path) if path.is_absolute() else f"./{path}")
 
 
 def _located(scheme: str, locator: str) -> Located:

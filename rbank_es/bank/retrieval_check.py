@@ -1,7 +1,7 @@
-"""Checking recorded retrievals: each is made again at its own position, and must find the same.
+"""The check of recorded retrievals: each is repeated at its own position, and must find the same items.
 
-A retrieval whose query, or the words of an item it could find, were erased since can't be made again; it counts as
-unverifiable, and so does one under a policy that this release doesn't know.
+A retrieval can't be repeated if its query, or the words of an item that it could find, were erased since. It counts as
+unverifiable, and so does one under a policy that this release does not know.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rbank_es.projections.search import Found
 
 _TYPES = ("memories_extracted", "memories_retrieved", "policy_set")
 _TOLERANCE = 1e-9
-"""Relative difference of scores that another build of SQLite or of the C library may make."""
+"""The relative difference of scores that another build of SQLite or of the C library may make."""
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """A retrieval that doesn't find what it found: item ids with scores as recorded, and as found again."""
+class RetrievalDifference(msgspec.Struct, frozen=True):
+    """A retrieval that finds something else now: item ids with scores as recorded, and as found."""
 
     seq: int
     recorded: tuple[str, ...]
@@ -35,15 +35,15 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class RetrievalCheck(msgspec.Struct, frozen=True):
-    """What came of making every recorded retrieval again."""
+    """The result of repeating every recorded retrieval."""
 
     checked: int
     unverifiable: int
-    different: tuple[Difference, ...]
+    different: tuple[RetrievalDifference, ...]
 
 
 def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:
-    """Make every recorded retrieval again, each on the bank as it was just before it."""
+    """Repeat every recorded retrieval on the bank as it was just before it."""
     checked, unverifiable, different = 0, 0, []
     policy: RetrievalPolicy | None = RetrievalPolicy()
     erased, head = False, log.position()
@@ -61,7 +61,7 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
             elif found is None or erased:
                 unverifiable += 1
             else:
-                different.append(Difference(event.seq, _shown(event.hits), _shown(found)))
+                different.append(RetrievalDifference(event.seq, _shown(event.hits), _shown(found)))
     return RetrievalCheck(checked, unverifiable, tuple(different))
 
 
@@ -72,7 +72,7 @@ def _scratch() -> Iterator[ReadModels]:
 
 
 def _policy_after(event: Event, policy: RetrievalPolicy | None) -> RetrievalPolicy | None:
-    """The retrieval policy in force after an event; None if this release doesn't know it."""
+    """Return the retrieval policy in force after an event; None if this release does not know it."""
     if not isinstance(event, PolicySet):
         return policy
     chosen = [choice for choice in event.policies if choice.kind == "retrieval"]
@@ -94,7 +94,7 @@ def _holds_erased(event: Event) -> bool:
 def _found_again(
     log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: RetrievalPolicy | None
 ) -> list[Found] | None:
-    """What the retrieval finds now, or None if it can't be made again."""
+    """Return the items that the retrieval finds now; None if it can't be repeated."""
     if policy is None or policy.label != event.policy or not isinstance(event.query, str):
         return None
     if event.k < 1:

@@ -193,13 +193,13 @@ class _Search(Generic[Part]):
     def _is_named_elsewhere(self, key: str, part: Part) -> bool:
         return any((lines.seq_of(line), unit.path) not in self.found for line, unit in self._handles_to(key, part))
 
-    def _handles_to(self, key: str, part: Part) -> Iterator[tuple[bytes, lines.Unit]]:
+    def _handles_to(self, key: str, part: Part) -> Iterator[tuple[bytes, lines.TextUnit]]:
         for _, line in self._source.lines_with(part, b'"key":"%b"' % key.encode()):
             for unit in lines.split(line)[2]:
                 if unit.raw.startswith(lines.REF) and key.encode() in unit.raw:
                     yield line, unit
 
-    def _add(self, line: bytes, unit: lines.Unit, part: Part, *, named: bool) -> None:
+    def _add(self, line: bytes, unit: lines.TextUnit, part: Part, *, named: bool) -> None:
         seq = lines.seq_of(line)
         if unit.raw.startswith(lines.REF):
             self.keys[_key_of(unit.raw)] = part

@@ -21,7 +21,7 @@ from rbank_es.events.event import Event, Ref
 
 
 class Expected(Enum):
-    """What a writer expects of the log, where it isn't a position."""
+    """The expectation of a writer, if it is not a position."""
 
     ANY = "any"
     EMPTY = "empty"
@@ -32,7 +32,7 @@ EMPTY: Final = Expected.EMPTY
 
 
 class Head(msgspec.Struct, frozen=True):
-    """A position and the digest of everything up to it; noted somewhere safe, it proves the log unchanged."""
+    """A position and the digest of everything up to it. Noted in a safe place, it proves the log unchanged."""
 
     seq: int
     digest: str
@@ -42,7 +42,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """The head written as `12:ab…`. Raises `BadInput` for anything else."""
+        """Parse a head written as `12:ab…`. Raises `BadInput` for anything else."""
         seq, _, digest = text.strip().partition(":")
         if not seq.isdecimal() or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise BadInput(f"{text!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it")
@@ -50,7 +50,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """Where a group stands in the log. `duplicate`: it stood there already, and nothing was written."""
+    """The positions and events of a group in the log. `duplicate`: it was there already, and nothing was written."""
 
     first: int
     last: int
@@ -84,7 +84,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a text stands: an event's position and a path in it. `run` is the run that the event belongs to."""
+    """The place of a text: an event's position and a path in it. `run` is the run that the event belongs to."""
 
     seq: int
     path: str
@@ -94,11 +94,11 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """What was erased, or with `dry_run` would be.
+    """The texts that were erased, or with `dry_run` would be.
 
     `places` are texts inside events; `texts` keys of texts stored apart; `facts` positions of events whose facts
-    (ids, names), which are never erased, hold the same characters. `shared` is how many texts of a run that was named
-    stay elsewhere, for other runs have them too.
+    (ids, names), which are never erased, hold the same characters. `short` counts texts too short to search for.
+    `shared` counts texts of a named run that stay elsewhere, because other runs have them too.
     """
 
     places: tuple[Place, ...]
@@ -111,10 +111,10 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
-    """What to erase: whole events by position, single texts by position and path, and any text by its words.
+    """A request for erasure: whole events by position, single texts by position and path, any text by its words.
 
-    `run` is the run that the events are of, where it is one. A text that another run has as well, as the whole of a
-    text of its own, is then not looked for: it goes from the events that were named, and stays elsewhere.
+    `run` is the run of the events, if they are of one. A text that is also the whole of a text of another run is then
+    erased in the named events only.
     """
 
     events: frozenset[int] = frozenset()

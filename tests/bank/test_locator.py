@@ -201,14 +201,14 @@ class TestPlaces:
     def test_directories(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A bare name is kept at home; a path is a path; a file URL is the path in it."""
         monkeypatch.delenv("RBANK_HOME", raising=False)
-        assert locate("my-bank_1.x")[1:] == ("logs/my-bank_1.x", "my-bank_1.x")
+        assert locate("my-bank_1.x")[1:] == ("./logs/my-bank_1.x", "my-bank_1.x")
         monkeypatch.setenv("RBANK_HOME", "/srv/banks")
         assert locate("b")[1:] == ("/srv/banks/b", "b")
         assert locate("./b").name == locate("../b").name == "b"
         assert locate("/a/b c").name == locate("file:///a/b%20c").name == "b c"
         assert directory_of("file:///a/b%20c") == Path("/a/b c") and directory_of("../b") == Path("../b")
         assert directory_of("file:/a") == directory_of("file://localhost/a") == Path("/a")
-        assert locate(Path("any thing"))[1:] == ("any thing", "any thing")
+        assert locate(Path("any thing"))[1:] == ("./any thing", "any thing")
         assert locate("memory:notes").name == "notes" and locate("memory:").name == "memory"
 
     @pytest.mark.parametrize(

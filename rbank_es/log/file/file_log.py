@@ -1,3 +1,4 @@
+# ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
 """The `file:` engine: a directory of JSON Lines segments, one writer at a time, any number of readers."""
 
 from __future__ import annotations
@@ -130,7 +131,6 @@ class FileLog:
         return cls(directory, first.bank, **options)
 
     def copy(self, upto: int, into: str | None = None) -> FileLog:
-        """See `EventLog.copy`."""
         place = directory_of(into) if into is not None else Path(tempfile.mkdtemp(prefix="rbank-copy-")) / "bank"
         with self._reading():
             if place.exists() and any(place.iterdir()):
@@ -146,25 +146,20 @@ class FileLog:
 
     @property
     def bank_id(self) -> str:
-        """The bank's id, made with the log and never changed."""
         return self._bank_id
 
     @property
     def place(self) -> str:
-        """The directory, for people to read."""
         return str(self.directory)
 
     @property
     def derived_directory(self) -> Path:
-        """See `EventLog.derived_directory`."""
         return self._heads.folder
 
     def new_id(self) -> str:
-        """See `EventLog.new_id`."""
         return self._writer.new_id()
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
-        """See `EventLog.append`."""
         return self._writer.append(events, expected)
 
     def read(
@@ -175,7 +170,6 @@ class FileLog:
         types: Collection[str] | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
-        """See `EventLog.read`."""
         wanted = frozenset(resolve)
         with self._reading():
             for batch in self._reader.batches(after, upto, types):
@@ -189,7 +183,6 @@ class FileLog:
     def lines(
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
     ) -> Iterator[bytes]:
-        """See `EventLog.lines`."""
         with self._reading():
             for batch in self._reader.batches(after, upto, types):
                 yield from batch.lines
@@ -202,29 +195,24 @@ class FileLog:
             raise LogUnavailable(self.place, "read", error) from error
 
     def position(self) -> int:
-        """See `EventLog.position`."""
         with self._reading():
             return self._heads.look().seq
 
     def head(self, at: int | None = None) -> Head:
-        """See `EventLog.head`."""
         with self._reading():
             return self._heads.head(self.position() if at is None else at)
 
     def crc_at(self, seq: int) -> str | None:
-        """See `EventLog.crc_at`."""
         with self._reading():
             found = self._reader.line_at(seq)
         return found[1].crc if found is not None else None
 
     def seq_of_id(self, event_id: str) -> int | None:
-        """See `EventLog.seq_of_id`."""
         with self._reading():
             seq = self._writer.ids.seq_of(event_id)
         return seq if seq is not None and seq <= self.position() else None
 
     def text(self, ref: Ref) -> str | None:
-        """See `EventLog.text`."""
         with self._reading():
             return self._texts.read(ref)
 
@@ -254,13 +242,11 @@ class FileLog:
         return path.resolve().is_relative_to(self.directory.resolve())
 
     def erasures(self) -> int:
-        """See `EventLog.erasures`: the position of the last erasure, 0 for none."""
         segment = all_segments(self.directory)[-1]
         with self._reading(), opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 
     def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
-        """See `EventLog.erase`."""
         if dry_run:
             with self._reading():
                 source = segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
@@ -268,12 +254,11 @@ class FileLog:
         return self._writer.erase(what, reason, by)
 
     def sync(self) -> None:
-        """See `EventLog.sync`."""
         with self._reading(), opened(all_segments(self.directory)[-1].path) as fd:
             self._writer.sync(fd)
 
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
-        """See `EventLog.verify`. Where a sync had failed, a sound log is synced again and opened to writers."""
+        """See `EventLog.verify`. If a sync failed earlier, a sound log is synced again and admits writers."""
         with self._reading():
             try:
                 seen = self._verified(noted)
@@ -315,7 +300,6 @@ class FileLog:
         return TornTail(f"segment {last.name}, byte {tail.offset:,}", size - tail.offset)
 
     def close(self) -> None:
-        """See `EventLog.close`."""
         self._writer.close()
         if self._is_scratch:
             shutil.rmtree(self.directory.parent, ignore_errors=True)
@@ -371,8 +355,10 @@ class _SegmentCheck(LogCheck):
 
 def directory_of(locator: str) -> Path:
     """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
-    if not locator.startswith("file:"):
+    if locator.startswith(("./", "../", "/")):
         return Path(locator)
+    if not locator.startswith("file:"):
+        raise BadBankName(locator, "that is not a directory")
     parts = urlsplit(locator)
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise BadBankName(locator, "a file URL looks like file:///absolute/path")
@@ -385,11 +371,9 @@ class FileEngine:
     outlives_process = True
 
     def name_of(self, locator: str) -> str:
-        """Return the directory's name."""
         return directory_of(locator).name
 
     def open(self, locator: str, **options: Any) -> FileLog:
-        """See `LogEngine.open`; `options` are those of `FileLog`."""
         return FileLog.open(directory_of(locator), **options)
 
     def create(

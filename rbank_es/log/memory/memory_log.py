@@ -1,4 +1,4 @@
-# ruff: noqa: D102  the methods of `MemoryLog` are documented in `EventLog`
+# ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
 """The `memory:` engine: logs in the memory of this process, lost when it ends. The quickest way to try something.
 
 `memory:NAME` can be opened again in the same process; `memory:` is a new log each time it is created, and belongs to
@@ -362,7 +362,7 @@ class MemoryEngine:
         """Return the name behind `memory:`; `memory` where there is none."""
         found = _NAME.fullmatch(locator)
         if found is None:
-            raise BadBankName(locator, "behind memory: comes a bare name, or nothing")
+            raise BadBankName(locator, "in memory it is memory:NAME or memory:")
         return found[1] or UNNAMED
 
     def publish(self, store: MemoryStore) -> bool:
@@ -371,7 +371,6 @@ class MemoryEngine:
             return store.name == UNNAMED or self._stores.setdefault(store.name, store) is store
 
     def open(self, locator: str, **options: Any) -> MemoryLog:
-        """See `LogEngine.open`; `options` are those of `MemoryLog`."""
         store = self._stores.get(self.name_of(locator))
         if store is None:
             raise BankNotFound(locator, "A bank in memory can be opened by its name, in the process that made it")
@@ -385,7 +384,6 @@ class MemoryEngine:
         fill: Callable[[EventLog], object] | None = None,
         **options: Any,
     ) -> MemoryLog:
-        """See `LogEngine.create`."""
         name = self.name_of(locator)
         if name in self._stores:
             raise BankExists(locator)
