@@ -16,9 +16,7 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import ProjectionError, ProjectionUnavailable
-
-LOCK = "derived.lock"
-"""Held, in the file's folder, by whoever writes derived files. Who needs the log's own lock as well takes it after."""
+from rbank_es.log.protocol import DERIVED_LOCK
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
@@ -80,7 +78,7 @@ def exclusive(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path.parent / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path.parent / DERIVED_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise refused(path, "write", error) from error
     try:

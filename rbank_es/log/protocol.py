@@ -19,6 +19,12 @@ import msgspec
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Event, Ref
 
+DERIVED_LOCK = "derived.lock"
+"""The file in a log's `derived_directory` on which whoever writes there holds `flock`.
+
+A writer that needs a lock of the log as well takes it after this one.
+"""
+
 
 class Expected(Enum):
     """The expectation of a writer, if it is not a position."""

@@ -436,7 +436,7 @@ class TestDerived:
             for text in "abc":
                 log.append([note(text * 20)])
         flip(active(place), active(place).read_bytes().index(b"aaaa"))
-        monkeypatch.setattr("rbank_es.log.file.system_calls.boot_id", lambda: "another boot")
+        monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: "another boot")
         with pytest.raises(LogCorruption):
             FileLog.open(place).append([note("d")])
 

@@ -40,7 +40,6 @@ from rbank_es.log.file.segments import (
     read_sealed,
     segment_path,
 )
-from rbank_es.log.file.system_calls import System, locked
 from rbank_es.log.file.writer import LOCK, Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.protocol import (
@@ -55,6 +54,7 @@ from rbank_es.log.protocol import (
     TornTail,
     Verification,
 )
+from rbank_es.log.system_calls import System, locked
 from rbank_es.log.verification import LogCheck
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)

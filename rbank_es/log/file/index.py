@@ -22,8 +22,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events.event import Event, Ref
-from rbank_es.log import lines
-from rbank_es.log.file import system_calls
+from rbank_es.log import lines, system_calls
 from rbank_es.log.file.reader import Reader, Tail, opened
 from rbank_es.log.file.segments import (
     Segment,
@@ -38,7 +37,6 @@ from rbank_es.log.groups import resolved
 from rbank_es.log.protocol import Head
 
 FOLDER = "derived"
-LOCK = "derived.lock"
 _CRC_CHARS = 8
 _HEADER = struct.Struct("<8sQQQI")
 _MAGIC = b"rbankid1"

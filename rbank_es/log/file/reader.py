@@ -27,8 +27,7 @@ from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, decode_events
 from rbank_es.events.event import Event
-from rbank_es.log import lines
-from rbank_es.log.file import system_calls
+from rbank_es.log import lines, system_calls
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,

@@ -32,7 +32,7 @@ from rbank_es.log.file.segments import (
     read_sealed,
     segment_of,
 )
-from rbank_es.log.file.system_calls import System
+from rbank_es.log.system_calls import System
 
 MARKER = "ERASING"
 

@@ -20,13 +20,13 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadEvent, ErasureUnfinished, LogError, LogFailed, LogUnavailable
 from rbank_es.events.event import Event, type_of
-from rbank_es.log import erasure, groups, lines
-from rbank_es.log.file import index, segment_rewrite, system_calls
+from rbank_es.log import erasure, groups, lines, system_calls
+from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail, opened
 from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
-from rbank_es.log.protocol import Appended, Erasing, Erasure, Expected
+from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Erasure, Expected
 
 FAILED = "FAILED"
 LOCK = "lock"
@@ -367,7 +367,7 @@ class Writer:
         # In this order, as everybody does who holds both: otherwise two processes could wait for each other.
         try:
             self._heads.folder.mkdir(exist_ok=True)
-            with system_calls.locked(self._heads.folder / index.LOCK, self._place), self:
+            with system_calls.locked(self._heads.folder / DERIVED_LOCK, self._place), self:
                 yield
         except OSError as error:
             raise LogUnavailable(self._place, "write to", error) from error

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -40,7 +40,19 @@ from rbank_es.events.codec import TYPES, decode_event
 from rbank_es.events.event import Event, Ref, type_of
 from rbank_es.log import erasure, groups, lines
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
-from rbank_es.log.protocol import ANY, EMPTY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
+from rbank_es.log.protocol import (
+    ANY,
+    DERIVED_LOCK,
+    EMPTY,
+    Appended,
+    Erasing,
+    Erasure,
+    EventLog,
+    Expected,
+    Head,
+    Verification,
+)
+from rbank_es.log.system_calls import locked
 from rbank_es.log.verification import LogCheck
 
 LOST = "lost when this process ends"
@@ -81,6 +93,12 @@ class MemoryStore:
                 self._derived = Path(tempfile.mkdtemp(prefix="rbank-memory-"))
                 weakref.finalize(self, shutil.rmtree, self._derived, ignore_errors=True)
             return self._derived
+
+    def derived_files_held(self) -> AbstractContextManager[None]:
+        """Exclude writers of derived files, if there are any files."""
+        if self._derived is None:
+            return nullcontext()
+        return locked(self._derived / DERIVED_LOCK, f"memory:{self.name}")
 
     # ------------------------------------------------------------ as a source for erasure
 
@@ -292,7 +310,7 @@ class MemoryLog:
         return self.store.erased_at
 
     def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
-        with self.store.changed:
+        with self.store.derived_files_held(), self.store.changed:
             planned = erasure.plan(self.store, what, reason, by)
             if dry_run:
                 return planned.erasure
