@@ -31,19 +31,19 @@ REF_PREVIEW_CHARS = 80
 """What a `Ref` shows of its text (source: the handle pattern's 80 characters)."""
 
 LOCK_WAIT_S = 60.0
-"""How long a writer waits for another before it gives up with `LogBusy`."""
+"""Seconds for which a writer waits for another before it raises `LogBusy`."""
 
 READ_BLOCK_BYTES = 256 * KIB
-"""How much of a segment is read at a time: what comes of it should fit into a processor's second cache."""
+"""Bytes of a segment that are read at a time: the block and its events fit into a processor's second cache."""
 
 POLL_S = 0.25
-"""How often a follower looks by itself, where no file notification arrives."""
+"""Seconds after which a follower checks the log by itself, where no file notification arrives."""
 
 NEEDLE_CHARS = 8
-"""Shorter texts are erased where they stand, and not looked for elsewhere: "yes" is everybody's."""
+"""Characters from which erased texts are searched for elsewhere: shorter ones, such as "yes", are in many events."""
 
 SEARCHED_IDS = 32
-"""Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
+"""Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them."""
 
 ERASED_UNITS = 2_000
 """Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit."""

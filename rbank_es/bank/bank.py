@@ -186,6 +186,7 @@ class Bank:
         Begins behind `after`, or with the next event that is appended.
         """
         seen = self.position if after is None else after
+        # Read before waiting and after: a stop between the two still returns what was appended before it.
         while True:
             for event in self.log.read(after=seen):
                 seen = event.seq
@@ -356,7 +357,7 @@ class Bank:
             raise BadInput("name exactly one thing to erase: event, item, run or text")
         what = Erasing(words=(text,)) if text else self._named(event, item, run)
         erasure = self.log.erase(what, reason=reason, by=by, dry_run=dry_run)
-        if erasure.appended is not None:
+        if erasure.appended is not None:  # the read models that held the text were removed
             self.project()
         return erasure
 

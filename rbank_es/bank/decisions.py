@@ -103,7 +103,7 @@ class Latest:
     def at(self, position: int) -> State:
         """Return the state at a position, which must not be before an earlier call's."""
         epoch = self._log.erasures()
-        if epoch != self._epoch:
+        if epoch != self._epoch:  # the folded state may hold texts that are erased now
             self._state, self._epoch = State(), epoch
         since = self._log.read(after=self._state.position, upto=position, types=RELEVANT, resolve=RESOLVED)
         self._state = fold(since, self._state, position=position)
@@ -134,6 +134,7 @@ def pause_s(lost: int, spent_s: float) -> float:
 
     It grows with the number of tries, up to `limits.CONSOLIDATION_WAIT_S`.
     """
+    # Random, because writers that lost together would otherwise retry together.
     return random.uniform(0, min(spent_s * 2 ** min(lost, 4), limits.CONSOLIDATION_WAIT_S))
 
 
@@ -152,7 +153,7 @@ def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None
     def attempt(position: int) -> Appended:
         nonlocal made
         stored = _stored(log, given)
-        if stored is not None:
+        if stored is not None:  # a retry: deciding again could differ from the recorded decisions
             return stored
         state = states.at(position)
         if made is None or not _decides_alike(made[0], state):
@@ -178,7 +179,7 @@ def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
     for stored, event in zip_longest(_without_decisions(group, given), given):
         if stored is None or event is None or stored.id != event.id or not same_content(stored, event):
             raise DuplicateEvent(given[0].id, first, "with other content")
-    log.sync()
+    log.sync()  # the first try may have been interrupted before its sync
     return Appended(first, last, group, duplicate=True)
 
 

@@ -58,7 +58,7 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
             found = _found_again(log, models, event, policy)
             if found is not None and _same(event.hits, found):
                 checked += 1
-            elif found is None or erased:
+            elif found is None or erased:  # an erased item might have been found, so a difference proves nothing
                 unverifiable += 1
             else:
                 different.append(RetrievalDifference(event.seq, _shown(event.hits), _shown(found)))
@@ -99,7 +99,7 @@ def _found_again(
         return None
     if event.k < 1:
         return []
-    models.catch_up(log, upto=event.seq - 1)
+    models.catch_up(log, upto=event.seq - 1)  # retrievals come in order, so the scratch models only go forward
     with models.live() as view:
         return view.search(
             event.query, event.k, polarity=event.polarity, domain=event.domain, role=event.role, policy=policy

@@ -82,6 +82,7 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
                 "so erase the events instead (--event)"
             )
     search = _Search(source)
+    # Whatever is named must go wherever it was copied: a tool's result is a model's input a moment later.
     named = set(search.name(what))
     shared = search.leave_to_others(what.run, named) if what.run is not None else set()
     words = {*named, *what.words} - shared
@@ -223,7 +224,7 @@ class _Search(Generic[Part]):
                 self.keys[lines.key_of_text(line)] = part
         elif not line.startswith(lines.UNNUMBERED):
             facts, _, units = lines.split(line)
-            if needle in facts:
+            if needle in facts:  # facts are part of the chain, and can't be erased
                 self.facts.add(lines.seq_of(line))
             for unit in units:
                 if needle in unit.raw and not unit.raw.startswith(lines.ERASED):

@@ -100,6 +100,7 @@ def prepare_new(events: Sequence[Event], clock: Clock, entropy: Entropy) -> list
     for number, event in enumerate(events, 1):
         if event.id or event.occurred_at:
             check_identity(event, number)
+    # One draw for the whole group saves a tenth of the time of encoding it.
     noise = entropy((_SALT_BYTES + _UUID_BYTES) * count)
     return prepare(events, uuid7s(clock(), noise[_SALT_BYTES * count :]), salts(noise[: _SALT_BYTES * count]))
 
@@ -173,7 +174,7 @@ def compose(prepared: Sequence[Prepared], now: Circumstances) -> ComposedGroup:
         if len(line) > limits.LINE_BYTES:
             what = f"event {len(rows) + 1:,} of {len(prepared):,} ({type_of(event)}), its line in bytes"
             raise LimitExceeded(what, len(line), limits.LINE_BYTES, "split its facts")
-        events.append(_checked(line, event))
+        events.append(_checked(line, event))  # decoded as readers will decode it, so nothing unreadable is written
         rows.append(line)
         seq += 1
     data = b"".join(parts + rows)
@@ -202,12 +203,13 @@ def _store(item: Prepared, now: Circumstances, texts: dict[bytes, str], parts: l
 
     def keep(value: Any) -> Any:
         text, dtype = (encode_json(value).decode(), "item") if isinstance(value, ItemText) else (value, "text")
+        # A character has at most 4 bytes in UTF-8; most texts are short enough not to be encoded to be measured.
         if not isinstance(text, str) or len(text) * 4 <= limits.INLINE_TEXT_BYTES:
             return value
         if len(text.encode()) <= limits.INLINE_TEXT_BYTES:
             return value
         raw = encode_json(text)
-        digest = sha256(raw).digest()
+        digest = sha256(raw).digest()  # of many events with the same prompt, one stores it
         key = now.stored.get(digest) or texts.get(digest)
         if key is None:
             key, line = lines.text_line(raw, now.salt(), now.seed)
@@ -312,7 +314,7 @@ def same_content(stored: Event, given: Event) -> bool:
 
 
 def _same_text(stored: Any, given: Any) -> bool:
-    if isinstance(stored, Erased):
+    if isinstance(stored, Erased):  # "other content" would confirm a guess of the erased text
         return True
     if isinstance(stored, tuple) and isinstance(given, tuple):
         return len(stored) == len(given) and all(map(_same_text, stored, given))
@@ -326,6 +328,7 @@ _second = (-1, "")
 
 def utc_text(at_us: int) -> str:
     """Return UTC microseconds since 1970 as `2026-01-31T12:00:00.000000Z`."""
+    # The text of a second is kept, because many events are recorded within one: that saves 1 µs of 4 each.
     global _second
     second, us = divmod(at_us, 1_000_000)
     known, text = _second

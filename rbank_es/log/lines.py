@@ -92,6 +92,7 @@ def close_line(body: bytes, seed: int) -> bytes:
 
 def is_intact(line: bytes, seed: int) -> bool:
     """Return whether the line (without newline) carries the checksum of its bytes, in lower case."""
+    # Compared as bytes: a parser of numbers accepts `A` for `a`, and one flipped bit would pass.
     return line[-CRC_TAIL:] == b',"crc":"%08x"}' % crc32(line[:-CRC_TAIL], seed) if len(line) > CRC_TAIL else False
 
 
@@ -182,6 +183,7 @@ def shorten_group(complete: list[bytes], more: int, seed: int) -> list[bytes]:
 
 def split(line: bytes) -> tuple[bytes, str | dict[str, str], list[TextUnit]]:
     """Return facts (all bytes before the salt), salt, and units of a numbered line."""
+    # No parser is needed: a quote inside a string is escaped, so neither marker can be part of a value.
     end = line.rindex(MORE)
     start = line.find(SALT, 0, end)
     if start < 0:
@@ -226,6 +228,7 @@ def erase_units(line: bytes, paths: Collection[str], seed: int) -> bytes:
     if not any(unit.path in paths and not unit.raw.startswith(ERASED) for unit in units):
         return line + b"\n"
     commitments = {unit.path: commitment(salt, unit) for unit in units}
+    # The line's salt would confirm a guess of an erased text, so each remaining unit keeps only its own derived salt.
     kept = {
         unit.path: _unit_salt(salt, unit.path).hex()
         for unit in units

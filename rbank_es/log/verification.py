@@ -79,7 +79,7 @@ class LogCheck:
             raise self.damage(f"its time {event.at} is before {self._at}, that of the event before")
         self.seq, self.more, self._at = event.seq, event.more, event.at
         self.digest = lines.chain(self.digest, line)
-        if lines.ERASED in line or lines.REF in line:
+        if lines.ERASED in line or lines.REF in line:  # most lines have neither, and splitting is slow
             self._units(line)
         if isinstance(event, ContentErased):
             self._listed |= {(unit.seq, unit.path, unit.digest) for unit in event.units}
@@ -108,8 +108,10 @@ class LogCheck:
 
         `erasing`: an erasure was interrupted, so texts that it lists may remain until the next writer completes it.
         """
+        # A noted head is popped when its position is passed, so those that are left are beyond the end.
         for seq in sorted(self._noted):
             raise CheckFailed(f"a head was noted at {seq:,}, the log ends at {self.seq:,}: events were cut off")
+        # Compared at the end, because the event that lists an erased text comes later than the text.
         unlisted, back = self._marks - self._listed, self._listed - self._marks
         if unlisted or self._erased_texts - self._listed_texts:
             raise LogCorruption(_first(unlisted), "a text is erased, but no event records its erasure")

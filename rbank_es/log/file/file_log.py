@@ -106,7 +106,7 @@ class FileLog:
         try:
             missing = [place for place in (directory, *directory.parents) if not place.exists()]
             (directory / index.FOLDER).mkdir(parents=True, exist_ok=True)
-            for place in missing:
+            for place in missing:  # a directory survives a power cut when its parent was synced
                 calls.sync_directory(place.parent)
             with locked(directory / LOCK, str(directory)):
                 if list_segments(directory):
@@ -140,7 +140,7 @@ class FileLog:
             segment_rewrite.copy_segments(self.directory, place, upto, lines.seed_of(self._bank_id))
         except OSError as error:
             raise LogUnavailable(str(place), "make a copy in", error) from error
-        made = FileLog.open(place, unsafe_no_sync=into is None)
+        made = FileLog.open(place, unsafe_no_sync=into is None)  # a scratch copy does not survive its process anyway
         made._is_scratch = into is None
         return made
 
@@ -210,6 +210,7 @@ class FileLog:
     def seq_of_id(self, event_id: str) -> int | None:
         with self._reading():
             seq = self._writer.ids.seq_of(event_id)
+        # The search reads bytes of groups that are not whole yet; nobody may see these.
         return seq if seq is not None and seq <= self.position() else None
 
     def text(self, ref: Ref) -> str | None:
@@ -243,6 +244,7 @@ class FileLog:
 
     def erasures(self) -> int:
         segment = all_segments(self.directory)[-1]
+        # The first line of the last segment tells, because an erasure always ends a segment.
         with self._reading(), opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 
@@ -411,6 +413,7 @@ class FileEngine:
         if directory.exists():
             raise BankExists(str(directory))
         missing = [folder for folder in directory.parents if not folder.exists()]
+        # Beside its place, because a rename is atomic within one file system only.
         draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
         try:
             with FileLog.create(draft, events, **options) as log:

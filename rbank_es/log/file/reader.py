@@ -128,6 +128,7 @@ class Reader:
                 after = max(after, segments[index + 1].first - 1)
             else:
                 after = max(after, (yield from self._active(segments[index], after, upto, wanted)))
+                # A writer may have closed that segment meanwhile: then go on with the next one.
                 if all_segments(self.directory)[-1].first <= segments[index].first:
                     return
 
@@ -178,6 +179,7 @@ class Reader:
             for base, complete in blocks(fd, offset):
                 numbered = [line for line in complete if not line.startswith(lines.UNNUMBERED)]
                 chosen, expected = _of_types(numbered, range(seq + 1, seq + 1 + len(numbered)), wanted)
+                # All lines of a block at once, because most blocks are sound and that is quicker.
                 events, error = self._decoded(chosen), None
                 if events is None or list(map(_SEQ, events)) != list(expected):
                     events, error = self._sound(fd, segment, base, complete, chosen, expected)
@@ -187,7 +189,7 @@ class Reader:
                         yield batch
                     if upto is not None and events[-1].seq >= upto:
                         return
-                if error is not None:
+                if error is not None:  # after the sound events before it: whoever stops there never meets the damage
                     raise error
                 offset, seq = base + sum(map(len, complete)) + len(complete), seq + len(numbered)
             self._check_closing(fd, segment, following, offset, seq)
@@ -224,12 +226,12 @@ class Reader:
             return self.damage(fd, segment, offset, "checksum is wrong: bytes were changed or lost")
         try:
             event = decode_event(line)
-        except UnknownEvent as error:
+        except UnknownEvent as error:  # with a right checksum: a newer release wrote it, nothing is damaged
             return error
         except (msgspec.DecodeError, RecursionError) as error:
             return self.damage(fd, segment, offset, f"not an event of this log: {error}")
         if event.seq != position:
-            return self.damage(fd, segment, offset, f"position {event.seq:,} stands where {position:,} must")
+            return self.damage(fd, segment, offset, f"position {event.seq:,} is where {position:,} must be")
         return event
 
     def damage(self, fd: int, segment: Segment, offset: int, reason: str) -> LogCorruption:
@@ -278,9 +280,9 @@ class Reader:
         block_bytes = limits.READ_BLOCK_BYTES
         while True:
             base, complete = next(blocks(fd, offset, block_bytes=block_bytes), (offset, []))
-            whole = self._quickly(base, complete, before)
+            whole = self._check_block(base, complete, before)
             if whole is None:
-                yield from self._carefully(fd, segment, offset, before)
+                yield from self._check_groups(fd, segment, offset, before)
                 return
             if whole.events:
                 yield whole
@@ -293,10 +295,10 @@ class Reader:
     def whole(self, data: bytes, offset: int, before: int) -> Whole | None:
         """Return the whole groups in `data`, read at `offset` behind position `before`; None if there is more."""
         *complete, rest = data.split(b"\n")
-        whole = self._quickly(offset, complete, before)
+        whole = self._check_block(offset, complete, before)
         return whole if whole is not None and whole.events and not rest else None
 
-    def _quickly(self, base: int, complete: list[bytes], before: int) -> Whole | None:
+    def _check_block(self, base: int, complete: list[bytes], before: int) -> Whole | None:
         """Return the whole groups at the beginning of a block, perhaps none; None if a line in it is wrong."""
         numbered = [line for line in complete if not line.startswith(lines.UNNUMBERED)]
         others = [line for line in complete if line.startswith(lines.UNNUMBERED)]
@@ -313,7 +315,7 @@ class Reader:
         end = next(i for i in range(len(complete) - 1, -1, -1) if complete[i] is numbered[count - 1]) + 1
         return Whole(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
 
-    def _carefully(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
+    def _check_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
         """Yield groups one by one; at the first wrong line, tell damage from an interrupted append."""
         # Apparent damage may be a tail that a writer is healing: read again while no writer moves.
         for found in self._groups(fd, segment, offset, before):
@@ -355,6 +357,7 @@ class Reader:
     def quiet(self) -> Iterator[None]:
         """Exclude writers until the end of the `with`."""
         path = self.directory / "lock"
+        # A bank on a read-only disk may have no lock file, and then no writer either.
         if self.holder == threading.get_ident() or not path.exists():
             yield
             return

@@ -98,6 +98,7 @@ class SegmentLines:
 def rewrite(directory: Path, job: Job, bank_id: str, calls: System) -> None:
     """Rewrite every closed segment that holds texts to erase. Raises `LogCorruption` rather than change a head."""
     segments, targets = all_segments(directory), Targets.of(job.events())
+    # A text line is in the segment of every handle to it, so the units name all segments that are concerned.
     for index in sorted({segment_of(segments, seq) for seq in targets.paths}):
         _rewrite_segment(segments[index], targets, lines.seed_of(bank_id), calls)
 
@@ -125,6 +126,7 @@ def _rewrite_segment(segment: Segment, targets: Targets, seed: int, calls: Syste
 def _rewrite_line(line: bytes, digest: bytes, targets: Targets, seed: int, where: str) -> tuple[bytes, bytes]:
     if line.startswith(lines.SEGMENT):
         seal = read_sealed(line, seed)
+        # The last check before the file is replaced: a wrong rewrite would break every head noted before.
         if seal is None or seal.head != digest.hex():
             raise LogCorruption(where, "erasing would change the head; the segment was left as it is")
         return digest, line + b"\n"

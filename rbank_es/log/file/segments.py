@@ -96,7 +96,7 @@ def blocks(
             return
         data = kept + block if kept else block
         complete = data.split(b"\n")
-        kept = complete.pop()
+        kept = complete.pop()  # the beginning of a line that the next block completes
         if complete:
             yield offset, complete
             offset += len(data) - len(kept)
@@ -142,7 +142,7 @@ def last_line(fd: int, size: int) -> bytes:
             return data[begin + 1 : end]
         if start == 0:
             return b""
-        length *= 16
+        length *= 16  # a line may be up to 16 MiB
 
 
 def find_line(fd: int, start: tuple[int, int], high: int, seq: int, seed: int) -> tuple[int, int]:
@@ -168,6 +168,6 @@ def _numbered_from(fd: int, offset: int, high: int, seed: int) -> tuple[int, int
         for line in complete:
             if skipped and line.startswith(b'{"type":"') and not line.startswith(lines.UNNUMBERED):
                 return (at, lines.seq_of(line)) if lines.is_intact(line, seed) else None
-            skipped = True
+            skipped = True  # the offset is anywhere, so the first line is cut
             at += len(line) + 1
     return None

@@ -117,7 +117,9 @@ class Writer:
         tail = self._heads.tail
         if self._fd >= 0 and tail is not None:
             status = os.fstat(self._fd)
+            # A rewritten segment has another inode, and no link is left to the one that is open.
             if status.st_nlink and status.st_ino == tail.inode:
+                # The usual case, in 2 µs: nobody else wrote.
                 if status.st_size == tail.offset:
                     return tail
                 if (grown := self._grown(tail, status.st_size)) is not None:
@@ -152,6 +154,7 @@ class Writer:
             self.sync(self._fd)  # whoever closed the segment may have died before this
             return self._open_next(tail.sealed.last, tail.sealed.head)
         if tail.offset < os.fstat(self._fd).st_size:
+            # Under the lock nobody is appending, so these bytes are what an interrupted append left.
             self._system.truncate(self._fd, tail.offset)
         return tail
 
@@ -187,11 +190,13 @@ class Writer:
         """Write the group, or find it written; return a descriptor to sync."""
         with self:
             tail = self._ready()
+            # Before the expectation, because a retry can't know that its first try succeeded.
             appended = self._known(prepared)
             if appended is None:
                 groups.refuse_erasure_records(prepared)
                 groups.check_expected(self._place, expected, tail.seq)
                 appended, _ = self._append(prepared, tail)
+            # A duplicate, because another thread may roll, and close the descriptor, before this group is synced.
             return appended, os.dup(self._fd)
 
     def new_id(self) -> str:
@@ -219,6 +224,7 @@ class Writer:
         return event, self._texts.resolved(event, segment)
 
     def _circumstances(self, first: int) -> Circumstances:
+        # Clocks go backwards and differ between machines; `at` must not, because points in time are found by bisection.
         at = max(groups.utc_text(self._clock()), self._heads.last_at)
         salt = partial(groups.new_salt, self._entropy)
         return Circumstances(first, at, self._heads.durable, self._seed, self._stored, salt)
@@ -227,7 +233,7 @@ class Writer:
         group = self._compose(prepared, tail)
         if tail.offset + len(group.data) > limits.SEGMENT_BYTES and tail.seq >= tail.segment.first:
             tail = self._roll(tail)
-            group = self._compose(prepared, tail)
+            group = self._compose(prepared, tail)  # again, because a text of the old segment can't be named here
         self._write(group.data, tail)
         last, known = group.events[-1], tail
         tail = Tail(tail.segment, tail.inode, tail.offset + len(group.data), last.seq, last.at, 0, None)
@@ -235,16 +241,16 @@ class Writer:
         if self._stored_upto == _end_of(known):
             self._stored.update(group.texts)
             self._stored_upto = _end_of(tail)
-        # Last: whoever is interrupted before this finds a file that is longer than it knows, and looks again.
+        # Last, because a thread interrupted before this finds a file longer than it knows, and reads it again.
         self._heads.last_at, self._dirty, self._heads.tail = last.at, True, tail
         return Appended(group.events[0].seq, last.seq, group.events), tail
 
     def _compose(self, prepared: list[Prepared], tail: Tail) -> ComposedGroup:
         if any(item.long for item in prepared):
-            self._look_for_texts(tail)
+            self._find_texts(tail)
         return compose(prepared, self._circumstances(tail.seq + 1))
 
-    def _look_for_texts(self, tail: Tail) -> None:
+    def _find_texts(self, tail: Tail) -> None:
         """Collect the texts that the active segment holds, reading only what was written since the last call."""
         *file, offset = self._stored_upto
         if file != [tail.segment.first, tail.inode] or offset > tail.offset:
@@ -277,7 +283,7 @@ class Writer:
     def _fail(self, error: OSError) -> None:
         """Stop all writers of the bank by a marker, because after one failed sync the next can't be trusted."""
         reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
-        with suppress(LogError, OSError), self:
+        with suppress(LogError, OSError), self:  # the disk that failed may fail here too; the error is raised anyway
             (self._directory / FAILED).write_text(reason + "\n")
             self._system.sync_directory(self._directory)
         raise LogFailed(self._place, reason) from error
@@ -285,9 +291,10 @@ class Writer:
     def recover(self) -> bool:
         """Admit writers again to a log that was just verified; return whether they had been stopped.
 
-        After a failed sync the system counts pages as clean that never reached the disk, and no later sync touches
-        them. So the last segment is written anew; those before it were synced before it began.
+        The last segment is written into a new file; those before it were synced before it began.
         """
+        # Because after a failed sync the system counts pages as clean that never reached the disk: syncing again would
+        # write nothing.
         if not (self._directory / FAILED).exists():
             return False
         with self:
@@ -315,6 +322,7 @@ class Writer:
     def _open_next(self, last: int, head: str) -> Tail:
         segment = Segment(segment_path(self._directory, last + 1), last + 1)
         line = lines.opened_line(self._bank_id, segment.first, head, self._erased_before(last))
+        # Whole, because a reader must never find a segment without its first line.
         self._system.write_whole(segment.path, line)
         self._reopen(segment)
         inode = os.fstat(self._fd).st_ino
@@ -349,6 +357,7 @@ class Writer:
                 return msgspec.structs.replace(planned.erasure, dry_run=False)
             prepared = self._prepare(erasure.records_of(planned, reason, by))
             job = segment_rewrite.Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
+            # From here on the erasure will be completed, by whoever writes next.
             self._system.write_whole(self._directory / segment_rewrite.MARKER, msgspec.json.encode(job))
             appended = self._carry_out(job, prepared, tail)
         return msgspec.structs.replace(planned.erasure, dry_run=False, appended=appended)
@@ -383,6 +392,7 @@ class Writer:
         if appended is None:
             appended, tail = self._append(prepared, tail)
         self.sync(self._fd)
+        # Roll, because readers rely on the active segment never being rewritten.
         if tail.seq >= tail.segment.first:
             self._roll(tail)
         segment_rewrite.rewrite(self._directory, job, self._bank_id, self._system)
@@ -435,4 +445,5 @@ def _forked() -> None:
         writer.forked()
 
 
+# Because a forked child shares its parent's descriptors, and with them the parent's locks.
 os.register_at_fork(after_in_child=_forked)

@@ -135,7 +135,7 @@ class MemoryStore:
         self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
         self.stored |= texts
         for seq, line in enumerate(events, len(self.events) + 1):
-            self.digests.append(lines.chain(self.digests[-1], line))
+            self.digests.append(lines.chain(self.digests[-1], line))  # 32 bytes an event make every head immediate
             self.ids[lines.id_of(line)] = seq
         with self.changed:
             # Last and in one step, because readers take no lock and must see whole groups.
@@ -146,6 +146,7 @@ class MemoryStore:
         """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
         for key in targets.keys & self.texts.keys():
             self.texts[key] = targets.erased_line(self.texts[key], self.seed)[:-1]
+        # An erased text that is appended again is stored again, under another key.
         self.stored = {digest: key for digest, key in self.stored.items() if key not in targets.keys}
         for seq in targets.paths:
             self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
@@ -259,7 +260,7 @@ class MemoryLog:
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
     ) -> Iterator[bytes]:
         for seq, line in self._numbered(after, upto, types):
-            self._event(seq)
+            self._event(seq)  # raises for a line that can't be trusted
             yield line
 
     def position(self) -> int:
