@@ -48,6 +48,9 @@ SEARCHED_IDS = 32
 ERASED_UNITS = 2_000
 """Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit."""
 
+ERASURE_JSON_DEPTH = 4
+"""Levels of JSON in strings of JSON that erasure searches: a tool's JSON in a message in a request has two."""
+
 BANK_NAME_CHARS = 100
 """Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes."""
 

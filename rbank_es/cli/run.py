@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es.bank import Bank
+from rbank_es.bank.locator import locate
 from rbank_es.cli.context import parse_budget
 from rbank_es.cli.shared.agent_options import (
     SCRIPTED,
@@ -268,6 +269,8 @@ def _run(
     from rbank_es.loop.closed_loop import run_closed_loop
 
     opened, made = open_or_create(place, may_be_lost=True)
+    if not locate(place).engine.outlives_process:
+        complain(f"the bank {place} is lost when this command ends; --save-mem keeps its items")
     with opened, Live(verbose=given["verbose"]) as live:
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         _prepare(opened, given)

@@ -21,9 +21,6 @@ from rbank_es.log.protocol import Erasing, Erasure, Place
 Part = TypeVar("Part", bound=Hashable)
 """A part of a log within which a long text is stored once: a segment, or the whole log."""
 
-_JSON_DEPTH = 4
-"""How often JSON may be nested in strings of JSON: a tool's JSON in a message in a request is nested twice."""
-
 
 class _Facts(msgspec.Struct):
     run: str | None = None
@@ -108,7 +105,7 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
 def patterns(text: str) -> set[bytes]:
     """Return the forms of a text inside a line: as a JSON string, and as one nested in strings of JSON."""
     forms, inner = {_escaped(text)}, {text}
-    for _ in range(_JSON_DEPTH):
+    for _ in range(limits.ERASURE_JSON_DEPTH):
         inner = {form(part) for part in inner for form in (_escaped, _ascii)}
         forms |= {_escaped(part) for part in inner}
     return {form.encode() for form in forms}

@@ -31,6 +31,7 @@ from rbank_es.log.file import index, segment_rewrite
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import Reader, Tail, opened
 from rbank_es.log.file.segments import (
+    LOCK,
     Segment,
     SegmentCorruption,
     all_segments,
@@ -40,7 +41,7 @@ from rbank_es.log.file.segments import (
     read_sealed,
     segment_path,
 )
-from rbank_es.log.file.writer import LOCK, Writer
+from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.protocol import (
     ANY,

@@ -29,6 +29,7 @@ from rbank_es.events.codec import TYPES, decode_event, decode_events
 from rbank_es.events.event import Event
 from rbank_es.log import lines, system_calls
 from rbank_es.log.file.segments import (
+    LOCK,
     Segment,
     SegmentCorruption,
     all_segments,
@@ -56,7 +57,7 @@ class LineBatch(NamedTuple):
     lines: list[bytes]
 
 
-class Whole(NamedTuple):
+class WholeGroups(NamedTuple):
     """Whole groups of an active segment, and the offset behind them."""
 
     events: list[Event]
@@ -64,7 +65,7 @@ class Whole(NamedTuple):
     end: int
 
 
-class Wrong(NamedTuple):
+class WrongLine(NamedTuple):
     """The first wrong line of an active segment, where position `seq` must be."""
 
     error: LogCorruption | UnknownEvent
@@ -259,7 +260,7 @@ class Reader:
         with opened(segment.path) as fd:
             start, before = self._start(fd, segment, after, closed=False)
             inode = os.fstat(fd).st_ino
-            for whole in self.wholes(fd, segment, start, before):
+            for whole in self.whole_groups(fd, segment, start, before):
                 before = whole.events[-1].seq
                 self._marks[segment.name, inode] = (whole.end, before)
                 if before <= after:
@@ -271,7 +272,7 @@ class Reader:
                     break
             return before
 
-    def wholes(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
+    def whole_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups]:
         """Yield whole groups of an active segment from `offset` on, many at a time; `before` is the position before it.
 
         Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line vouches for the
@@ -292,13 +293,13 @@ class Reader:
             else:
                 return
 
-    def whole(self, data: bytes, offset: int, before: int) -> Whole | None:
+    def groups_in(self, data: bytes, offset: int, before: int) -> WholeGroups | None:
         """Return the whole groups in `data`, read at `offset` behind position `before`; None if there is more."""
         *complete, rest = data.split(b"\n")
         whole = self._check_block(offset, complete, before)
         return whole if whole is not None and whole.events and not rest else None
 
-    def _check_block(self, base: int, complete: list[bytes], before: int) -> Whole | None:
+    def _check_block(self, base: int, complete: list[bytes], before: int) -> WholeGroups | None:
         """Return the whole groups at the beginning of a block, perhaps none; None if a line in it is wrong."""
         numbered = [line for line in complete if not line.startswith(lines.UNNUMBERED)]
         others = [line for line in complete if line.startswith(lines.UNNUMBERED)]
@@ -311,25 +312,25 @@ class Reader:
             return None
         count = next((index + 1 for index in range(len(events) - 1, -1, -1) if not events[index].more), 0)
         if not count:
-            return Whole([], [], base)
+            return WholeGroups([], [], base)
         end = next(i for i in range(len(complete) - 1, -1, -1) if complete[i] is numbered[count - 1]) + 1
-        return Whole(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
+        return WholeGroups(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
 
-    def _check_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
+    def _check_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups]:
         """Yield groups one by one; at the first wrong line, tell damage from an interrupted append."""
         # Apparent damage may be a tail that a writer is healing: read again while no writer moves.
         for found in self._groups(fd, segment, offset, before):
-            if isinstance(found, Whole):
+            if isinstance(found, WholeGroups):
                 yield found
                 offset, before = found.end, found.events[-1].seq
                 continue
             with self.quiet():
                 again = next(self._groups(fd, segment, offset, before), None)
-                if isinstance(again, Wrong) and self._vouched(fd, again):
+                if isinstance(again, WrongLine) and self._vouched(fd, again):
                     raise again.error
             return
 
-    def _groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole | Wrong]:
+    def _groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups | WrongLine]:
         """Yield groups one by one, and then the first wrong line, if there is one."""
         events: list[Event] = []
         group: list[bytes] = []
@@ -344,19 +345,19 @@ class Reader:
                 if isinstance(found, Event) and events and found.more != events[-1].more - 1:
                     found = self.damage(fd, segment, here, "a group of events is not whole")
                 if not isinstance(found, Event):
-                    yield Wrong(found, here, seq + 1)
+                    yield WrongLine(found, here, seq + 1)
                     return
                 seq = found.seq
                 events.append(found)
                 group.append(line)
                 if not found.more:
-                    yield Whole(events, group, at)
+                    yield WholeGroups(events, group, at)
                     events, group = [], []
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
         """Exclude writers until the end of the `with`."""
-        path = self.directory / "lock"
+        path = self.directory / LOCK
         # A bank on a read-only disk may have no lock file, and then no writer either.
         if self.holder == threading.get_ident() or not path.exists():
             yield
@@ -364,7 +365,7 @@ class Reader:
         with system_calls.locked(path, str(self.directory), shared=True):
             yield
 
-    def _vouched(self, fd: int, wrong: Wrong) -> bool:
+    def _vouched(self, fd: int, wrong: WrongLine) -> bool:
         """Return whether that line had reached the disk, by the word of an intact line behind it or its own."""
         if isinstance(wrong.error, UnknownEvent):
             return True
@@ -386,7 +387,7 @@ class Reader:
                 start = self.beginning(fd, segment)
             offset, before = start
             at, durable = "", 0
-            for whole in self.wholes(fd, segment, offset, before):
+            for whole in self.whole_groups(fd, segment, offset, before):
                 last = whole.events[-1]
                 offset, before, at, durable = whole.end, last.seq, last.at, max(durable, last.dur)
             line = last_line(fd, status.st_size)

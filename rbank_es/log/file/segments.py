@@ -17,6 +17,9 @@ from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
 from rbank_es.log import lines
 
 _NAME = re.compile(r"\d{20}\.jsonl")
+LOCK = "lock"
+"""The file in a bank's directory on which a writer holds `flock`. It is never replaced."""
+
 FORMAT = 1
 """The format of segments that this release writes and reads."""
 

@@ -24,12 +24,11 @@ from rbank_es.log import erasure, groups, lines, system_calls
 from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail, opened
-from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
+from rbank_es.log.file.segments import LOCK, Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Erasure, Expected
 
 FAILED = "FAILED"
-LOCK = "lock"
 
 
 class _Interrupted(Exception):
@@ -131,7 +130,7 @@ class Writer:
         if not tail.offset < size <= tail.offset + limits.READ_BLOCK_BYTES:
             return None
         data = os.pread(self._fd, size - tail.offset, tail.offset)
-        whole = self._reader.whole(data, tail.offset, tail.seq)
+        whole = self._reader.groups_in(data, tail.offset, tail.seq)
         if whole is None or whole.end != size:
             return None
         last = whole.events[-1]

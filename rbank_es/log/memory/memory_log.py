@@ -59,6 +59,8 @@ LOST = "lost when this process ends"
 UNNAMED = "memory"
 """The name of every bank that has none of its own; such a bank is not found again by it."""
 _STOP_CHECK_S = 0.05
+"""Seconds between two checks of `stop` in `wait`: short for people, and 20 wake-ups a second cost nothing."""
+
 _NAME = re.compile(r"memory:([A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)?")
 
 
