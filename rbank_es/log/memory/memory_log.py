@@ -56,8 +56,6 @@ from rbank_es.log.system_calls import locked
 from rbank_es.log.verification import LogCheck
 
 LOST = "lost when this process ends"
-UNNAMED = "memory"
-"""The name of every bank that has none of its own; such a bank is not found again by it."""
 _STOP_CHECK_S = 0.05
 """Seconds between two checks of `stop` in `wait`: short for people, and 20 wake-ups a second cost nothing."""
 
@@ -72,7 +70,7 @@ class MemoryStore:
     """
 
     bank_id: str
-    name: str = UNNAMED
+    name: str = ""
     events: list[bytes] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
@@ -86,6 +84,12 @@ class MemoryStore:
 
     def __post_init__(self) -> None:
         self.seed = lines.seed_of(self.bank_id)
+        _STORES.add(self)
+
+    def forked(self) -> None:
+        """Start afresh in a forked child: a thread of the parent may hold the lock, and its files are the parent's."""
+        self.changed, self._derived = threading.Condition(threading.RLock()), None
+        self.held.clear()
 
     @property
     def derived_directory(self) -> Path:
@@ -93,7 +97,7 @@ class MemoryStore:
         with self.changed:
             if self._derived is None:
                 self._derived = Path(tempfile.mkdtemp(prefix="rbank-memory-"))
-                weakref.finalize(self, shutil.rmtree, self._derived, ignore_errors=True)
+                weakref.finalize(self, _remove, self._derived, os.getpid())
             return self._derived
 
     def derived_files_held(self) -> AbstractContextManager[None]:
@@ -132,7 +136,7 @@ class MemoryStore:
 
     def add(self, data: bytes, texts: dict[bytes, str]) -> None:
         """Add the lines of a group, and wake the threads that wait for it."""
-        rows = data.splitlines()
+        rows = data.split(b"\n")[:-1]
         events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
         self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
         self.stored |= texts
@@ -158,6 +162,22 @@ class MemoryStore:
                 path.unlink(missing_ok=True)
 
 
+_STORES: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
+
+
+def _remove(directory: Path, process: int) -> None:
+    if os.getpid() == process:  # a forked child ends with the parent's finalizers
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _forked() -> None:
+    for store in list(_STORES):
+        store.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class MemoryLog:
     """A log in memory; see `EventLog` for its promises. Durable means here: as long as this process.
 
@@ -175,7 +195,7 @@ class MemoryLog:
 
     @property
     def place(self) -> str:
-        return f"memory:{'' if self.store.name == UNNAMED else self.store.name} ({LOST})"
+        return f"memory:{self.store.name} ({LOST})"
 
     @property
     def derived_directory(self) -> Path:
@@ -344,7 +364,7 @@ class MemoryLog:
         )
 
     def copy(self, upto: int, into: str | None = None) -> MemoryLog:
-        name = ENGINE.name_of(into) if into is not None else UNNAMED
+        name = _name_in(into) if into is not None else ""
         with self.store.changed:
             if upto > self.position():
                 raise LogCorruption(self.place, f"position {upto:,} is missing", "")
@@ -370,6 +390,13 @@ class MemoryLog:
         self.close()
 
 
+def _name_in(locator: str) -> str:
+    found = _NAME.fullmatch(locator)
+    if found is None:
+        raise BadBankName(locator, "in memory it is memory:NAME or memory:")
+    return found[1] or ""
+
+
 class MemoryEngine:
     """The engine that keeps logs in this process: those that have a name are found again by it."""
 
@@ -381,18 +408,15 @@ class MemoryEngine:
 
     def name_of(self, locator: str) -> str:
         """Return the name behind `memory:`; `memory` where there is none."""
-        found = _NAME.fullmatch(locator)
-        if found is None:
-            raise BadBankName(locator, "in memory it is memory:NAME or memory:")
-        return found[1] or UNNAMED
+        return _name_in(locator) or "memory"
 
     def publish(self, store: MemoryStore) -> bool:
         """Make a store known by its name; return whether the name was free."""
         with self._mutex:
-            return store.name == UNNAMED or self._stores.setdefault(store.name, store) is store
+            return not store.name or self._stores.setdefault(store.name, store) is store
 
     def open(self, locator: str, **options: Any) -> MemoryLog:
-        store = self._stores.get(self.name_of(locator))
+        store = self._stores.get(_name_in(locator))
         if store is None:
             raise BankNotFound(locator, "A bank in memory can be opened by its name, in the process that made it")
         return MemoryLog(store, **options)
@@ -405,7 +429,7 @@ class MemoryEngine:
         fill: Callable[[EventLog], object] | None = None,
         **options: Any,
     ) -> MemoryLog:
-        name = self.name_of(locator)
+        name = _name_in(locator)
         if name in self._stores:
             raise BankExists(locator)
         log = MemoryLog(MemoryStore(options.get("entropy", os.urandom)(16).hex(), name), **options)
