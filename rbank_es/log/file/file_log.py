@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event as Signal
 from typing import Any
@@ -232,12 +232,13 @@ class FileLog:
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
         """See `EventLog.exclusive`. The lock ends with the process, however that ends."""
-        try:
-            self.derived_directory.mkdir(exist_ok=True)
-            with locked(self.derived_directory / f"{name}.lock", self.place, wait_s=0):
-                yield
-        except PermissionError as error:
-            raise LogUnavailable(self.place, "write to", error) from error
+        with ExitStack() as stack:
+            try:
+                self.derived_directory.mkdir(exist_ok=True)
+                stack.enter_context(locked(self.derived_directory / f"{name}.lock", self.place, wait_s=0))
+            except OSError as error:
+                raise LogUnavailable(self.place, "write to", error) from error
+            yield
 
     def owns(self, path: Path) -> bool:
         """See `EventLog.owns`: the log owns its whole directory."""
