@@ -24,7 +24,10 @@ LOG_ENGINES: Registry[LogEngine] = Registry(
         "memory": "rbank_es.log.memory.memory_log:ENGINE",
     },
 )
-"""The engines by the scheme of their URLs. A path without a scheme belongs to `file`."""
+"""The engines by the scheme of their URLs; a path without a scheme belongs to `file`.
+
+Another package adds its own with `LOG_ENGINES.add("scheme", "module:ENGINE")` in its plugin (see `rbank_es.registry`).
+"""
 
 __all__ = [
     "ANY",

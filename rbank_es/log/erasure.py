@@ -75,7 +75,7 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
     for given in what.words:
         if len(given) < limits.NEEDLE_CHARS:
             raise BadInput(
-                f"{given!r} has {len(given)} characters; texts under {limits.NEEDLE_CHARS} stand everywhere, "
+                f"{given!r} has {len(given)} characters; texts under {limits.NEEDLE_CHARS} are in too many events, "
                 "so erase the events instead (--event)"
             )
     search = _Search(source)

@@ -130,7 +130,7 @@ def read_text(line: bytes, seed: int) -> str | None:
         return None
     text = _TEXT.decode(line)
     if text_key(text.salt, bytes(text.text)) != text.id:
-        raise ValueError("it is not what its key says")
+        raise ValueError("it does not match its key")
     return msgspec.json.decode(text.text, type=str)
 
 

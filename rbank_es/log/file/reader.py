@@ -402,7 +402,7 @@ class Reader:
             while at >= 0:
                 begin = whole.rfind(b"\n", 0, at) + 1
                 line = whole[begin : whole.find(b"\n", at)]
-                # The same characters may stand in the facts of another event; its own id comes first.
+                # The same characters may be in the facts of another event; the own id of a line comes first.
                 if line.find(b',"id":"') == at - begin and lines.is_intact(line, self.seed):
                     return lines.seq_of(line)
                 at = whole.find(needle, at + 1)
