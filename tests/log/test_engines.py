@@ -181,3 +181,13 @@ def test_banks_that_would_be_lost_are_refused(
     files = [str(tmp_path / "events.jsonl")] if name != "init" else []
     assert main([name, "memory:x", *files, *flags]) == 2
     assert "would be lost when this command ends" in capfd.readouterr().err
+
+
+def test_nothing_above_the_log_knows_an_engine() -> None:
+    """No module outside of `rbank_es/log` imports an engine, or the words of its format."""
+    root = Path(__file__).resolve().parents[2]
+    files = [path for top in ("rbank_es", "projections", "tools") for path in (root / top).rglob("*.py")]
+    outside = [path for path in files if not path.is_relative_to(root / "rbank_es" / "log")]
+    engines = ("rbank_es.log.file", "rbank_es.log.memory", "FileLog", "MemoryLog", "SegmentCorruption")
+    assert len(outside) > 200
+    assert [path for path in outside if any(name in path.read_text(encoding="utf-8") for name in engines)] == []
