@@ -34,6 +34,8 @@ from rbank_es.events.new_events import new_event
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
 from rbank_es.log.erasure import paths_of_item
 
+# Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
+# load.
 if TYPE_CHECKING:
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.projections.read_models import Applied, ReadModels
@@ -168,6 +170,7 @@ class Bank:
         """Yield events after a position, up to a point, of some types, of one run; `resolve` replaces handles."""
         upto = None if point is None else self.resolve(point)
         wanted = _all_types() if resolve else ()
+        # Filtered here, because a run's events are a small part of a log that has no index by run.
         for event in self.log.read(after=after, upto=upto, types=types, resolve=wanted):
             if run is None or getattr(event, "run", None) == run:
                 yield event
@@ -203,6 +206,7 @@ class Bank:
         from rbank_es.state import RELEVANT, RESOLVED, fold
 
         upto = self.resolve(point)
+        # Of the types that change the state only: most of a log are calls of models and tools.
         events = self.log.read(upto=upto, types=RELEVANT, resolve=RESOLVED)
         return fold(_counted(events, upto, progress), position=upto)
 
@@ -263,6 +267,7 @@ class Bank:
         """Return a view at the point; for the head, first bring the read models up to it if possible."""
         models = self.read_models()
         if point is None:
+            # A read-only bank is searched as well, through a temporary copy.
             with suppress(ProjectionError, LogError, OSError):
                 models.catch_up(self.log)
         return models.as_of(self.resolve(point), self.log)
@@ -406,7 +411,7 @@ def _all_types() -> Collection[str]:
 
 
 def _counted(events: Iterable[Event], upto: int, progress: Progress | None) -> Iterator[Event]:
-    for number, event in enumerate(events):
+    for number, event in enumerate(events):  # every thousandth: a call per event would cost more than the fold
         if progress is not None and number % 1000 == 0:
             progress(event.seq, upto)
         yield event

@@ -87,7 +87,7 @@ def _located(scheme: str, locator: str) -> Located:
 
 def resolve_point(log: EventLog, point: str | int | None) -> int:
     """Return the position that a point means; None means the head. Raises `BadPoint` if there is none, or two."""
-    head = log.position()
+    head = log.position()  # once, because other writers may append while the meanings are compared
     if point is None:
         return head
     if isinstance(point, int):
