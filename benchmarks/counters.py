@@ -55,7 +55,7 @@ def _ours(bank: Bank, position: int, opening: list[float]) -> float:
 
 
 def _floor(bank: Bank, position: int) -> float:
-    with closing(sqlite3.connect(bank.path / "derived" / PROJECTIONS)) as connection:
+    with closing(sqlite3.connect(bank.log.derived_directory / PROJECTIONS)) as connection:
         begin = time.perf_counter()
         connection.execute(_USES, (position, position)).fetchall()
         return time.perf_counter() - begin

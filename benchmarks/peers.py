@@ -17,7 +17,7 @@ from eventsourcing.persistence import JSONTranscoder, Mapper, StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 from eventsourcing.utils import get_topic
 
-from rbank_es.log.file import lines
+from rbank_es.log import lines
 
 Lines = Sequence[bytes]
 

@@ -15,7 +15,7 @@ from benchmarks.peers import Library, Table, is_text
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.events.codec import decode_event, encode_json
-from rbank_es.log.file import lines
+from rbank_es.log import lines
 from rbank_es.state import RELEVANT
 
 

@@ -49,7 +49,7 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
         goal=Goal("≤", 4, "x floor"),
         value=ratios[len(ratios) // 2],
     )
-    peak = _peak_of_rebuild(bank.path, place / "child.sqlite") / MIB
+    peak = _peak_of_rebuild(Path(bank.place), place / "child.sqlite") / MIB
     goal = Goal("≤", 1024, "MiB")
     yield Row("rebuild", "  peak memory of a process that rebuilds", f"{peak:,.0f} MiB", goal=goal, value=peak)
 
@@ -58,7 +58,7 @@ def _copy_texts(bank: Bank, path: Path) -> None:
     """Copy the texts of the active items to a file of their own."""
     bank.project()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("ATTACH ? AS bank", (str(bank.path / "derived" / PROJECTIONS),))
+        connection.execute("ATTACH ? AS bank", (str(bank.log.derived_directory / PROJECTIONS),))
         connection.execute("CREATE TABLE texts (text INTEGER PRIMARY KEY, title, desc, content, tags)")
         connection.execute(
             "INSERT INTO texts SELECT c.text, c.title, c.desc, c.content, c.tags FROM bank.candidates c "

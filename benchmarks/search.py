@@ -35,7 +35,7 @@ def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:
 def _live(sizes: Sizes, bank: Bank, queries: list[str]) -> Row:
     expressions = [expression for query in queries if (expression := match_expression(query))]
     assert len(expressions) == len(queries)
-    with bank.as_of() as view, closing(sqlite3.connect(bank.path / "derived" / PROJECTIONS)) as plain:
+    with bank.as_of() as view, closing(sqlite3.connect(bank.log.derived_directory / PROJECTIONS)) as plain:
         plain.execute("SELECT count(*) FROM candidates").fetchone()
         (items,) = plain.execute("SELECT count(*) FROM items_fts_docsize").fetchone()
         samples = interleave(

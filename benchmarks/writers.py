@@ -16,7 +16,7 @@ from benchmarks.append import Given, raw_append
 from benchmarks.measure import Contestant, Goal, Row, interleave, per_second
 from benchmarks.peers import Table
 from benchmarks.sizes import Sizes
-from rbank_es.log import FileLog
+from rbank_es.log.file.file_log import FileLog
 
 MANY = 8
 

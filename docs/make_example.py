@@ -2,7 +2,7 @@
 
     python docs/make_example.py
 
-The clock and the random bytes are fixed, so the example is the same every time; a test compares it.
+Clock and random bytes are fixed, so the example is reproducible; a test compares it.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from unittest.mock import patch
 
 from rbank_es import limits
 from rbank_es.events import ContextBuilt, ItemsLinked, LayerUse, NoteLogged, RunStarted
-from rbank_es.log import Erasing, FileLog
-from rbank_es.log.file import lines
+from rbank_es.log import Erasing, lines
+from rbank_es.log.file.file_log import FileLog
 
 DOCUMENT = Path(__file__).resolve().parent / "format.md"
 BEGIN = "<!-- example: made by docs/make_example.py -->\n"
 END = "<!-- end of example -->\n"
 INLINE_BYTES = 100
-"""What is long, in this example."""
+"""The bytes from which a text is stored apart in this example."""
 SECONDS = 1_000_000
 
 
 class Fixed:
-    """A clock that is set by hand, and random bytes that are the same every time."""
+    """A clock that is set by hand, and reproducible random bytes."""
 
     def __init__(self) -> None:
         self.now_us = 1_769_860_800 * SECONDS  # 2026-01-31T12:00:00Z
         self._draws = 0
 
     def clock(self) -> int:
-        """UTC microseconds since 1970."""
+        """Return UTC microseconds since 1970."""
         return self.now_us
 
     def entropy(self, size: int) -> bytes:
-        """So many bytes that no other draw has given."""
+        """Return that many bytes, different in each call."""
         self._draws += 1
         return shake_256(b"example %d" % self._draws).digest(size)
 
@@ -56,7 +56,7 @@ def _log() -> Iterator[tuple[FileLog, Fixed]]:
 
 
 def section() -> str:
-    """The example as Markdown."""
+    """Return the example as Markdown."""
     with _log() as (log, fixed):
         layers = (LayerUse(layer="base", chars=12), LayerUse(layer="L0", chars=14))
         log.append(
@@ -117,7 +117,7 @@ def _chain(files: dict[str, list[bytes]]) -> Iterator[str]:
 
 
 def _steps(line: bytes) -> Iterator[str]:
-    """What the digest of a line is made of."""
+    """Yield the parts of which the digest of a line is made."""
     facts, salt, units = lines.split(line)
     yield f"D{lines.seq_of(line) - 1} as 32 bytes, then these {len(facts)} bytes:"
     yield f"    {facts.decode()}"
@@ -143,7 +143,7 @@ def _after(before: dict[str, list[bytes]], after: dict[str, list[bytes]]) -> Ite
 
 
 def replaced(document: str) -> str:
-    """The document with the example as it is now."""
+    """Return the document with the current example."""
     before, rest = document.split(BEGIN)
     return f"{before}{BEGIN}\n{section()}{END}{rest.split(END)[1]}"
 

@@ -58,7 +58,8 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Item
-from rbank_es.log import Erasing, FileLog
+from rbank_es.log import Erasing
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.state import RESOLVED, fold
 from rbank_es.state.digests import state_digests
 
@@ -456,7 +457,7 @@ def expected_of(log: FileLog) -> dict[str, Any]:
         "bank": log.bank_id,
         "heads": [str(log.head(seq)) for seq in range(len(events) + 1)],
         "events": dict(sorted(Counter(type_of(event) for event in events).items())),
-        "segments": seen.segments,
+        "segments": seen.parts["segments"],
         "texts": seen.texts,
         "erased": seen.erased,
         "states": {str(seq): asdict(state_digests(fold(events[:seq]))) for seq in range(0, len(events) + 1, 5)},

@@ -150,9 +150,9 @@ class BadBankName(BadInput):
 class BankNotFound(BadInput):
     """There is no bank there."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
-        super().__init__(f"no bank at {place}. Make one with: rbank-es init BANK")
+    def __init__(self, place: str, advice: str = "Make one with: rbank-es init BANK") -> None:
+        self.place, self.advice = place, advice
+        super().__init__(f"no bank at {place}. {advice}")
 
 
 class BankExists(BadInput):
@@ -212,16 +212,13 @@ class DuplicateEvent(LogError):
 
 
 class LogCorruption(LogError):
-    """Bytes of the log are damaged; what is damaged is never guessed and never skipped."""
+    """Bytes of the log are damaged; nothing damaged is guessed or skipped. `where` is in words of the log's engine."""
 
     exit_code = 3
 
-    def __init__(self, segment: str, line: int, byte_offset: int, reason: str) -> None:
-        self.segment, self.line, self.byte_offset, self.reason = segment, line, byte_offset, reason
-        super().__init__(
-            f"segment {segment}, line {line:,}, byte {byte_offset:,}: {reason}. "
-            "Restore that file from a backup; the log before it can be read with BANK@POSITION."
-        )
+    def __init__(self, where: str, reason: str, advice: str = "Restore the log from a backup.") -> None:
+        self.where, self.reason, self.advice = where, reason, advice
+        super().__init__(f"{where}: {reason}. {advice}")
 
 
 class UnknownEvent(LogError):

@@ -31,19 +31,28 @@ REF_PREVIEW_CHARS = 80
 """Characters of its text that a `Ref` shows (source: the handle pattern)."""
 
 LOCK_WAIT_S = 60.0
-"""How long a writer waits for another before it gives up with `LogBusy`."""
+"""Seconds for which a writer waits for another before it raises `LogBusy`."""
 
 READ_BLOCK_BYTES = 256 * KIB
 """Bytes of a segment that are read at a time: their events should fit into a processor's second cache."""
 
 POLL_S = 0.25
-"""How often a follower looks by itself, where no file notification arrives."""
+"""Seconds after which a follower checks the log by itself, where no file notification arrives."""
 
 NEEDLE_CHARS = 8
 """Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's."""
 
 SEARCHED_IDS = 32
-"""Ids that a writer looks up in the active segment's bytes before it makes a dictionary of them all."""
+"""Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them."""
+
+ERASED_UNITS = 2_000
+"""Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit."""
+
+ERASURE_JSON_DEPTH = 4
+"""Levels of JSON in strings of JSON that erasure searches: a tool's JSON in a message in a request has two."""
+
+BANK_NAME_CHARS = 100
+"""Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes."""
 
 # -------------------- events
 

@@ -1,12 +1,10 @@
 """The bank: one log, the state that follows from it, and its read models. The way in for Python programs.
 
->>> import tempfile, pathlib
 >>> from rbank_es import Bank, Item
 >>> from rbank_es.events import MemoriesConsolidated, MemoriesExtracted
 >>> from rbank_es.events import Decision
->>> place = pathlib.Path(tempfile.mkdtemp()) / "demo"
 >>> item = Item.make("Ask the ontology for its classes first", "List classes before writing a query.")
->>> with Bank.create(place) as bank:
+>>> with Bank.create("memory:") as bank:
 ...     extracted = bank.append(MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,)))
 ...     decision = Decision(candidate=0, action="add", item=item.id)
 ...     _ = bank.append(MemoriesConsolidated(
@@ -28,24 +26,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.locator import directory_of
-from rbank_es.bank.points_in_time import resolve_point
-from rbank_es.errors import (
-    BadInput,
-    BankExists,
-    BankNotFound,
-    CheckFailed,
-    LimitExceeded,
-    LogError,
-    NotInBank,
-    PositionConflict,
-    ProjectionError,
-)
+from rbank_es.bank.locator import locate, resolve_point
+from rbank_es.errors import BadInput, CheckFailed, LimitExceeded, LogError, NotInBank, ProjectionError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
-from rbank_es.events.items import Item
-from rbank_es.events.json_input import new_event
-from rbank_es.log import ANY, EMPTY, Appended, Erasing, Erasure, Expected, FileLog, Head, Verification
+from rbank_es.events.items import Item, truncate
+from rbank_es.events.new_events import new_event
+from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
+from rbank_es.log.erasure import paths_of_item
 
+# Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
+# load.
 if TYPE_CHECKING:
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.projections.read_models import Applied, ReadModels
@@ -55,7 +45,7 @@ if TYPE_CHECKING:
     from rbank_es.state.state_diff import Diff
 
 Progress = Callable[[int, int], None]
-"""Called with the number of events done and the number of all."""
+"""Called with the number of events done and their total."""
 
 Given = Event | Mapping[str, Any]
 """A new event, or the JSON object of one."""
@@ -73,16 +63,16 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What `verify` saw of the log and, if asked, of the recorded retrievals."""
+    """The result of `verify`: of the log and, if asked for, of the recorded retrievals."""
 
     log: Verification
     retrievals: RetrievalCheck | None = None
 
 
 class Bank:
-    """One bank. Use it as a context manager; it may be used by several threads, and a bank by many processes."""
+    """One bank, for use as a context manager. Threads may share it; processes open the same place each."""
 
-    def __init__(self, log: FileLog, name: str) -> None:
+    def __init__(self, log: EventLog, name: str) -> None:
         self.log = log
         self.name = name
         self._models: ReadModels | None = None
@@ -95,25 +85,38 @@ class Bank:
         policies: Sequence[PolicyChoice] | None = None,
         purpose: str = "",
         by: str | None = None,
+        fill: Callable[[Bank], object] | None = None,
         **options: Any,
     ) -> Bank:
         """Make a bank and record its first policies (the defaults, unless given).
 
-        `options` go to `FileLog`. Raises `BankExists`, `BadBankName`, `LogUnavailable`.
+        `place` is a bare name, a path, or a URL: `memory:` makes a bank that is lost when this process ends. With
+        `fill`, nobody sees the bank before that has returned, and nothing is left behind if it raises.
+        `options` are those of the log's engine. Raises `BankExists`, `BadBankName`, `LogUnavailable`.
         """
         from rbank_es import __version__
         from rbank_es.policies import default_policies
 
-        directory = directory_of(place)
+        engine, locator, name = locate(place)
         chosen = default_policies() if policies is None else tuple(policies)
-        born = BankCreated(name=directory.name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
-        return cls(_born(directory, [born, PolicySet(policies=chosen, by=by)], options), directory.name)
+        born = BankCreated(name=name[: limits.NAME_CHARS], release=__version__, purpose=purpose)
+        filled = None if fill is None else lambda log: fill(cls(log, name))
+        log = engine.create(locator, [born, PolicySet(policies=chosen, by=by)], fill=filled, **options)
+        return cls(log, name)
 
     @classmethod
     def open(cls, place: str | Path, **options: Any) -> Bank:
         """Open a bank. Raises `BankNotFound`, `BadBankName`, `LogCorruption`, `LogUnavailable`."""
-        directory = directory_of(place)
-        return cls(FileLog.open(directory, **options), directory.name)
+        engine, locator, name = locate(place)
+        return cls(engine.open(locator, **options), name)
+
+    def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
+        """Return a bank of its own, equal to this one up to a point: the same id, events, texts and heads.
+
+        `into` is a place of the same log engine; without it, the copy is removed when it is closed.
+        Raises `BadPoint`, `BadBankName`, `BadInput` where something is at `into` already, `LogUnavailable`.
+        """
+        return Bank(self.log.copy(self.resolve(point), locate(into).locator if into is not None else None), self.name)
 
     @property
     def id(self) -> str:
@@ -121,37 +124,37 @@ class Bank:
         return self.log.bank_id
 
     @property
-    def path(self) -> Path:
-        """The bank's directory."""
-        return self.log.directory
+    def place(self) -> str:
+        """The place of the bank, for people to read; for a bank in memory also that it is lost with this process."""
+        return self.log.place
 
     @property
     def position(self) -> int:
-        """Position of the last event."""
+        """The position of the last event."""
         return self.log.position()
 
     # ---------------------------------------------------------------- the log
 
     def append(self, events: Given | Iterable[Given], *, expected: int | Expected = ANY) -> Appended:
-        """Append events, or the JSON objects of new events, as one atomic group; on disk before this returns.
+        """Append events, or the JSON objects of new events, as one atomic group; durable before this returns.
 
-        Raises `BadEvent`, `PositionConflict`, `DuplicateEvent`, `LimitExceeded`, `LogUnavailable`, `LogBusy`,
-        `LogFailed`; nothing was appended then, save after `LogFailed`, where the outcome is unknown.
+        Raises as `EventLog.append`, and `BadEvent` for JSON that is no event; then nothing was appended, except after
+        `LogFailed`, where the outcome is unknown.
         """
         if isinstance(events, (Event, Mapping)):
             return self.log.append([_event(events)], expected=expected)
         return self.log.append([_event(entry) for entry in events], expected=expected)
 
     def head(self, point: str | int | None = None) -> Head:
-        """Position and head digest at a point: noted somewhere safe, they prove the log unchanged up to there."""
+        """Return the head at a point: noted in a safe place, it proves the log unchanged up to there."""
         return self.log.head(self.resolve(point))
 
     def resolve(self, point: str | int | None) -> int:
-        """The position that a point means; None means the head. Raises `BadPoint`."""
+        """Return the position that a point means; None means the head. Raises `BadPoint`."""
         return resolve_point(self.log, point)
 
     def time_at(self, position: int) -> str:
-        """UTC time of recording of the event at a position; empty for 0."""
+        """Return the UTC time at which the event at a position was recorded; empty for 0."""
         return next((event.at for event in self.log.read(after=position - 1, upto=position)), "") if position else ""
 
     def events(
@@ -163,15 +166,16 @@ class Bank:
         run: str | None = None,
         resolve: bool = False,
     ) -> Iterator[Event]:
-        """Events after a position, up to a point; of some types, of one run. `resolve` puts texts in for handles."""
+        """Yield events after a position, up to a point, of some types, of one run; `resolve` replaces handles."""
         upto = None if point is None else self.resolve(point)
         wanted = _all_types() if resolve else ()
+        # Filtered here, because a run's events are a small part of a log that has no index by run.
         for event in self.log.read(after=after, upto=upto, types=types, resolve=wanted):
             if run is None or getattr(event, "run", None) == run:
                 yield event
 
     def text(self, value: Text | None) -> str | None:
-        """The words of a text field, read from the log where it is a handle; None if absent or erased."""
+        """Return the words of a text field, read from the log if it is a handle; None if absent or erased."""
         if isinstance(value, Ref):
             return self.log.text(value)
         return None if isinstance(value, Erased) else value
@@ -179,39 +183,29 @@ class Bank:
     def follow(
         self, *, after: int | None = None, types: Collection[str] | None = None, stop: Signal | None = None
     ) -> Iterator[Event]:
-        """Events as they are appended, by whichever process, until `stop` is set.
+        """Yield events as they are appended, by whichever process, until `stop` is set.
 
-        Starts behind `after`, or with what is appended from now on.
+        Begins behind `after`, or with the next event that is appended.
         """
-        from watchfiles import watch
-
         seen = self.position if after is None else after
-        changes = watch(
-            self.path,
-            stop_event=stop,
-            rust_timeout=int(limits.POLL_S * 1000),
-            yield_on_timeout=True,
-            recursive=False,
-            watch_filter=None,
-            debounce=20,
-            step=10,
-            raise_interrupt=True,
-        )
+        # Read before waiting and after: a stop between the two still returns what was appended before it.
         while True:
             for event in self.log.read(after=seen):
                 seen = event.seq
                 if types is None or event.__struct_config__.tag in types:
                     yield event
-            if next(changes, None) is None:
+            if stop is not None and stop.is_set():
                 return
+            self.log.wait(seen, limits.POLL_S, stop)
 
     # ---------------------------------------------------------------- state and time
 
     def state(self, point: str | int | None = None, *, progress: Progress | None = None) -> State:
-        """The state at a point, folded from the log alone."""
+        """Return the state at a point, folded from the log alone."""
         from rbank_es.state import RELEVANT, RESOLVED, fold
 
         upto = self.resolve(point)
+        # Of the types that change the state only: most of a log are calls of models and tools.
         events = self.log.read(upto=upto, types=RELEVANT, resolve=RESOLVED)
         return fold(_counted(events, upto, progress), position=upto)
 
@@ -223,9 +217,9 @@ class Bank:
         force: bool = False,
         progress: Progress | None = None,
     ) -> Replayed:
-        """Fold the log to a point; with `into`, also write a complete projection file as it was then.
+        """Fold the log to a point; with `into`, also write the read models as they were then to that file.
 
-        Raises `BadPoint`; `BadInput` if `into` exists and `force` isn't given.
+        Raises `BadPoint`; `BadInput` if `into` exists, unless `force` is given.
         """
         from rbank_es.state.digests import state_digests
 
@@ -244,33 +238,35 @@ class Bank:
             raise BadInput(f"{into.parent} is not a directory, so {into.name} can't be written there")
         rebuild(into, self.log, upto=position, on_batch=progress)
 
-    def _read_models(self) -> ReadModels:
+    def read_models(self) -> ReadModels:
+        """Return the bank's read models as they are, behind the log or not."""
         from rbank_es.projections.read_models import ReadModels
 
         if self._models is None:
-            self._models = ReadModels.open(self.log.folder / PROJECTIONS)
+            self._models = ReadModels.open(self.log.derived_directory / PROJECTIONS)
         return self._models
 
     def project(
         self, *, only: Collection[str] | None = None, rebuild: bool = False, progress: Progress | None = None
     ) -> Applied:
-        """Bring the read models up to the head, or make them anew with `rebuild`. Raises `ProjectionError`."""
-        models = self._read_models()
+        """Bring the read models up to the head, or `rebuild` them from the whole log. Raises `ProjectionError`."""
+        models = self.read_models()
         if rebuild:
             return models.rebuild(self.log, only=only, on_batch=progress)
         return models.catch_up(self.log, only=only, on_batch=progress)
 
     def as_of(self, point: str | int | None = None) -> View:
-        """A read-only view of everything at a point: items, runs, counters, search. Close it, or use it in a `with`.
+        """Return a read-only view at a point: items, runs, counters, search. Close it, or use it in a `with`.
 
-        Never writes: where the read models are behind or can't be used, it works on a temporary copy.
+        Never writes: if the read models are behind or unusable, the view is of a temporary copy.
         """
-        return self._read_models().as_of(self.resolve(point), self.log)
+        return self.read_models().as_of(self.resolve(point), self.log)
 
     def _live(self, point: str | int | None) -> View:
-        """A view at the point; for the head, the read models are first brought up to it where that is possible."""
-        models = self._read_models()
+        """Return a view at the point; for the head, first bring the read models up to it if possible."""
+        models = self.read_models()
         if point is None:
+            # A read-only bank is searched as well, through a temporary copy.
             with suppress(ProjectionError, LogError, OSError):
                 models.catch_up(self.log)
         return models.as_of(self.resolve(point), self.log)
@@ -284,16 +280,16 @@ class Bank:
         domain: str | None = None,
         role: str | None = None,
         point: str | int | None = None,
-    ) -> list[FoundItem]:
-        """The active items that fit a query best, by the retrieval policy in force; best first, ties by item id.
+    ) -> list[Found]:
+        """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
 
-        The query is plain words: nothing in it is syntax. `k` is the policy's unless given. Raises `BadSearch`.
+        The query is plain words without any syntax. `k` is the policy's unless given. Raises `BadSearch`.
         """
         with self._live(point) as view:
             return view.search(query, k, polarity=polarity, domain=domain, role=role)
 
     def get(self, ids: Sequence[str], *, max_n: int = 3, point: str | int | None = None) -> list[Item]:
-        """Items in full, whatever became of them; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""
+        """Return items in full, in any state; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""
         if len(ids) > max_n:
             raise LimitExceeded("items asked for", len(ids), max_n, "ask for fewer, or raise max_n")
         with self._live(point) as view:
@@ -307,15 +303,15 @@ class Bank:
         return msgspec.convert({**named, "tags": msgspec.json.decode(row["tags"])}, Item)
 
     def quote(self, item_id: str, max_chars: int = limits.QUOTE_CHARS, *, point: str | int | None = None) -> str:
-        """The beginning of an item's content, cut between words and marked where it was cut. Raises `NotInBank`."""
+        """Return the beginning of an item's content, as `truncate` does. Raises `NotInBank`."""
         if max_chars < 1:
             raise BadInput(f"max_chars is {max_chars}; it must be at least 1")
         with self._live(point) as view:
-            return cut(self._item(view, item_id).content, max_chars)
+            return truncate(self._item(view, item_id).content, max_chars)
 
     def diff(self, before: str | int | None, after: str | int | None) -> Diff:
-        """What differs between two points: items, their states, support, uses, wins; runs; policies."""
-        from rbank_es.state.state_diff import diff_states
+        """Compare two points: items, their states, support, uses, wins; runs; policies."""
+        from rbank_es.state.diff import diff_states
 
         return diff_states(self.state(before), self.state(after))
 
@@ -326,7 +322,7 @@ class Bank:
     ) -> Verified:
         """Check every byte of the log, heads noted before, and with `retrievals` every recorded retrieval.
 
-        Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval doesn't hold.
+        Raises `LogCorruption` for damage, `CheckFailed` if a noted head or a retrieval does not hold.
         """
         seen = self.log.verify(noted)
         if not retrievals:
@@ -356,16 +352,16 @@ class Bank:
     ) -> Erasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
-        A text of a run that another run has too, as the whole of a text of its own, stays there. Ids, numbers, times
-        and lengths stay; heads noted before still verify. Read models are made anew.
-        Raises `BadInput` unless exactly one thing is named, `NotInBank` if it isn't there.
+        A text that is also the whole of a text of another run stays there. Ids, numbers, times and lengths stay; heads
+        noted before still verify. Read models are rebuilt.
+        Raises `BadInput` unless exactly one thing is named, `NotInBank` if it does not exist.
         """
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:
             raise BadInput("name exactly one thing to erase: event, item, run or text")
         what = Erasing(words=(text,)) if text else self._named(event, item, run)
         erasure = self.log.erase(what, reason=reason, by=by, dry_run=dry_run)
-        if erasure.appended is not None:
+        if erasure.appended is not None:  # the read models that held the text were removed
             self.project()
         return erasure
 
@@ -375,7 +371,7 @@ class Bank:
                 raise NotInBank(str(event), self.position)
             return Erasing(events=frozenset({event}))
         if item is not None:
-            paths = tuple(_paths_of(self.log.read(types=("memories_extracted", "memory_proposed")), item))
+            paths = tuple(paths_of_item(self.log.read(types=("memories_extracted", "memory_proposed")), item))
             if not paths:
                 raise NotInBank(item, self.position)
             return Erasing(paths=paths)
@@ -387,7 +383,7 @@ class Bank:
     # ---------------------------------------------------------------- closing
 
     def close(self) -> None:
-        """Let go of files. A closed bank opens again by itself when used."""
+        """Release files. A closed bank opens again when it is used."""
         if self._models is not None:
             self._models.close()
             self._models = None
@@ -400,33 +396,7 @@ class Bank:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Bank({str(self.path)!r})"
-
-
-def _born(directory: Path, events: Sequence[Event], options: Mapping[str, Any]) -> FileLog:
-    """A log at that place that begins with these events: a new one, or an empty one. Raises `BankExists`."""
-    with suppress(BankNotFound):
-        log = FileLog.open(directory, **options)
-        try:
-            log.append(events, expected=EMPTY)
-        except PositionConflict:
-            raise BankExists(str(directory)) from None
-        return log
-    if directory.exists() and not directory.is_dir():
-        raise BankExists(f"{directory} (it is a file)")
-    ours = ("lock", "derived")
-    if directory.is_dir() and any(path.name not in ours and path.suffix != ".tmp" for path in directory.iterdir()):
-        raise BankExists(f"{directory} (or other files are)")
-    return FileLog.create(directory, events, **options)
-
-
-def cut(text: str, max_chars: int) -> str:
-    """The beginning of a text in at most `max_chars` characters, cut between words and marked with `…` if cut."""
-    if len(text) <= max_chars:
-        return text
-    room = text[: max_chars - 1]
-    space = max(room.rfind(" "), room.rfind("\n"))
-    return (room[:space] if space > max_chars // 2 else room).rstrip() + "…"
+        return f"Bank({self.place!r})"
 
 
 def _event(given: Event | Mapping[Any, Any]) -> Event:
@@ -440,18 +410,7 @@ def _all_types() -> Collection[str]:
 
 
 def _counted(events: Iterable[Event], upto: int, progress: Progress | None) -> Iterator[Event]:
-    for number, event in enumerate(events):
+    for number, event in enumerate(events):  # every thousandth: a call per event would cost more than the fold
         if progress is not None and number % 1000 == 0:
             progress(event.seq, upto)
         yield event
-
-
-def _paths_of(events: Iterable[Any], item: str) -> Iterator[tuple[int, str]]:
-    for event in events:
-        if hasattr(event, "head"):
-            if event.head.id == item:
-                yield event.seq, "candidate"
-            continue
-        for index, head in enumerate(event.heads):
-            if head.id == item and index < len(event.candidates):
-                yield event.seq, f"candidates.{index}"

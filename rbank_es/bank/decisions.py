@@ -1,8 +1,8 @@
-"""Consolidating: candidates go into a log together with what becomes of them there.
+"""Consolidation: candidates are appended together with the decisions about them.
 
-Whoever learns appends an extraction and the decisions about it as one group, at the position whose state was decided
-on. If another writer was faster, the state is read again and, where it is another as far as decisions go, the decision
-made again; so what concurrent writers leave behind is what they would have left one after the other.
+An extraction and the decisions about it are one group, at the position whose state was decided on. If another writer
+was faster, the state is read again, and the decision is made again if that state could change it. So concurrent
+writers leave behind what they would have left one after the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -21,28 +21,18 @@ from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.codec import event_types
 from rbank_es.events.items import Item, ItemText
 from rbank_es.log import Appended, EventLog
-from rbank_es.log.file.groups import same_content
-from rbank_es.log.identifiers import derived_id
-from rbank_es.policies import Append, ConsolidationPolicy, policy_of
+from rbank_es.log.groups import derived_id, same_content
+from rbank_es.policies import Append, Dedup, consolidate, policy_of
 from rbank_es.state import RELEVANT, RESOLVED, State, fold
 
 ERASED = "erased"
-"""Code of the reason for which a candidate without words is discarded."""
+"""The code of the reason for discarding a candidate without words."""
 
 Made = TypeVar("Made")
 
 
-class HasLog(Protocol):
-    """A bank, as far as its log is needed."""
-
-    @property
-    def log(self) -> EventLog:
-        """The bank's log."""
-        ...
-
-
-def consolidation_policy(state: State) -> ConsolidationPolicy:
-    """The policy in force; `append` in a bank that has none. Raises `BadPolicy` if this release doesn't know it."""
+def consolidation_policy(state: State) -> Append | Dedup:
+    """Return the policy in force; `append` in a bank that has none. Raises `BadPolicy` if it is unknown here."""
     choice = state.policies.get("consolidation")
     policy = policy_of(choice) if choice is not None else Append()
     if not isinstance(policy, ConsolidationPolicy):
@@ -51,18 +41,18 @@ def consolidation_policy(state: State) -> ConsolidationPolicy:
 
 
 class Decider:
-    """Decides about extractions one after the other, each in the state that everything before it leads to."""
+    """The decisions about extractions in order, each in the state that results from everything before it."""
 
     def __init__(self, state: State) -> None:
-        """Begin in a state. Raises `BadPolicy`."""
+        """Start from a state. Raises `BadPolicy`."""
         self._state = state
         self._policy = consolidation_policy(state)
         self._since: list[Event] = []
 
     def decided(self, events: Iterable[Event]) -> tuple[Event, ...]:
-        """New events, with a `memories_consolidated` behind every extraction that has candidates.
+        """Return new events with a `memories_consolidated` behind every extraction that has candidates.
 
-        Extractions must have ids; the id of what is decided about one follows from it.
+        Extractions must have ids; the id of the decisions is derived from the extraction's.
         """
         made: list[Event] = []
         for event in events:
@@ -84,15 +74,15 @@ class Decider:
         )
 
     def _catch_up(self) -> None:
-        # A fold copies what the state holds, so it is made once for all that came since the last decision.
+        # Fold once for all events since the last decision, because a fold copies the state.
         if self._since:
             start = self._state.position + 1
             self._state = fold((replace(event, seq=seq) for seq, event in enumerate(self._since, start)), self._state)
             self._since.clear()
 
 
-def _decisions(policy: ConsolidationPolicy, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
-    """One per candidate, in their order; a candidate whose words were erased is discarded."""
+def _decisions(policy: Append | Dedup, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
+    """Return one decision per candidate, in order; a candidate whose words were erased is discarded."""
     pairs = list(zip(event.heads, event.candidates, strict=True))
     words = {index: text for index, (_, text) in enumerate(pairs) if isinstance(text, ItemText)}
     weighed = policy.decide(state, [Item.join(pairs[index][0], text) for index, text in words.items()])
@@ -104,16 +94,16 @@ def _decisions(policy: ConsolidationPolicy, state: State, event: MemoriesExtract
 
 
 class Latest:
-    """The state of a log, kept between decisions: what was appended since is all that is read."""
+    """The state of a log, kept between decisions: only events appended since are read."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._state, self._epoch = State(), log.erasures()
 
     def at(self, position: int) -> State:
-        """The state at a position that is not before one asked for earlier."""
+        """Return the state at a position, which must not be before an earlier call's."""
         epoch = self._log.erasures()
-        if epoch != self._epoch:
+        if epoch != self._epoch:  # the folded state may hold texts that are erased now
             self._state, self._epoch = State(), epoch
         since = self._log.read(after=self._state.position, upto=position, types=RELEVANT, resolve=RESOLVED)
         self._state = fold(since, self._state, position=position)
@@ -123,11 +113,10 @@ class Latest:
 def optimistically(
     log: EventLog, attempt: Callable[[int], Made], tries: int, *, sleep: Callable[[float], None] = time.sleep
 ) -> Made:
-    """What `attempt` makes of the log's position, tried again each time that other writers were faster.
+    """Call `attempt` with the log's position, and again each time that another writer was faster; return its result.
 
-    Between tries it waits, the longer the more it lost, so that many writers get through one after the other.
-
-    Raises what it raised at last: `PositionConflict` after so many tries, `DuplicateEvent` where nobody else wrote.
+    Waits longer after each lost try, because many writers then get through one after the other.
+    Raises the last error: `PositionConflict` after so many tries, `DuplicateEvent` if nobody else wrote.
     """
     for lost in range(1, tries + 1):
         position, began = log.position(), time.monotonic()
@@ -141,18 +130,19 @@ def optimistically(
 
 
 def pause_s(lost: int, spent_s: float) -> float:
-    """How long to wait after so many lost tries, of which the last took `spent_s`: by chance, and longer after more of
-    them, up to `limits.CONSOLIDATION_WAIT_S`.
+    """Return a random wait after so many lost tries, the last of which took `spent_s`.
+
+    It grows with the number of tries, up to `limits.CONSOLIDATION_WAIT_S`.
     """
+    # Random, because writers that lost together would otherwise retry together.
     return random.uniform(0, min(spent_s * 2 ** min(lost, 4), limits.CONSOLIDATION_WAIT_S))
 
 
 def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None = None) -> Appended:
-    """Append new events as one group, a decision behind every extraction that has candidates.
+    """Append new events as one group, with decisions behind every extraction that has candidates.
 
-    Extractions that have an id can be appended again: what is in the log is not decided again, and comes back as a
-    duplicate, with the decisions that were made. `latest` saves reading the log from its beginning.
-
+    A repeated append of extractions with ids returns the recorded decisions as a duplicate. `latest` saves reading the
+    log from its beginning.
     Raises `BadPolicy`; `DuplicateEvent` if an id is known with other content; `PositionConflict` if other writers were
     faster `limits.CONSOLIDATION_TRIES` times; and as `EventLog.append`.
     """
@@ -163,7 +153,7 @@ def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None
     def attempt(position: int) -> Appended:
         nonlocal made
         stored = _stored(log, given)
-        if stored is not None:
+        if stored is not None:  # a retry: deciding again could differ from the recorded decisions
             return stored
         state = states.at(position)
         if made is None or not _decides_alike(made[0], state):
@@ -174,12 +164,13 @@ def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None
 
 
 def _decides_alike(one: State, other: State) -> bool:
-    """Whether the same candidates get the same decisions: where what came between is other people's runs, mostly."""
+    """Return whether the same candidates get the same decisions in both states."""
+    # The usual case: between the two, only runs of others were recorded.
     return (one.items, one.policies) == (other.items, other.policies)
 
 
 def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
-    """The group as it stands in the log, if its first event does."""
+    """Return the group as it is in the log, if its first event is there."""
     first = log.seq_of_id(given[0].id) if given else None
     if first is None:
         return None
@@ -188,7 +179,7 @@ def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
     for stored, event in zip_longest(_without_decisions(group, given), given):
         if stored is None or event is None or stored.id != event.id or not same_content(stored, event):
             raise DuplicateEvent(given[0].id, first, "with other content")
-    log.sync()
+    log.sync()  # the first try may have been interrupted before its sync
     return Appended(first, last, group, duplicate=True)
 
 

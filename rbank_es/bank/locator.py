@@ -1,24 +1,46 @@
-"""Where a bank is kept: from what people write to a directory.
+"""BANK and BANK@POINT: the engine and the locator that a text means, and the position that a point means.
 
-BANK is a bare name (kept under `RBANK_HOME`, else `./logs`), a path that begins with `./`, `../` or `/`, or a URL
-(`file:`). `BANK@POINT` names a bank at a point in time.
+BANK is a bare name (a directory under `RBANK_HOME`, else `./logs`), a path that begins with `./`, `../` or `/`, or a
+URL whose scheme names a log engine (`file:`, `memory:`).
+
+POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id; it means everything up to and including
+a position. A time means the last event recorded at or before it; an event id, the bank just after that event; a run id,
+the bank just before that run began. `HEAD` and `HEAD~n` always count from the head. `seq:`, `event:` and `run:` in
+front settle what is meant; without them a text that could mean two things is refused.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import NamedTuple
 
-from rbank_es.errors import BadBankName
+from rbank_es import limits
+from rbank_es.errors import BadBankName, BadPoint
+from rbank_es.events import RunStarted
+from rbank_es.log import LOG_ENGINES, EventLog, LogEngine
 
 _BARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
-_NAME_CHARS = 100
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.ASCII)
+_BACK = re.compile(r"HEAD(?:~(\d{1,18}))?", re.ASCII)
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+# ---------------------------------------------------------------- banks
+
+
+class Located(NamedTuple):
+    """An engine, the locator by which it finds a bank's log, and the bank's short name."""
+
+    engine: LogEngine
+    locator: str
+    name: str
 
 
 def split_point(text: str) -> tuple[str, str | None]:
-    """The bank and the point of `BANK@POINT`: split at the last `@` after the last `/`.
+    """Return the bank and the point of `BANK@POINT`, split at the last `@` after the last `/`.
 
     Raises `BadBankName` where either side is empty.
     """
@@ -32,25 +54,119 @@ def split_point(text: str) -> tuple[str, str | None]:
     return bank, point
 
 
-def directory_of(place: str | Path) -> Path:
-    """The directory that a bank's name, path or URL means. Raises `BadBankName`; looks at no file."""
-    if isinstance(place, Path):
-        return place
-    if not place or "\0" in place:
-        raise BadBankName(place, "it is empty or holds a NUL")
-    if place.startswith(("./", "../", "/")):
-        return Path(place)
-    if ":" in place:
-        return _from_url(place)
-    if not _BARE.fullmatch(place) or len(place) > _NAME_CHARS:
-        raise BadBankName(place, "that is neither a bare name nor a path")
-    return Path(os.environ.get("RBANK_HOME") or "logs") / place
+def locate(bank: str | Path) -> Located:
+    """Return the engine and the locator of a bank. Raises `BadBankName`; does not check whether the bank exists."""
+    if isinstance(bank, Path):
+        return _in_directory(bank)
+    if not bank or "\0" in bank:
+        raise BadBankName(bank, "it is empty or holds a NUL")
+    if bank.startswith(("./", "../", "/")):
+        return _located("file", bank)
+    scheme, colon, _ = bank.partition(":")
+    if colon:
+        if scheme not in LOG_ENGINES.names():
+            raise BadBankName(bank, f"there is no engine for {scheme!r} URLs in this release")
+        return _located(scheme, bank)
+    if not _BARE.fullmatch(bank) or len(bank) > limits.BANK_NAME_CHARS:
+        raise BadBankName(bank, "that is neither a bare name nor a path")
+    return _in_directory(Path(os.environ.get("RBANK_HOME") or "logs") / bank)
 
 
-def _from_url(url: str) -> Path:
-    parts = urlsplit(url)
-    if parts.scheme != "file":
-        raise BadBankName(url, f"there is no engine for {parts.scheme or url.partition(':')[0]!r} URLs in this release")
-    if parts.netloc not in ("", "localhost") or not parts.path:
-        raise BadBankName(url, "a file URL looks like file:///absolute/path")
-    return Path(unquote(parts.path))
+def _in_directory(path: Path) -> Located:
+    # A path is marked as one, because it may look like a URL of another engine.
+    return _located("file", str(path) if path.is_absolute() else f"./{path}")
+
+
+def _located(scheme: str, locator: str) -> Located:
+    engine = LOG_ENGINES.get(scheme)
+    return Located(engine, locator, engine.name_of(locator))
+
+
+# ---------------------------------------------------------------- points in time
+
+
+def resolve_point(log: EventLog, point: str | int | None) -> int:
+    """Return the position that a point means; None means the head. Raises `BadPoint` if there is none, or two."""
+    head = log.position()  # once, because other writers may append while the meanings are compared
+    if point is None:
+        return head
+    if isinstance(point, int):
+        return _within(point, str(point), head)
+    if found := _BACK.fullmatch(point):
+        return _within(head - int(found[1] or 0), point, head)
+    prefix, _, rest = point.partition(":")
+    if prefix in ("seq", "event", "run") and rest:
+        found_seq = {"seq": _seq, "event": _event, "run": _run}[prefix](log, rest, head)
+        if found_seq is None:
+            raise BadPoint(point, f"there is no such {'position' if prefix == 'seq' else prefix} in {log.place}")
+        return found_seq
+    return _any(log, point, head)
+
+
+def _any(log: EventLog, point: str, head: int) -> int:
+    meanings = {
+        "a position": _seq(log, point, head),
+        "a time": _time(log, point, head),
+        "an event": _event(log, point, head),
+        "a run": _run(log, point, head),
+    }
+    found = {name: seq for name, seq in meanings.items() if seq is not None}
+    if len(found) > 1:
+        raise BadPoint(point, f"it could be {' or '.join(found)}; write seq:, event: or run: in front")
+    if found:
+        return next(iter(found.values()))
+    if _NUMBER.fullmatch(point):
+        return _within(int(point), point, head)
+    if _TIME.fullmatch(point):
+        raise BadPoint(point, "not a valid time, and no event or run has that name")
+    raise BadPoint(point, f"no position, event or run of that name in {log.place} (its head is at {head:,})")
+
+
+def _within(seq: int, point: str, head: int) -> int:
+    if not 0 <= seq <= head:
+        raise BadPoint(point, f"there is no position {seq:,}; the log goes from 0 to {head:,}")
+    return seq
+
+
+def _seq(log: EventLog, text: str, head: int) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) and int(text) <= head else None
+
+
+def _event(log: EventLog, text: str, head: int) -> int | None:
+    try:
+        event_id = str(uuid.UUID(text))
+    except ValueError:
+        return None
+    return log.seq_of_id(event_id) if event_id == text.lower() else None
+
+
+def _run(log: EventLog, text: str, head: int) -> int | None:
+    for event in log.read(types=("run_started",)):
+        if isinstance(event, RunStarted) and event.run == text:
+            return event.seq - 1
+    return None
+
+
+def _time(log: EventLog, text: str, head: int) -> int | None:
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+    limit = moment.isoformat(timespec="microseconds") + "Z"
+    return _last_at_or_before(log, limit, head)
+
+
+def _last_at_or_before(log: EventLog, limit: str, head: int) -> int:
+    # Bisection is right because writers keep `at` from going backwards.
+    low, high = 0, head
+    while low < high:
+        middle = (low + high + 1) // 2
+        if next(iter(log.read(after=middle - 1, upto=middle))).at <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,8 +1,7 @@
-"""Checking recorded retrievals: each is made again at its own position, and must find the same.
+"""The check of recorded retrievals: each is repeated at its own position, and must find the same items.
 
-Each is made again by the version of the policy that ranked it; a version that this release doesn't know raises. A
-retrieval whose query, or the words of an item it could find, were erased since can't be made again and counts as
-unverifiable; so does one by a policy that was not in force, whose settings are not recorded.
+A retrieval can't be repeated if its query, or the words of an item that it could find, were erased since. It counts as
+unverifiable, and so does one under a policy that this release does not know.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from rbank_es.projections.view import FoundItem
 
 _TYPES = ("memories_extracted", "memories_retrieved", "policy_set")
 _TOLERANCE = 1e-9
-"""Relative difference of scores that another build of SQLite or of the C library may make."""
+"""The relative difference of scores that another build of SQLite or of the C library may make."""
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """A retrieval that doesn't find what it found: item ids with scores as recorded, and as found again."""
+class RetrievalDifference(msgspec.Struct, frozen=True):
+    """A retrieval that finds something else now: item ids with scores as recorded, and as found."""
 
     seq: int
     recorded: tuple[str, ...]
@@ -36,18 +35,15 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class RetrievalCheck(msgspec.Struct, frozen=True):
-    """What came of making every recorded retrieval again."""
+    """The result of repeating every recorded retrieval."""
 
     checked: int
     unverifiable: int
-    different: tuple[Difference, ...]
+    different: tuple[RetrievalDifference, ...]
 
 
 def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:
-    """Make every recorded retrieval again, each on the bank as it was just before it.
-
-    Raises `BadPolicy` for one by a policy that this release doesn't know.
-    """
+    """Repeat every recorded retrieval on the bank as it was just before it."""
     checked, unverifiable, different = 0, 0, []
     choice: PolicyChoice | None = None
     erased, head = False, log.position()
@@ -63,10 +59,10 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
             found = _found_again(log, models, event, _policy_of(event, choice))
             if found is not None and _same(event.hits, found):
                 checked += 1
-            elif found is None or erased:
+            elif found is None or erased:  # an erased item might have been found, so a difference proves nothing
                 unverifiable += 1
             else:
-                different.append(Difference(event.seq, _shown(event.hits), _shown(found)))
+                different.append(RetrievalDifference(event.seq, _shown(event.hits), _shown(found)))
     return RetrievalCheck(checked, unverifiable, tuple(different))
 
 
@@ -76,16 +72,20 @@ def _scratch() -> Iterator[ReadModels]:
         yield it
 
 
-def _policy_of(event: MemoriesRetrieved, choice: PolicyChoice | None) -> RetrievalPolicy | None:
-    """Return the policy that ranked a retrieval; None if it was not the one in force."""
-    if f"retrieval:{event.policy}" not in POLICIES:
-        known = ", ".join(name.partition(":")[2] for name in POLICIES.names() if name.startswith("retrieval:"))
-        raise BadPolicy(
-            f"the retrieval at position {event.seq:,} was ranked by {event.policy}, which this release doesn't know; "
-            f"it knows {known}. Install the release or the plugin that has it."
-        )
-    policy = retrieval_policy(choice)
-    return policy if policy.label == event.policy else None
+def _policy_after(event: Event, policy: RetrievalPolicy | None) -> RetrievalPolicy | None:
+    """Return the retrieval policy in force after an event; None if this release does not know it."""
+    if not isinstance(event, PolicySet):
+        return policy
+    chosen = [choice for choice in event.policies if choice.kind == "retrieval"]
+    return _known(chosen[0]) if chosen else RetrievalPolicy()
+
+
+def _known(choice: PolicyChoice) -> RetrievalPolicy | None:
+    try:
+        policy = policy_of(choice)
+    except BadPolicy:
+        return None
+    return policy if isinstance(policy, RetrievalPolicy) else None
 
 
 def _holds_erased(event: Event) -> bool:
@@ -94,13 +94,13 @@ def _holds_erased(event: Event) -> bool:
 
 def _found_again(
     log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: RetrievalPolicy | None
-) -> list[FoundItem] | None:
-    """What the retrieval finds now, or None if it can't be made again."""
-    if policy is None or not isinstance(event.query, str):
+) -> list[Found] | None:
+    """Return the items that the retrieval finds now; None if it can't be repeated."""
+    if policy is None or policy.label != event.policy or not isinstance(event.query, str):
         return None
     if event.k < 1:
         return []
-    models.catch_up(log, upto=event.seq - 1)
+    models.catch_up(log, upto=event.seq - 1)  # retrievals come in order, so the scratch models only go forward
     with models.live() as view:
         return view.search(
             event.query, event.k, polarity=event.polarity, domain=event.domain, role=event.role, policy=policy

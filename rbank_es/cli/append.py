@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, open_whole, read_bounded, whole_bank
 from rbank_es.cli.shared.output import count, echo, echo_json
 from rbank_es.errors import BadEvent, BadInput, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
-from rbank_es.log.file.system_calls import System
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -86,7 +81,8 @@ def _append_to_new(place: str, events: list[Event], expect: int | Expected, size
     """
     import shutil  # Here, because it loads slowly, and most appends need no new bank.
 
-    from rbank_es.bank import Bank
+    def fill(made: Bank) -> None:
+        done.append(_append(made, events, made.position if expect is EMPTY else expect, size))
 
     directory = directory_of(place)
     if directory.exists():

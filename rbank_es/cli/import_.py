@@ -42,7 +42,7 @@ def _bank_for(bank: str, paths: tuple[str, ...]) -> tuple[Bank, bool]:
     """Open or create the bank, after reading all files, because a broken one must not leave an empty bank."""
     from rbank_es.importers.file_import import files_in, read_file
 
-    place = whole_bank(bank)
+    place = lasting(whole_bank(bank))
     for path in files_in(paths):
         read_file(path)
     return open_or_create(place)

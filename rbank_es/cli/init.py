@@ -25,11 +25,11 @@ def init(bank: str, policy: str | None, as_json: bool) -> None:
     """
     from rbank_es.bank import Bank
 
-    place = whole_bank(bank)
+    place = lasting(whole_bank(bank))
     chosen = _policies(policy) if policy else None
     with Bank.create(place, policies=chosen) as made:
         in_force = {choice.kind: f"{choice.name}-{choice.version}" for choice in made.state().policies.values()}
-        facts = {"bank": made.name, "id": made.id, "path": str(made.path), "head": str(made.head())}
+        facts = {"bank": made.name, "id": made.id, "path": made.place, "head": str(made.head())}
     if as_json:
         echo_json(facts | {"policies": in_force})
         return

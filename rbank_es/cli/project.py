@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank import PROJECTIONS, Bank
+from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, split_names
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, flush, styled, write_bytes
@@ -115,7 +114,7 @@ def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
     from rbank_es.projections import chosen_projections
     from rbank_es.projections.read_models import ReadModels
 
-    checkpoints, last = ReadModels.open(bank.log.folder / PROJECTIONS).checkpoints(), bank.position
+    checkpoints, last = bank.read_models().checkpoints(), bank.position
     rows: list[dict[str, Cell]] = []
     for projection in chosen_projections(only):
         built = checkpoints.get(projection.name)

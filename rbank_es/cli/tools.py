@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.bank.locator import directory_of
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, nearest_hint, read_ontology, refuse_mixtures, whole_bank
 from rbank_es.cli.shared.event_sentences import summary
@@ -29,7 +25,7 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.data import LIGHTS
-from rbank_es.errors import BadInput, BankNotFound
+from rbank_es.errors import BadInput
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from rbank_es.bank import cut
 from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_budget, fair_shares, plain
 from rbank_es.errors import BadInput
 from rbank_es.events import Hit, MemoriesRetrieved
-from rbank_es.events.items import Item, Polarity
+from rbank_es.events.items import Item, Polarity, truncate
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -125,7 +125,7 @@ def _quotes(items: Sequence[Item], budget_chars: int) -> list[tuple[Item, str]]:
         for item, need, share in zip(items, needs, shares, strict=True)
     ):
         return []
-    return [(item, cut(text, share)) for item, text, share in zip(items, whole, shares, strict=True)]
+    return [(item, truncate(text, share)) for item, text, share in zip(items, whole, shares, strict=True)]
 
 
 def _packed(worded: Sequence[Item], quotes: Sequence[tuple[Item, str]], budget_chars: int) -> Packed:

@@ -25,6 +25,15 @@ Name = Annotated[str, msgspec.Meta(max_length=limits.NAME_CHARS)]
 """An identifier, never free text: it is a fact, and facts outlive erasure."""
 
 
+def truncate(text: str, max_chars: int) -> str:
+    """Return the beginning of a text in at most `max_chars` characters, ended between words by `…` if it is shorter."""
+    if len(text) <= max_chars:
+        return text
+    room = text[: max_chars - 1]
+    space = max(room.rfind(" "), room.rfind("\n"))
+    return (room[:space] if space > max_chars // 2 else room).rstrip() + "…"
+
+
 def make_id(title: str, content: str) -> str:
     """Return the first 12 hex digits of SHA-256 over title, newline, content."""
     # From the words alone, because the same lesson drawn twice must be one item.

@@ -89,7 +89,7 @@ def read_file(path: Path) -> Parsed:
     return parse(str(path), data)
 
 
-def import_paths(bank: HasLog, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
+def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
     """Import files, and all .json and .jsonl files of directories.
 
     All files are read and checked before the first is appended, so a broken one stops the import before it begins.

@@ -1,6 +1,5 @@
 """The log: append-only, typed, the only truth. Everything else in a bank can be deleted and made again from it."""
 
-from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.protocol import (
     ANY,
     EMPTY,
@@ -10,21 +9,38 @@ from rbank_es.log.protocol import (
     EventLog,
     Expected,
     Head,
+    LogEngine,
     Place,
     TornTail,
     Verification,
 )
+from rbank_es.log.wrapper import LogWrapper
+from rbank_es.registry import Registry
+
+LOG_ENGINES: Registry[LogEngine] = Registry(
+    "log engine",
+    {
+        "file": "rbank_es.log.file.file_log:ENGINE",
+        "memory": "rbank_es.log.memory.memory_log:ENGINE",
+    },
+)
+"""The engines by the scheme of their URLs; a path without a scheme belongs to `file`.
+
+Another package adds its own with `LOG_ENGINES.add("scheme", "module:ENGINE")` in its plugin (see `rbank_es.registry`).
+"""
 
 __all__ = [
     "ANY",
     "EMPTY",
+    "LOG_ENGINES",
     "Appended",
     "Erasing",
     "Erasure",
     "EventLog",
     "Expected",
-    "FileLog",
     "Head",
+    "LogEngine",
+    "LogWrapper",
     "Place",
     "TornTail",
     "Verification",

@@ -1,23 +1,33 @@
-"""What a log promises, whichever engine keeps it.
+"""The promises of a log, and of the engine that keeps it.
 
 `append` is atomic, durable before it returns, idempotent by event id, and checked against an expected position.
-Reading is in order of position, gap-free, validated. `rbank_es.testing` holds the suite that every engine passes.
+Reading is in order of position, gap-free, validated. Nothing above this package knows which engine it has.
+`rbank_es.testing` holds the suite of tests that every engine passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Final, Protocol
+from pathlib import Path
+from threading import Event as Signal
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Event, Ref
 
+DERIVED_LOCK = "derived.lock"
+"""The file in a log's `derived_directory` on which whoever writes there holds `flock`.
+
+A writer that needs a lock of the log as well takes it after this one.
+"""
+
 
 class Expected(Enum):
-    """What a writer expects of the log, where it isn't a position."""
+    """The expectation of a writer, if it is not a position."""
 
     ANY = "any"
     EMPTY = "empty"
@@ -28,7 +38,7 @@ EMPTY: Final = Expected.EMPTY
 
 
 class Head(msgspec.Struct, frozen=True):
-    """A position and the digest of everything up to it; noted somewhere safe, it proves the log unchanged."""
+    """A position and the digest of everything up to it. Noted in a safe place, it proves the log unchanged."""
 
     seq: int
     digest: str
@@ -38,7 +48,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """The head written as `12:ab…`. Raises `BadInput` for anything else."""
+        """Parse a head written as `12:ab…`. Raises `BadInput` for anything else."""
         seq, _, digest = text.strip().partition(":")
         if not seq.isdecimal() or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise BadInput(f"{text!r} is not a head: expected POSITION:64 hex digits, as `verify` prints it")
@@ -46,7 +56,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """Where a group stands in the log. `duplicate`: it stood there already, and nothing was written."""
+    """The positions and events of a group in the log. `duplicate`: it was there already, and nothing was written."""
 
     first: int
     last: int
@@ -55,18 +65,21 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class TornTail(msgspec.Struct, frozen=True):
-    """The remains of an interrupted append: no reader sees them, and the next writer cuts them off."""
+    """The remains of an interrupted append, in the engine's words: no reader sees them, the next writer drops them."""
 
-    segment: str
-    byte_offset: int
+    where: str
     size_bytes: int
 
 
-class Verification(msgspec.Struct, frozen=True):
-    """What `verify` saw, when it found nothing wrong. `erasing`: an erasure has begun, and the next writer ends it."""
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of checking a whole sound log.
+
+    `erasing`: an erasure has begun, and the next writer completes it. `cleared`: writers were stopped, and are
+    admitted again. `parts` counts what the engine keeps the log in, in its own words, such as `segments`.
+    """
 
     head: Head
-    segments: int
+    parts: dict[str, int] = {}
     events: int
     texts: int
     erased: int
@@ -77,7 +90,7 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a text stands: an event's position and a path in it. `run` is the run that the event belongs to."""
+    """The place of a text: an event's position and a path in it. `run` is the run that the event belongs to."""
 
     seq: int
     path: str
@@ -87,11 +100,11 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """What was erased, or with `dry_run` would be.
+    """The texts that were erased, or with `dry_run` would be.
 
     `places` are texts inside events; `texts` keys of texts stored apart; `facts` positions of events whose facts
-    (ids, names), which are never erased, hold the same characters. `shared` is how many texts of a run that was named
-    stay elsewhere, for other runs have them too.
+    (ids, names), which are never erased, hold the same characters. `short` counts texts too short to search for.
+    `shared` counts texts of a named run that stay elsewhere, because other runs have them too.
     """
 
     places: tuple[Place, ...]
@@ -104,10 +117,10 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
-    """What to erase: whole events by position, single texts by position and path, and any text by its words.
+    """A request for erasure: whole events by position, single texts by position and path, any text by its words.
 
-    `run` is the run that the events are of, where it is one. A text that another run has as well, as the whole of a
-    text of its own, is then not looked for: it goes from the events that were named, and stays elsewhere.
+    `run` is the run of the events, if they are of one. A text that is also the whole of a text of another run is then
+    erased in the named events only.
     """
 
     events: frozenset[int] = frozenset()
@@ -117,7 +130,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLog(Protocol):
-    """An append-only log of one bank."""
+    """An append-only log of one bank. Safe for several threads, and, unless its engine says otherwise, processes."""
 
     @property
     def bank_id(self) -> str:
@@ -126,11 +139,16 @@ class EventLog(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the log is, for messages."""
+        """Where the log is, for people to read."""
+        ...
+
+    @property
+    def derived_directory(self) -> Path:
+        """The directory of files that are derived from the log. Each of them may be deleted at any time."""
         ...
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
-        """Append a group: whole or not at all, on disk before this returns.
+        """Append a group: whole or not at all, durable before this returns.
 
         Events without an id are given a UUIDv7. If all ids are known with the same content, the first positions are
         returned (after a sync) and nothing is written; this is checked before `expected`.
@@ -147,62 +165,124 @@ class EventLog(Protocol):
         types: Collection[str] | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
-        """Events with `after` < seq <= `upto`, in order; only of `types`, where given.
+        """Yield the events with `after` < seq <= `upto`, in order; only those of `types`, where given.
 
-        Events of the types in `resolve` come with their texts in place of `Ref`s.
-        Raises `LogCorruption` or `UnknownEvent` when it gets there; never a guess, never a skip.
+        Events of the types in `resolve` have their texts in place of `Ref`s.
+        Raises `LogCorruption` or `UnknownEvent` at the first event that can't be trusted; nothing is skipped.
         """
         ...
 
     def lines(
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
     ) -> Iterator[bytes]:
-        """The same as `read`, as the bytes in the log, without newline."""
+        """Yield the same events as `read`, each as its bytes in the log, without newline."""
         ...
 
     def new_id(self) -> str:
-        """A fresh UUIDv7 for an event, for a writer that must name it before it is appended."""
+        """Return a fresh UUIDv7, for a writer that must name an event before it is appended."""
         ...
 
     def position(self) -> int:
-        """Position of the last event; 0 for an empty log."""
+        """Return the position of the last event; 0 for an empty log."""
         ...
 
     def head(self, at: int | None = None) -> Head:
-        """The head at a position, or now."""
+        """Return the head at a position, or now."""
         ...
 
     def crc_at(self, seq: int) -> str | None:
-        """Checksum of the line at a position; None where there is none. Erasure may change it."""
+        """Return the checksum of the line at a position, which erasure may change; None where there is no line."""
         ...
 
     def seq_of_id(self, event_id: str) -> int | None:
-        """Position of the event with this id, if any."""
+        """Return the position of the event with this id, if there is one."""
         ...
 
     def text(self, ref: Ref) -> str | None:
-        """The text that a handle names; None if it was erased. Raises `LogCorruption` if it should be there."""
+        """Return the text that a handle names; None if it was erased. Raises `LogCorruption` if it is missing."""
+        ...
+
+    def wait(self, seen: int, timeout_s: float, stop: Signal | None = None) -> None:
+        """Return when the log may be past position `seen`, when `stop` is set, or after `timeout_s` at the latest."""
+        ...
+
+    def exclusive(self, name: str) -> AbstractContextManager[None]:
+        """Exclude other holders of `name` on this log until the context ends. Raises `LogBusy` at once if it is held.
+
+        `name` has letters, digits and hyphens. Appending and reading are not excluded.
+        """
+        ...
+
+    def owns(self, path: Path) -> bool:
+        """Return whether a path is among the files of the log, where nothing else may be written."""
         ...
 
     def erasures(self) -> int:
-        """The erasure epoch: it grows with each erasure. What was derived under a lower one must be rebuilt."""
+        """Return the erasure epoch, which grows with each erasure: data derived under a lower one must be rebuilt."""
         ...
 
     def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
-        """Remove texts, and every text that holds them verbatim, from all files of the bank; heads still verify.
+        """Remove texts, and every text that holds them verbatim, from everything the engine keeps; heads still verify.
 
-        Raises as `append` does. Interrupted at any instant, the next writer completes it.
+        Raises as `append` does. If it is interrupted, the next writer completes it.
         """
         ...
 
     def sync(self) -> None:
-        """Returns when everything that a reader could have seen so far is on disk."""
+        """Return when everything that a reader could have seen so far is durable."""
         ...
 
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
-        """Check every byte. Raises `LogCorruption` for damage, `CheckFailed` if a noted head doesn't hold."""
+        """Check every byte. Raises `LogCorruption` for damage, `CheckFailed` if a noted head does not hold."""
+        ...
+
+    def copy(self, upto: int, into: str | None = None) -> EventLog:
+        """Return a log of its own with the same bank id, ids, times, texts and heads up to a position.
+
+        `into` is a locator of the same engine; without it, the copy is removed when it is closed.
+        Texts erased since are missing from it; if the event that records this is beyond the position, the copy does
+        not `verify`. Raises `BadInput` where something is at `into` already, `LogCorruption`, `LogUnavailable`.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of files and locks. A closed log opens again by itself when used."""
+        """Release files and locks. A closed log opens again when it is used."""
+        ...
+
+    def __enter__(self) -> EventLog: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class LogEngine(Protocol):
+    """A keeper of logs: it finds each by a locator, the text that people write for a bank (a path, a URL).
+
+    `options` of `create` and `open` are the engine's own. An engine is registered in `LOG_ENGINES` under the scheme of
+    its URLs, with the tests of `rbank_es.testing.EventLogContract` as its proof.
+    """
+
+    outlives_process: bool
+    """Whether a log is still there when the process that made it has ended."""
+
+    def name_of(self, locator: str) -> str:
+        """Return the short name of the bank at a locator. Raises `BadBankName` if no bank can be there."""
+        ...
+
+    def create(
+        self,
+        locator: str,
+        events: Sequence[Event] = (),
+        *,
+        fill: Callable[[EventLog], object] | None = None,
+        **options: Any,
+    ) -> EventLog:
+        """Make a log that begins with `events` and with what `fill` appends: nobody sees it without them.
+
+        Where an event is refused or `fill` raises, nothing is left behind.
+        Raises `BankExists` if there is a log already, `LogUnavailable`, and what `append` raises.
+        """
+        ...
+
+    def open(self, locator: str, **options: Any) -> EventLog:
+        """Open a log. Raises `BankNotFound`, `LogCorruption`, `LogUnavailable`."""
         ...

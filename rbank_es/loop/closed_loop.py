@@ -8,16 +8,14 @@ stage that was cut off are made twice.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from rbank_es.errors import BadInput, JudgeFailed, LoopStopped
+from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
 from rbank_es.loop.history import (
     INTERRUPTED,
     ExtractionProgress,
@@ -177,13 +175,11 @@ def _alone(bank: Bank, digest: str) -> Iterator[None]:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            stack.enter_context(bank.log.exclusive(f"loop-{digest[:16]}"))
+        except LogBusy:
             advice = "wait for it, or use other settings or another bank"
             raise BadInput(f"another process runs this very loop in {bank.name}; {advice}") from None
         yield
-    finally:
-        os.close(fd)
 
 
 class ClosedLoop:

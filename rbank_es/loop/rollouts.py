@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import message_of
-from rbank_es.log import ANY, Appended, Expected, FileLog
+from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.settings import Perturbation
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ class RolloutStopped(BaseException):
 class StoppableLog:
     """A log that a rollout's thread appends to until it is stopped: from then on, appends raise `RolloutStopped`."""
 
-    def __init__(self, log: FileLog) -> None:
-        self._log = log
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
         self._mutex = threading.Lock()
         self._is_stopped = False
 
@@ -159,9 +159,6 @@ class StoppableLog:
     def close(self) -> None:
         """Leave the log open, because it belongs to the caller."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
-
 
 def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
     """Call several functions at once, each in a thread with the caller's context variables and its own bank.
@@ -171,7 +168,7 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
     its next append.
     """
     logs = [StoppableLog(bank.log) for _ in works]
-    banks = [Bank(cast("FileLog", log), bank.name) for log in logs]
+    banks = [Bank(log, bank.name) for log in logs]
     errors: list[BaseException | None] = [None] * len(works)
 
     def work(at: int) -> None:

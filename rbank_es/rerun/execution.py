@@ -84,7 +84,7 @@ def rerun(
     ontologies: Ontologies | None = None,
     tasks: Sequence[Task] = (),
     live_sandbox: bool = False,
-    into: Path | None = None,
+    into: str | Path | None = None,
 ) -> Rerun:
     """Re-execute a recorded run and compare it event by event, without a model, a key or a network.
 
@@ -112,7 +112,7 @@ def rerun(
     with ExitStack() as stack:
         source = (ontologies or stack.enter_context(Ontologies())).source_for(recording)
         played = played_run(recording, live_sandbox)
-        scratch = stack.enter_context(_copy(bank, recording.position, into))
+        scratch = stack.enter_context(bank.copy(recording.position, into))
         _run(scratch, recording, source, played)
         parts = [
             _Part(

@@ -1,4 +1,4 @@
-"""The contract suite: what a log engine promises, as tests that any engine can run.
+"""The contract suite: the promises of a log engine, as tests that any engine can run.
 
 An engine's author writes a class of tests with four methods, and pytest does the rest:
 
@@ -6,18 +6,17 @@ An engine's author writes a class of tests with four methods, and pytest does th
         def make_log(self, clock=None): ...        # a new, empty log; `clock` returns UTC microseconds
         def reopen(self, log, clock=None): ...     # another handle to the same log, as another process would open it
         def stored_bytes(self, log): ...           # everything that the engine keeps of the log, indexes included
-        def replace_last_line(self, log, line): ...  # put `line` where the last event's line is, checksummed anew
+        def replace_last_line(self, log, line): ...  # store `line` as the line of the last event, with a new checksum
 
-A fixture of yours (autouse, so that the methods find a place for files or a schema) should close what was opened.
-The suite imports neither pytest nor hypothesis. Its tests are named after what is promised; each makes its own log.
-It knows nothing of files, crashes and power cuts: what survives those is for tests of the engine itself.
+Close opened logs in an autouse fixture of your own, which also gives the methods a place for files or a schema.
+The suite imports neither pytest nor hypothesis. Each test is named after a promise, and makes its own log.
+Files, crashes and power cuts are not covered: test these with the engine itself.
 """
 
-from rbank_es.testing.append_contract import AppendingContract
-from rbank_es.testing.concurrency_contract import RetryingContract, TogetherContract
+from rbank_es.testing.append_contract import AppendingContract, RetryingContract, TogetherContract
 from rbank_es.testing.contract_base import SECRET, Clock, at_once, event_id, extraction, forms_of, note, raises, run
 from rbank_es.testing.erasure_contract import ErasingContract
-from rbank_es.testing.read_contract import ProvingContract, ReadingContract
+from rbank_es.testing.read_contract import ProvingContract, ReadingContract, SharingContract
 
 __all__ = [
     "SECRET",
@@ -34,6 +33,12 @@ __all__ = [
 
 
 class EventLogContract(
-    AppendingContract, RetryingContract, TogetherContract, ReadingContract, ProvingContract, ErasingContract
+    AppendingContract,
+    RetryingContract,
+    TogetherContract,
+    ReadingContract,
+    ProvingContract,
+    SharingContract,
+    ErasingContract,
 ):
-    """Everything that `EventLog` promises. Subclass it, and provide the four methods that this module's head shows."""
+    """All promises of `EventLog`. Subclass it, and provide the four methods that this module's docstring shows."""

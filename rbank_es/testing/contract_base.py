@@ -1,4 +1,4 @@
-"""What the suite stands on: what an engine provides, and what the tests make of it."""
+"""The base of the suite: events for tests, assertions, and the methods that an engine's author provides."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rbank_es.errors import (
-    RBankError,
-)
-from rbank_es.events import (
-    MemoriesExtracted,
-    NoteLogged,
-    RunStarted,
-)
+from rbank_es.errors import RBankError
+from rbank_es.events import MemoriesExtracted, NoteLogged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.log.protocol import EventLog, Head
 
@@ -23,7 +17,7 @@ Clock = Callable[[], int]
 """Returns UTC microseconds since 1970."""
 
 SECRET = "the vault opens with marigold-7"
-"""A text that is erased. Nothing else in the suite holds it."""
+"""A text to erase. Nothing else in the suite holds it."""
 
 ODD_TEXTS = (
     "",
@@ -38,22 +32,22 @@ ODD_TEXTS = (
 
 
 def event_id(number: int) -> str:
-    """A well-formed event id for a number."""
+    """Return a well-formed event id for a number."""
     return f"01900000-0000-7000-8000-{number:012x}"
 
 
 def note(text: str, number: int | None = None, run: str | None = None) -> NoteLogged:
-    """A note with that text; with an id of its own where a number is given."""
+    """Return a note with that text, and with the event id for a number if one is given."""
     return NoteLogged(note=text, run=run, id="" if number is None else event_id(number))
 
 
 def run(name: str, task: str, number: int | None = None, **facts: Any) -> RunStarted:
-    """A run's start, with its task."""
+    """Return the start of a run, with its task."""
     return RunStarted(run=name, task=task, id="" if number is None else event_id(number), **facts)
 
 
 def extraction(*items: Item) -> MemoriesExtracted:
-    """An extraction of these items."""
+    """Return an extraction of these items."""
     return MemoriesExtracted(
         kind="manual", heads=tuple(item.head for item in items), candidates=tuple(item.text for item in items)
     )
@@ -61,7 +55,7 @@ def extraction(*items: Item) -> MemoriesExtracted:
 
 @contextmanager
 def raises(error: type[RBankError]) -> Iterator[list[Any]]:
-    """Fails unless the body raises this error; the list holds it afterwards."""
+    """Fail unless the body raises this error; the list holds it afterwards."""
     caught: list[Any] = []
     try:
         yield caught
@@ -72,7 +66,7 @@ def raises(error: type[RBankError]) -> Iterator[list[Any]]:
 
 
 def at_once(*work: Callable[[], Any]) -> list[Any]:
-    """Results (or the RBankError raised) of functions run in threads that start together, in their order."""
+    """Run functions in threads that start together; return their results, or the RBankErrors that they raised."""
     results: list[Any] = [None] * len(work)
     barrier = threading.Barrier(len(work))
 
@@ -92,7 +86,7 @@ def at_once(*work: Callable[[], Any]) -> list[Any]:
 
 
 def forms_of(text: str) -> set[bytes]:
-    """How a text may stand in a file: as it is, as JSON, and as JSON inside of a JSON string."""
+    """Return the forms of a text in a file: plain, as JSON, and as JSON inside a JSON string."""
     forms = {text}
     for _ in range(2):
         forms |= {
@@ -101,32 +95,32 @@ def forms_of(text: str) -> set[bytes]:
     return {form.encode() for form in forms}
 
 
-class Basis:
-    """What an engine's author provides, and what the tests make of it."""
+class ContractBase:
+    """The four methods that an engine's author provides, and what all tests share."""
 
     def make_log(self, clock: Clock | None = None) -> EventLog:
-        """A new, empty log; `clock`, where given, tells its time."""
+        """Return a new, empty log; `clock` returns its time in UTC microseconds, if given."""
         raise NotImplementedError
 
     def reopen(self, log: EventLog, clock: Clock | None = None) -> EventLog:
-        """Another handle to the same log, which shares nothing with the first but what is stored."""
+        """Return another handle to the same log, which shares nothing with the first but the stored bytes."""
         raise NotImplementedError
 
     def stored_bytes(self, log: EventLog) -> bytes:
-        """All bytes that the engine keeps of this log."""
+        """Return all bytes that the engine keeps of this log."""
         raise NotImplementedError
 
     def replace_last_line(self, log: EventLog, line: bytes) -> None:
-        """Store `line` in place of the last event's, with a checksum that is right."""
+        """Store `line` in place of the last event's line, with a right checksum."""
         raise NotImplementedError
 
     def all_of(self, log: EventLog) -> tuple[int, Head, list[bytes]]:
-        """Everything that a log says of itself: to be compared before and after."""
+        """Return position, head and lines of a log, to be compared before and after."""
         return log.position(), log.head(), list(log.lines())
 
     @contextmanager
     def refused(self, log: EventLog, error: type[RBankError]) -> Iterator[list[Any]]:
-        """Fails unless the body raises this error and leaves the log as it was, for other handles as well."""
+        """Fail unless the body raises this error and leaves the log as it was, for other handles as well."""
         before = self.all_of(log)
         with raises(error) as caught:
             yield caught
@@ -134,7 +128,7 @@ class Basis:
         assert self.all_of(self.reopen(log)) == before, "a refused append changed the log for others"
 
     def filled(self, count: int = 5) -> EventLog:
-        """A log of `count` notes."""
+        """Return a log of `count` notes."""
         log = self.make_log()
         log.append([note(f"note {number}", number) for number in range(1, count + 1)])
         return log

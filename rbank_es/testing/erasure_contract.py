@@ -1,4 +1,4 @@
-"""Erasure: texts go, everything else stays, and what was noted before still holds."""
+"""Promises of `erase`: texts go, everything else stays, and heads noted before still hold."""
 
 from __future__ import annotations
 
@@ -7,29 +7,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rbank_es.errors import (
-    BadInput,
-    DuplicateEvent,
-)
-from rbank_es.events import (
-    ContentErased,
-    Erased,
-    MemoriesExtracted,
-    NoteLogged,
-    Ref,
-    ToolCalled,
-)
+from rbank_es.errors import BadInput, DuplicateEvent
+from rbank_es.events import ContentErased, Erased, MemoriesExtracted, NoteLogged, Ref, ToolCalled
 from rbank_es.events.codec import TYPES
 from rbank_es.events.items import Item
 from rbank_es.log.protocol import Erasing, EventLog, Head
-from rbank_es.testing.contract_base import SECRET, Basis, event_id, extraction, forms_of, note, run
+from rbank_es.testing.contract_base import SECRET, ContractBase, event_id, extraction, forms_of, note, run
 
 
-class ErasingContract(Basis):
-    """Texts can be removed; everything else stays, and what was noted before still holds."""
+class ErasingContract(ContractBase):
+    """Texts can be removed; everything else stays, and heads noted before still hold."""
 
     def secretive(self) -> EventLog:
-        """A log that holds the secret in many forms, among other things."""
+        """Return a log that holds the secret in many forms, among other texts."""
         log = self.make_log()
         inside = json.dumps({"said": SECRET, "deep": json.dumps({"again": SECRET})})
         log.append([run("r", f"Remember: {SECRET}", 1, model="m"), note("harmless", 2)])
@@ -41,7 +31,7 @@ class ErasingContract(Basis):
         return log
 
     def check_erased(self, log: EventLog, noted: Sequence[Head]) -> None:
-        """No form of the secret is left, and every head noted before holds."""
+        """Assert that no form of the secret is left, and that every head noted before holds."""
         for handle in (log, self.reopen(log)):
             assert not any(form in line for line in handle.lines() for form in forms_of(SECRET))
             assert handle.verify(noted).erased > 0
@@ -66,7 +56,7 @@ class ErasingContract(Basis):
         assert isinstance(getattr(after[0], "task", None), Erased)
 
     def test_erasure_is_recorded(self) -> None:
-        """The last event then is a `content_erased` that lists every place, with the reason and who asked."""
+        """The last event is then a `content_erased` that lists every place, with the reason and who asked."""
         log = self.secretive()
         erasure = log.erase(Erasing(events=frozenset({1})), reason="asked for", by="a person")
         assert erasure.appended is not None and erasure.appended.last == log.position() == 9
@@ -76,7 +66,7 @@ class ErasingContract(Basis):
         assert [(unit.seq, unit.path) for unit in record.units] == [(place.seq, place.path) for place in erasure.places]
 
     def test_erase_by_event_takes_copies_along(self) -> None:
-        """Erasing an event's texts erases them wherever else they stand; `named` tells which were meant."""
+        """Erasing an event's texts erases their copies elsewhere; `named` marks those that were named."""
         log = self.make_log()
         log.append([note(SECRET), note(f"quoting: {SECRET}"), note("harmless"), note(SECRET)])
         noted = [log.head()]
@@ -99,7 +89,7 @@ class ErasingContract(Basis):
         assert log.verify(noted).erased == 3
 
     def two_runs(self) -> tuple[EventLog, str]:
-        """A log with two runs that share a question and a long text, and the long text."""
+        """Return a log with two runs that share a question and a long text, and the long text."""
         log, guide = self.make_log(), "how to go about it, " * 500
         log.append([run("a", "Which berths are taken?", 1), note(guide, run="a"), note(SECRET, run="a")])
         log.append([run("b", "Which berths are taken?", 2), note(guide, run="b"), note("berth 5 is", run="b")])
@@ -107,7 +97,7 @@ class ErasingContract(Basis):
         return log, guide
 
     def test_erase_by_run_leaves_to_other_runs_what_they_have_too(self) -> None:
-        """What only this run said goes wherever it stands; a whole text of another run stays there, and only there."""
+        """Texts of this run alone go everywhere; a whole text of another run stays in that run, and only there."""
         log, guide = self.two_runs()
         noted = [log.head(seq) for seq in range(log.position() + 1)]
         erasure = log.erase(Erasing(events=frozenset({1, 2, 3}), run="a"))
@@ -125,7 +115,7 @@ class ErasingContract(Basis):
         assert all(isinstance(told[index], Erased) for index in (0, 1, 2, 6, 7))
 
     def test_what_runs_share_goes_with_the_last_of_them(self) -> None:
-        """No copy of a shared text is left once each of its runs was erased."""
+        """No copy of a shared text is left when each of its runs was erased."""
         log, guide = self.two_runs()
         noted = [log.head(seq) for seq in range(log.position() + 1)]
         log.erase(Erasing(events=frozenset({1, 2, 3}), run="a"))
@@ -146,7 +136,7 @@ class ErasingContract(Basis):
         assert (would.places, would.texts, would.facts) == (did.places, did.texts, did.facts)
 
     def test_second_erasure_finds_nothing(self) -> None:
-        """What is gone is not found again, and then nothing is written."""
+        """Erased texts are not found again, and then nothing is written."""
         log = self.secretive()
         log.erase(Erasing(words=(SECRET,)))
         before, epoch = self.all_of(log), log.erasures()
@@ -169,7 +159,7 @@ class ErasingContract(Basis):
         self.check_erased(log, noted)
 
     def test_handles_to_erased_texts(self) -> None:
-        """A handle that somebody kept names nothing any more: `text` is None, never the text, never an error."""
+        """A handle that was kept names nothing any more: `text` returns None, and does not raise."""
         log = self.make_log()
         log.append([note(SECRET + "z" * 3_000)])
         (event,) = log.read()
@@ -180,7 +170,7 @@ class ErasingContract(Basis):
         assert log.text(event.note) is None and other.text(event.note) is None
 
     def test_retry_after_erasure(self) -> None:
-        """A retry of an erased event is answered, and stores nothing; what was not erased is still compared."""
+        """A retry of an erased event is answered, and stores nothing; texts that remain are still compared."""
         log = self.make_log()
         item, other = Item.make("t", SECRET), Item.make("other title", "other content")
         group = [run("r", SECRET, 1), msgspec.structs.replace(extraction(item, other), id=event_id(2))]
@@ -199,14 +189,14 @@ class ErasingContract(Basis):
         self.check_erased(log, noted)
 
     def test_facts_are_named_not_erased(self) -> None:
-        """Facts that hold the words stay, and the answer says where they are."""
+        """Facts that hold the words stay, and the result lists their positions."""
         log = self.make_log()
         log.append([run(SECRET, "task", 1), note(SECRET)])
         erasure = log.erase(Erasing(words=(SECRET,)))
         assert [place.seq for place in erasure.places] == [2] and 1 in erasure.facts
 
     def test_refused_erasures(self) -> None:
-        """Words too short to look for, and a reason that holds what is to go, are refused."""
+        """Words too short to search for, and a reason that holds the words, are refused."""
         log = self.secretive()
         with self.refused(log, BadInput):
             log.erase(Erasing(words=("yes",)))

@@ -1,36 +1,30 @@
-"""Windows, types, lines, handles; heads and verification."""
+"""Promises of reading: windows, types, lines, handles, heads, verification, waiting, copies."""
 
 from __future__ import annotations
 
 import json
+import threading
+import time
 from functools import partial
+from pathlib import Path
+from threading import Event as Signal
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import (
-    CheckFailed,
-    LogCorruption,
-    UnknownEvent,
-)
-from rbank_es.events import (
-    BankForked,
-    MemoriesExtracted,
-    NoteLogged,
-    Ref,
-    ToolCalled,
-)
+from rbank_es.errors import CheckFailed, LogBusy, LogCorruption, UnknownEvent
+from rbank_es.events import BankForked, MemoriesExtracted, NoteLogged, Ref, ToolCalled
 from rbank_es.events.codec import TYPES, decode_event
 from rbank_es.events.items import Item, ItemText
 from rbank_es.log.protocol import Head
-from rbank_es.testing.contract_base import ODD_TEXTS, Basis, extraction, note, raises, run
+from rbank_es.testing.contract_base import ODD_TEXTS, ContractBase, extraction, note, raises, run
 
 
-class ReadingContract(Basis):
+class ReadingContract(ContractBase):
     """Windows, types, lines, handles."""
 
     def test_windows(self) -> None:
-        """`read` and `lines` give the events after one position up to another, in order, and nothing else."""
+        """`read` and `lines` yield the events after one position up to another, in order, and no others."""
         log = self.filled(7)
         everything = list(log.read())
         for after in range(9):
@@ -63,7 +57,7 @@ class ReadingContract(Basis):
         assert log.crc_at(0) is None and log.crc_at(log.position() + 1) is None
 
     def test_texts_are_what_was_given(self) -> None:
-        """Any text reads as it was given, short or long, whatever it looks like."""
+        """Any text reads as it was given, short or long."""
         log = self.make_log()
         texts = [text + tail for text in ODD_TEXTS for tail in ("", "x" * limits.INLINE_TEXT_BYTES)]
         log.append([note(text) for text in texts])
@@ -109,7 +103,7 @@ class ReadingContract(Basis):
         assert getattr(events[3], "candidates", None) == getattr(events[1], "candidates", ())
 
     def test_type_or_version_from_the_future(self) -> None:
-        """A type or version that this release doesn't know raises, naming both; what stands before it is read."""
+        """A type or version that this release doesn't know raises, naming both; the events before it are read."""
         for old, new, known in ((b'"note_logged"', b'"note_sung"', None), (b'"v":1', b'"v":7', 1)):
             log = self.filled(2)
             log.append([note("three")])
@@ -126,7 +120,7 @@ class ReadingContract(Basis):
                     use()
 
 
-class ProvingContract(Basis):
+class ProvingContract(ContractBase):
     """Heads and verification."""
 
     def test_heads_are_stable(self) -> None:
@@ -149,7 +143,7 @@ class ProvingContract(Basis):
         assert [Head.parse(str(head)) for head in noted] == noted
 
     def test_verify_counts(self) -> None:
-        """`verify` says how far it got and what it saw."""
+        """`verify` returns the head that it reached, and counts."""
         log = self.filled(4)
         log.append([note("a long text " * 500), note("another long text " * 500)])
         seen = log.verify()
@@ -157,7 +151,7 @@ class ProvingContract(Basis):
         assert seen.torn is None and not seen.cleared
 
     def test_verify_finds_a_head_that_does_not_hold(self) -> None:
-        """A noted head with another digest, or beyond the end, fails the check: something was changed or cut off."""
+        """A noted head with another digest, or beyond the end, fails the check."""
         log = self.filled(3)
         for seq in (0, 1, 3):
             with raises(CheckFailed):
@@ -167,3 +161,52 @@ class ProvingContract(Basis):
         for noted in ([log.head(), Head(3, "ab" * 32)], [Head(3, "ab" * 32), log.head()]):
             with raises(CheckFailed):
                 log.verify(noted)
+
+
+class SharingContract(ContractBase):
+    """Waiting for news, excluding other holders, copies, and the directory of derived files."""
+
+    def test_wait_ends_with_news(self) -> None:
+        """`wait` returns at once if the log is past a position, else with the next append, a stop, or the timeout."""
+        log, stop = self.filled(1), Signal()
+        writer, began = self.reopen(log), time.monotonic()
+        log.wait(0, 30)
+        log.wait(1, 0.02)
+        threading.Timer(0.05, lambda: writer.append([note("news")])).start()
+        while log.position() == 1:
+            log.wait(1, 30)
+        stop.set()
+        log.wait(2, 30, stop)
+        assert time.monotonic() - began < 10
+
+    def test_exclusive_has_one_holder(self) -> None:
+        """A name is held once, by whichever handle, until its context ends; other names and writers are free."""
+        log = self.filled(1)
+        other = self.reopen(log)
+        with log.exclusive("a-loop"), other.exclusive("another"):
+            for handle in (log, other):
+                with raises(LogBusy), handle.exclusive("a-loop"):
+                    raise AssertionError("two hold the same name")
+            assert other.append([note("x")]).last == 2
+        with other.exclusive("a-loop"):
+            pass
+
+    def test_copy_is_the_log_as_it_was(self) -> None:
+        """At every position, inside a group too, a copy has the same id, events and head, and goes on by itself."""
+        log = self.make_log()
+        log.append([note("one"), note("long " * 1_000), note("three")])
+        log.append([note("four")])
+        for position in range(5):
+            with log.copy(position) as copy:
+                assert (copy.bank_id, copy.position(), copy.head()) == (log.bank_id, position, log.head(position))
+                texts = [getattr(event, "note", None) for event in log.read(upto=position, resolve=TYPES)]
+                assert [getattr(event, "note", None) for event in copy.read(resolve=TYPES)] == texts
+                assert copy.append([note("own"), note("long " * 1_000)]).last == position + 2
+                assert copy.verify().events == position + 2
+        assert log.position() == 4 == log.verify().events
+
+    def test_derived_files_have_a_place(self) -> None:
+        """Every handle has the same directory for derived files, and the log owns it."""
+        log = self.filled(1)
+        assert log.derived_directory == self.reopen(log).derived_directory
+        assert log.owns(log.derived_directory / "file") and not log.owns(Path.home())

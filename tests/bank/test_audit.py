@@ -23,7 +23,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.importers import import_paths
-from rbank_es.log.file.system_calls import System
+from rbank_es.log.system_calls import System
 
 ROOT = Path(__file__).parents[2]
 SECRET = 'a "secret"\nof two lines'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import rbank_es
 from rbank_es import limits
-from rbank_es.bank import Bank, cut
+from rbank_es.bank import Bank
 from rbank_es.errors import (
     BadBankName,
     BadEvent,
@@ -24,7 +25,6 @@ from rbank_es.errors import (
     CheckFailed,
     DuplicateEvent,
     LimitExceeded,
-    LogCorruption,
     NotInBank,
     PositionConflict,
 )
@@ -45,8 +45,10 @@ from rbank_es.events import (
     RunFinished,
     RunStarted,
 )
-from rbank_es.events.items import Item
-from rbank_es.log import EMPTY, FileLog, Head
+from rbank_es.events.items import Item, truncate
+from rbank_es.log import EMPTY, Head
+from rbank_es.log.file.file_log import FileLog
+from rbank_es.log.file.segments import SegmentCorruption
 from rbank_es.state import fold
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
 from tests.faults.disk import Quick
@@ -66,10 +68,28 @@ def learned(*items: Item, number: int) -> list[Event]:
     ]
 
 
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(tmp_path / "bank", calls=Quick()) as made:
-        yield made
+NUMBERS = count()
+
+
+@pytest.fixture(params=["file", "memory"])
+def bank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bank]:
+    """A bank of each engine: whatever is tested with it holds for both."""
+    if request.param == "memory":
+        with Bank.create(f"memory:bank-{next(NUMBERS)}") as made:
+            yield made
+    else:
+        with Bank.create(tmp_path / "bank", calls=Quick()) as made:
+            yield made
+
+
+def locator_of(bank: Bank) -> str:
+    return f"memory:{bank.name}" if bank.place.startswith("memory:") else bank.place
+
+
+def files_of(bank: Bank) -> list[bytes]:
+    """The bytes of all files that the bank has."""
+    directory = bank.log.derived_directory if bank.place.startswith("memory:") else Path(bank.place)
+    return [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
 
 
 @pytest.fixture
@@ -94,11 +114,11 @@ class TestMaking:
     def test_birth(self, bank: Bank) -> None:
         """A bank begins with its name, the release, and the policies in force, written down in full."""
         born, policies = bank.events()
-        assert isinstance(born, BankCreated) and (born.name, born.release) == ("bank", rbank_es.__version__)
+        assert isinstance(born, BankCreated) and (born.name, born.release) == (bank.name, rbank_es.__version__)
         assert isinstance(policies, PolicySet)
         assert [choice.kind for choice in policies.policies] == ["retrieval", "consolidation", "forgetting"]
         assert all(choice.settings or choice.name == "never" for choice in policies.policies)
-        assert (bank.position, bank.name, len(bank.id)) == (2, "bank", 32)
+        assert (bank.position, len(bank.id)) == (2, 32)
 
     def test_own_policies(self, tmp_path: Path) -> None:
         """Policies that are given replace the defaults, whole."""
@@ -110,7 +130,7 @@ class TestMaking:
         """A bank, a file, or a directory with other files is left as it is."""
         before = bank.head()
         with pytest.raises(BankExists):
-            Bank.create(bank.path)
+            Bank.create(locator_of(bank))
         assert bank.head() == before
         (tmp_path / "file").write_text("mine")
         (tmp_path / "full").mkdir()
@@ -196,7 +216,7 @@ class TestAppending:
 
     def test_two_handles_and_threads(self, bank: Bank) -> None:
         """A bank may be open more than once, and a handle be used by several threads."""
-        with Bank.open(bank.path, calls=Quick()) as other:
+        with Bank.open(locator_of(bank)) as other:
 
             def work(handle: Bank, name: str) -> None:
                 for number in range(10):
@@ -347,9 +367,9 @@ class TestItems:
         ("text", "size", "expected"),
         [("short", 5, "short"), ("one two three", 9, "one two…"), ("x" * 20, 5, "xxxx…"), ("a b", 1, "…"), ("", 3, "")],
     )
-    def test_cut(self, text: str, size: int, expected: str) -> None:
+    def test_truncated(self, text: str, size: int, expected: str) -> None:
         """Between words where there is a word's end in the second half."""
-        assert cut(text, size) == expected
+        assert truncate(text, size) == expected
 
 
 class TestFollowing:
@@ -368,7 +388,7 @@ class TestFollowing:
 
         thread = threading.Thread(target=follow)
         thread.start()
-        with Bank.open(bank.path, calls=Quick()) as other:
+        with Bank.open(locator_of(bank)) as other:
             for number in range(200):
                 other.append([note(f"{number}"), RunStarted(run="r")])
                 if stop.wait(0.05):
@@ -399,12 +419,14 @@ class TestCheckingAndErasing:
             lively.verify(noted=[Head(5, "ab" * 32)])
 
     def test_damage(self, lively: Bank) -> None:
-        """Damage is raised with segment, line and byte."""
-        path = next(lively.path.glob("*.jsonl"))
+        """Damage in a file is raised with segment, line and byte."""
+        if lively.place.startswith("memory:"):
+            pytest.skip("there is no file to damage")
+        path = next(Path(lively.place).glob("*.jsonl"))
         data = bytearray(path.read_bytes())
         data[data.index(b"Which classes")] ^= 1
         path.write_bytes(data)
-        with Bank.open(lively.path) as again, pytest.raises(LogCorruption) as caught:
+        with Bank.open(lively.place) as again, pytest.raises(SegmentCorruption) as caught:
             again.state()
         assert caught.value.segment == path.name and caught.value.line == 1 + data[: caught.value.byte_offset].count(
             b"\n"
@@ -426,7 +448,7 @@ class TestCheckingAndErasing:
         if how == "item":  # its words are a sentence; what else holds a part of it is not meant
             lively.erase(text=SECRET)
         else:
-            stored = b"\n".join(path.read_bytes() for path in lively.path.rglob("*") if path.is_file())
+            stored = b"\n".join([*lively.log.lines(), *files_of(lively)])
             assert not [form for form in forms_of(SECRET) if form in stored]
         assert lively.verify(noted=noted).log.erased >= 1
         with lively.as_of() as view:
@@ -471,7 +493,7 @@ def test_closed_bank_opens_again_when_used(lively: Bank) -> None:
     lively.close()
     lively.close()
     assert lively.search("classes") and lively.append(note("again")).last == 11
-    assert repr(lively) == f"Bank({str(lively.path)!r})"
+    assert repr(lively) == f"Bank({lively.place!r})"
 
 
 def test_public_names() -> None:
@@ -481,3 +503,35 @@ def test_public_names() -> None:
     with pytest.raises(AttributeError):
         _ = rbank_es.nothing
     assert msgspec.json.encode(Head(1, "a")) == b'{"seq":1,"digest":"a"}'
+
+
+def test_engines_agree(lively: Bank, tmp_path: Path) -> None:
+    """The same events in a file and in memory: the same state, items, runs, ranks and retrievals."""
+    with Bank.create(tmp_path / "file", calls=Quick()) as other:
+        for event in lively.events(after=2, resolve=True):
+            other.append(event)
+        lively.project()
+        for point in (None, 4, "HEAD~1", "r1"):
+            assert other.replay(point).digests == lively.replay(point).digests
+            with other.as_of(point) as one, lively.as_of(point) as two:
+                for table in ("items", "policies", "item_usage", "runs", "lineage_edges"):
+                    assert len(list(one.rows(table))) == len(list(two.rows(table)))
+            hits = [bank.search("query LIMIT classes", 5, point=point) for bank in (other, lively)]
+            assert hits[0] == hits[1]
+        assert lively.verify(retrievals=True).retrievals == other.verify(retrievals=True).retrievals
+
+
+@pytest.mark.parametrize("into", [None, "memory:into-", "file"])
+def test_copies(lively: Bank, tmp_path: Path, into: str | None) -> None:
+    """A copy is the bank as it was at a point, kept by the same engine; it is written to without the bank."""
+    in_memory = lively.place.startswith("memory:")
+    place = {None: None, "file": tmp_path / "copy"}.get(into, f"{into}{lively.name}")
+    if into is not None and in_memory == (into == "file"):
+        with pytest.raises(BadBankName):
+            lively.copy(into=place)
+        return
+    with lively.copy("HEAD~2", place) as copy:
+        assert copy.head() == lively.head("HEAD~2") and copy.replay().digests == lively.replay("HEAD~2").digests
+        copy.append(note("only here"))
+        kept = Path(copy.place)
+    assert lively.position == 10 and (in_memory or kept.exists() == (into is not None))

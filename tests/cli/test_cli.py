@@ -516,7 +516,7 @@ def _resealed(data: bytes, cwd: Path) -> bytes:
     from zlib import crc32
 
     from rbank_es.bank import Bank
-    from rbank_es.log.file.lines import seed_of
+    from rbank_es.log.lines import seed_of
 
     with Bank.open(cwd / "logs" / "notes") as bank:
         seed = seed_of(bank.id)

@@ -99,6 +99,16 @@ def finished(once: Finished, tmp_path: Path) -> Finished:
 # ---------------------------------------------------------------- a loop
 
 
+def test_a_loop_in_memory_keeps_nothing_but_the_items_that_are_saved(place: Path) -> None:
+    """`run memory:` makes no directory, and says that its bank is lost; the items may be saved."""
+    before = {path.name for path in place.iterdir()}
+    done = run("run", "memory:", *LOOP[2:], "--extract", "--save-mem", "items.json", "--json", cwd=place)
+    assert (done.json["bank"], done.json["created"], len(done.json["results"])) == ("memory", True, 2)
+    assert "memory: is lost when this command ends" in done.err
+    assert {path.name for path in place.iterdir()} - before == {"items.json"}
+    assert len(json.loads((place / "items.json").read_text())) == 3
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
 def test_a_loop_in_the_real_sandbox_learns_from_its_first_task(place: Path) -> None:

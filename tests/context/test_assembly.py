@@ -136,9 +136,9 @@ def test_the_event_tells_what_the_agent_got(lights: Ontology, bank: Bank) -> Non
 
 
 def test_it_writes_nothing(lights: Ontology, bank: Bank) -> None:
-    before = {path: path.read_bytes() for path in bank.path.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in Path(bank.place).rglob("*") if path.is_file()}
     build_context(TASK, lights, bank, observed=True)
-    assert {path: path.read_bytes() for path in bank.path.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in Path(bank.place).rglob("*") if path.is_file()} == before
 
 
 def test_the_order_of_triples_changes_no_byte(lights: Ontology, bank: Bank, tmp_path: Path) -> None:

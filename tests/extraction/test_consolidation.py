@@ -172,7 +172,7 @@ def test_a_crash_leaves_both_or_none(bank: Bank, monkeypatch: pytest.MonkeyPatch
 
 def test_where_another_writer_was_faster_it_is_decided_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the state that the other one left: what was new is not any more."""
-    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+    with Bank.open(bank.place, unsafe_no_sync=True) as other:
         before_each_append(bank, monkeypatch, lambda: void(consolidate(other, [extraction(COUNT)])), times=1)
         made = consolidate(bank, [extraction(NEAR)])
     assert [(each.action, each.targets) for each in made.decisions] == [("skip", (COUNT.id,))]
@@ -183,7 +183,7 @@ def test_the_policy_is_that_of_the_position(bank: Bank, monkeypatch: pytest.Monk
     """One that was set in between decides."""
     consolidate(bank, [extraction(COUNT)])
     change = PolicySet(policies=(Append().choice,))
-    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+    with Bank.open(bank.place, unsafe_no_sync=True) as other:
         before_each_append(bank, monkeypatch, lambda: void(other.append(change)), times=1)
         assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
 
@@ -191,7 +191,7 @@ def test_the_policy_is_that_of_the_position(bank: Bank, monkeypatch: pytest.Monk
 def test_what_other_runs_record_makes_no_decision_anew(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent at work appends faster than a large bank can be weighed: the decision that was made holds."""
     decided = count_decisions(monkeypatch)
-    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+    with Bank.open(bank.place, unsafe_no_sync=True) as other:
         before_each_append(bank, monkeypatch, lambda: void(other.append(NoteLogged(note="{}"))), times=5)
         made = consolidate(bank, [extraction(COUNT, NEAR)])
     assert made.added == (COUNT.id,)
@@ -202,7 +202,7 @@ def test_what_ends_an_item_makes_the_decision_anew(bank: Bank, monkeypatch: pyte
     """It was a near duplicate a moment ago."""
     consolidate(bank, [extraction(COUNT)])
     decided = count_decisions(monkeypatch)
-    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+    with Bank.open(bank.place, unsafe_no_sync=True) as other:
         end = MemoriesRetracted(ids=(COUNT.id,))
         before_each_append(bank, monkeypatch, lambda: void(other.append(end)), times=1)
         assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
@@ -240,7 +240,7 @@ def test_who_loses_waits_and_no_longer_than_the_limit(bank: Bank) -> None:
 
 @pytest.mark.slow
 def test_it_gives_up_when_others_are_always_faster(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+    with Bank.open(bank.place, unsafe_no_sync=True) as other:
         before_each_append(bank, monkeypatch, lambda: void(other.append(NoteLogged(note="{}"))), times=10**6)
         position = bank.position
         with pytest.raises(PositionConflict):
@@ -252,7 +252,7 @@ def test_it_gives_up_when_others_are_always_faster(bank: Bank, monkeypatch: pyte
 def test_the_same_event_by_two_writers_is_there_once(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second gets what the first decided."""
     event = extraction(COUNT).event(event_id(7))
-    with Bank.open(bank.path, unsafe_no_sync=True) as other:
+    with Bank.open(bank.place, unsafe_no_sync=True) as other:
         before_each_append(bank, monkeypatch, lambda: void(consolidate(other, [event])), times=1)
         made = consolidate(bank, [event])
     assert made.duplicate and made.added == (COUNT.id,)
@@ -265,7 +265,7 @@ def test_writers_side_by_side_leave_what_they_would_have_left_one_after_the_othe
 ) -> None:
     """Every decision is the one that follows from the state at its own position."""
     with Bank.create(tmp_path / "bank", policies=(policy.choice,), unsafe_no_sync=True) as bank:
-        writers = [threading.Thread(target=write, args=(bank.path, number)) for number in range(4)]
+        writers = [threading.Thread(target=write, args=(Path(bank.place), number)) for number in range(4)]
         for writer in writers:
             writer.start()
         for writer in writers:

@@ -12,7 +12,8 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BankNotFound, CheckFailed, LogCorruption
 from rbank_es.events import Event, type_of
-from rbank_es.log import Erasing, FileLog, Head
+from rbank_es.log import Erasing, Head
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import SECRET, event_id, forms_of, note, run
 from tests.faults.disk import Disk, calls_of, dying
 
@@ -30,7 +31,7 @@ GROUPS: list[list[Event]] = [
 def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 1_400)
     monkeypatch.setattr(limits, "INLINE_TEXT_BYTES", 300)
-    monkeypatch.setattr("rbank_es.log.file.system_calls.boot_id", lambda: "")  # no hint is believed, as after a reboot
+    monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: "")  # no hint is believed, as after a reboot
     yield
 
 

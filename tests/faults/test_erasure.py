@@ -15,7 +15,8 @@ from rbank_es.errors import BadInput, LogFailed, LogUnavailable
 from rbank_es.events import Erased, Event, LmCalled, NoteLogged, ToolCalled, type_of
 from rbank_es.events.codec import TYPES
 from rbank_es.events.items import Item
-from rbank_es.log import Erasing, FileLog, Head
+from rbank_es.log import Erasing, Head
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import SECRET, extraction, forms_of, note, raises, run
 from tests.faults.disk import Disk, broken, calls_of, dying, no_space
 
@@ -296,7 +297,7 @@ class TestEverywhere:
 
     def test_many_places(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """More places than one event can list are recorded by several, and all are gone."""
-        monkeypatch.setattr("rbank_es.log.file.erasure._UNITS_PER_EVENT", 7)
+        monkeypatch.setattr(limits, "ERASED_UNITS", 7)
         place = tmp_path / "bank"
         with FileLog.create(place) as log:
             log.append([note(f"{SECRET} {number}") for number in range(40)])

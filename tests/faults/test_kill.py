@@ -21,7 +21,8 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import LogBusy, LogUnavailable, PositionConflict
 from rbank_es.events import NoteLogged
-from rbank_es.log import Erasing, FileLog
+from rbank_es.log import Erasing
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
 from tests.effort import examples
 from tests.faults.disk import Disk

@@ -7,8 +7,8 @@ import pytest
 
 from rbank_es.errors import LogCorruption
 from rbank_es.events import NoteLogged
-from rbank_es.log import Erasing, FileLog
-from rbank_es.log.file import lines
+from rbank_es.log import Erasing, lines
+from rbank_es.log.file.file_log import FileLog
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_an_erased_text_that_is_put_back_is_found(log: FileLog, tmp_path: Path):
     old = (tmp_path / "copy").read_bytes().split(b"\n")
     new = erased.split(b"\n")
     segment_of(log).write_bytes(b"\n".join(old[:-1] + new[len(old) - 1 :]))
-    with pytest.raises(LogCorruption, match="position 2 that was erased is back"):
+    with pytest.raises(LogCorruption, match="position 2: a text that was erased is back"):
         log.verify()
     log.erase(Erasing(words=("second secret",)))
     assert log.verify().erased == 1

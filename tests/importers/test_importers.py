@@ -663,7 +663,7 @@ def test_erased_texts_come_in_empty_and_erasures_stay_behind(bank: Bank, exporte
         assert other.state().items["wind"].item.title == ""
         assert next(event.task for event in other.events() if isinstance(event, RunStarted)) == ""
         assert not list(other.events(types={"content_erased"}))
-    with Bank.open(bank.path) as again:
+    with Bank.open(bank.place) as again:
         assert import_paths(again, [tmp_path / "erased.jsonl"]).appended == 0
 
 
@@ -835,7 +835,7 @@ def test_several_importers_of_the_same_files_add_them_once(bank: Bank, tmp_path:
     appended: list[int] = []
 
     def work() -> None:
-        with Bank.open(bank.path, unsafe_no_sync=True) as own:
+        with Bank.open(bank.place, unsafe_no_sync=True) as own:
             appended.append(import_paths(own, [folder]).appended)
 
     threads = [threading.Thread(target=work) for _ in range(4)]

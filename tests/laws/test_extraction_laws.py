@@ -246,7 +246,7 @@ def test_two_writers_leave_what_one_after_the_other_would(
     policy: Append | Dedup, ours: list[list[list[Item]]], theirs: list[list[list[Item]]], faster: list[bool]
 ) -> None:
     """However often one slips in between the other's reading and its writing."""
-    with bank_of(policy) as bank, Bank.open(bank.path, calls=Quick()) as other:
+    with bank_of(policy) as bank, Bank.open(bank.place, calls=Quick()) as other:
         left, turns, append = [list(map(extraction, batch)) for batch in theirs], list(faster), bank.log.append
 
         def slow(events: Any, **options: Any) -> Any:

@@ -21,7 +21,8 @@ from rbank_es.errors import LogCorruption, RBankError
 from rbank_es.events import Erased, Event, LmCalled, NoteLogged, ToolCalled, type_of
 from rbank_es.events.codec import TYPES, decode_event
 from rbank_es.events.items import Item
-from rbank_es.log import Erasing, FileLog, Head
+from rbank_es.log import Erasing, Head
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, extraction, forms_of, note
 from tests.effort import examples
 from tests.faults.disk import Quick

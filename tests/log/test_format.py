@@ -22,8 +22,8 @@ from rbank_es.errors import BadEvent
 from rbank_es.events import ContextBuilt, Event, MemoriesConsolidated, MemoriesExtracted, NoteLogged, RunStarted
 from rbank_es.events.codec import CLASSES, TYPES, facts_of, texts_of
 from rbank_es.events.items import Item
-from rbank_es.log import Erasing, FileLog
-from rbank_es.log.file import lines
+from rbank_es.log import Erasing, lines
+from rbank_es.log.file.file_log import FileLog
 from tests.effort import examples
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,7 @@ from rbank_es.events import Event, type_of
 from rbank_es.events.codec import CLASSES, ENVELOPE, decode_event, version_of
 from rbank_es.events.event import Erased, Ref
 from rbank_es.log import Head
-from rbank_es.log.file.lines import ERASED
+from rbank_es.log.lines import ERASED
 from rbank_es.state.digests import state_digests
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +98,11 @@ def test_a_golden_log_verifies_with_its_heads(bank: Bank, expected: dict[str, An
     seen = bank.verify(noted=heads).log
     assert bank.id == expected["bank"]
     assert [str(bank.head(seq)) for seq in range(bank.position + 1)] == expected["heads"]
-    assert (seen.segments, seen.texts, seen.erased) == (expected["segments"], expected["texts"], expected["erased"])
+    assert (seen.parts["segments"], seen.texts, seen.erased) == (
+        expected["segments"],
+        expected["texts"],
+        expected["erased"],
+    )
 
 
 def test_a_golden_log_has_the_events_that_it_had(bank: Bank, expected: dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.events import Event, NoteLogged, RunStarted
 from rbank_es.events.codec import TYPES
-from rbank_es.log import Erasing, FileLog
+from rbank_es.log import Erasing
+from rbank_es.log.file.file_log import FileLog
 
 GROUPS = (1, 3, 2, 5, 1, 4)
 
@@ -44,7 +45,7 @@ def without_counts(log: FileLog, upto: int | None = None) -> list[dict[str, obje
 
 def test_a_copy_is_the_log_as_it_was_at_every_position(log: FileLog, tmp_path: Path) -> None:
     for position in range(log.position() + 1):
-        with log.copy(tmp_path / f"copy-{position}", position) as copy:
+        with log.copy(position, str(tmp_path / f"copy-{position}")) as copy:
             assert copy.bank_id == log.bank_id
             assert copy.position() == position
             assert without_counts(copy) == without_counts(log, position)
@@ -55,7 +56,7 @@ def test_a_copy_is_the_log_as_it_was_at_every_position(log: FileLog, tmp_path: P
 def test_a_copy_goes_on_by_itself_and_leaves_the_log_alone(log: FileLog, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in log.directory.glob("*.jsonl")}
     for position in range(log.position() + 1):
-        with log.copy(tmp_path / f"copy-{position}", position) as copy:
+        with log.copy(position, str(tmp_path / f"copy-{position}")) as copy:
             copy.append([note(100), note(102)])
             assert copy.verify().head.seq == position + 2
             assert without_counts(copy, position) == without_counts(log, position)
@@ -63,7 +64,7 @@ def test_a_copy_goes_on_by_itself_and_leaves_the_log_alone(log: FileLog, tmp_pat
 
 
 def test_erasing_in_the_log_leaves_its_copies_as_they_are(log: FileLog, tmp_path: Path) -> None:
-    with log.copy(tmp_path / "copy", log.position()) as copy:
+    with log.copy(log.position(), str(tmp_path / "copy")) as copy:
         before = events_of(copy)
         log.erase(Erasing(events=frozenset({1, 4})))
         assert events_of(copy) == before
@@ -73,10 +74,10 @@ def test_erasing_in_the_log_leaves_its_copies_as_they_are(log: FileLog, tmp_path
 def test_a_copy_has_no_more_of_what_was_erased_than_the_log_has(log: FileLog, tmp_path: Path) -> None:
     before = log.position()
     log.erase(Erasing(events=frozenset({1, 4})))
-    with log.copy(tmp_path / "copy", before) as copy:
+    with log.copy(before, str(tmp_path / "copy")) as copy:
         assert without_counts(copy) == without_counts(log, before)
         assert copy.head() == log.head(before)
-    with log.copy(tmp_path / "whole", log.position()) as copy:
+    with log.copy(log.position(), str(tmp_path / "whole")) as copy:
         assert copy.verify().head == log.head()
 
 
@@ -84,7 +85,7 @@ def test_nothing_is_copied_to_where_something_is(log: FileLog, tmp_path: Path) -
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "mine.txt").write_text("mine")
     with pytest.raises(BadInput, match="is not empty"):
-        log.copy(tmp_path / "there", 3)
+        log.copy(3, str(tmp_path / "there"))
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["mine.txt"]
 
 
@@ -92,4 +93,4 @@ def test_a_damaged_line_in_the_way_is_said(log: FileLog, tmp_path: Path) -> None
     path = max(log.directory.glob("*.jsonl"))
     path.write_bytes(path.read_bytes().replace(b'"seq":16', b'"seq":xx'))
     with pytest.raises(LogCorruption):
-        log.copy(tmp_path / "copy", 16)
+        log.copy(16, str(tmp_path / "copy"))

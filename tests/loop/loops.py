@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.data import lights
 from rbank_es.events import Event, type_of
-from rbank_es.log import ANY, Appended, Expected, FileLog
+from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
@@ -120,30 +120,28 @@ class CutOff(BaseException):
     """The process was killed here."""
 
 
-class Faulty:
+class Faulty(LogWrapper):
     """A log that raises once so many groups were appended; with `dead`, it takes nothing more afterwards."""
 
-    def __init__(self, log: FileLog, groups: int, error: Callable[[], BaseException], *, dead: bool) -> None:
-        self.log, self.left, self.error, self.dead = log, groups, error, dead
+    def __init__(self, log: EventLog, groups: int, error: Callable[[], BaseException], *, dead: bool) -> None:
+        super().__init__(log)
+        self.left, self.error, self.dead = groups, error, dead
         self.count = 0
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         if self.dead and self.left <= 0:
             raise self.error()
-        done = self.log.append(events, expected=expected)
+        done = super().append(events, expected=expected)
         self.count += 1
         self.left -= 1
         if self.left == 0:
             raise self.error()
         return done
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.log, name)
-
 
 def cut_off(bank: Bank, groups: int, error: Callable[[], BaseException] = CutOff, *, dead: bool = True) -> Bank:
     """The bank, cut off after so many groups."""
-    return Bank(cast(FileLog, Faulty(bank.log, groups, error, dead=dead)), bank.name)
+    return Bank(Faulty(bank.log, groups, error, dead=dead), bank.name)
 
 
 def quick(place: Path) -> Bank:

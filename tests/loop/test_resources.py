@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.bank import PROJECTIONS, Bank
+from rbank_es.bank import Bank
 from rbank_es.errors import LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.loop import run_closed_loop
@@ -125,7 +125,7 @@ def test_rollouts_run_one_after_the_other_where_that_is_chosen(tmp_path: Path) -
 
 def read_models(bank: Bank) -> set[int]:
     """The positions of a bank's read models."""
-    return {point.position for point in ReadModels.open(bank.log.folder / PROJECTIONS).checkpoints().values()}
+    return {point.position for point in bank.read_models().checkpoints().values()}
 
 
 def test_contexts_are_read_from_read_models_that_were_brought_up_to_date(tmp_path: Path) -> None:

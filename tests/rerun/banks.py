@@ -12,7 +12,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.events import Event
-from rbank_es.log import FileLog
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.rerun.execution import Rerun, rerun
 from rbank_es.rerun.ontology_lookup import Ontologies
 from rbank_es.rerun.recorded_run import runs_of

@@ -135,9 +135,9 @@ def test_rollouts_that_ran_side_by_side_come_out_the_same_each(perturbation: str
 
 
 def test_the_bank_is_only_read(learnt: Bank) -> None:
-    before = bytes_of(learnt.path)
+    before = bytes_of(Path(learnt.place))
     assert all(came.identical for came in reruns(learnt))
-    assert bytes_of(learnt.path) == before
+    assert bytes_of(Path(learnt.place)) == before
 
 
 def test_a_run_can_be_run_again_from_the_bank_that_a_rerun_left(six_steps: Bank, tmp_path: Path) -> None:
@@ -176,10 +176,10 @@ def test_runs_of_a_bank_of_many_segments_come_out_the_same(
 ) -> None:
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 12_000)
     with retold(learnt, tmp_path / "many", lambda event: event) as bank:
-        assert len(list(bank.path.glob("*.jsonl"))) > 4
-        before = bytes_of(bank.path)
+        assert len(list(Path(bank.place).glob("*.jsonl"))) > 4
+        before = bytes_of(Path(bank.place))
         assert [came.difference for came in reruns(bank)] == [None, None]
-        assert bytes_of(bank.path) == before
+        assert bytes_of(Path(bank.place)) == before
 
 
 def test_models_that_failed_fail_again_try_by_try_and_nobody_waits(tmp_path: Path) -> None:
@@ -367,3 +367,16 @@ def test_up_to_its_end_a_run_is_compared_without_what_was_made_of_it(learnt: Ban
     recording = recorded_run(learnt, first)
     came = rerun(learnt, first, point=recording.ended.seq)
     assert (came.identical, came.events) == (True, len(recording.events))
+
+
+def test_a_loop_and_its_reruns_in_memory(tmp_path: Path) -> None:
+    """A bank that is in no file: runs are recorded in it, learned from, and come out the same again."""
+    with Bank.create("memory:") as bank:
+        results = looped(bank, scripted(tmp_path), TASKS, interpreters=quick_code)
+        assert [result.success for result in results] == [False, True] and bank.search("height")
+        before = bank.head()
+        for run in runs_of(bank):
+            assert rerun(bank, run).identical
+        assert bank.head() == before and bank.verify(retrievals=True).retrievals is not None
+        assert rerun(bank, runs_of(bank)[0], into="memory:rerun").identical
+        assert Bank.open("memory:rerun").position > 0

@@ -133,10 +133,10 @@ def test_code_that_ran_without_a_sandbox_is_not_run_again(tmp_path: Path) -> Non
 
 
 def test_a_refusal_leaves_nothing_behind(one: Bank, tmp_path: Path) -> None:
-    before = bytes_of(one.path)
+    before = bytes_of(Path(one.place))
     with retold(one, tmp_path / "retold", changing(ToolCalled, previews=("arguments",))) as bank:
         refusal(bank, into=tmp_path / "again")
-    assert bytes_of(one.path) == before
+    assert bytes_of(Path(one.place)) == before
     assert not (tmp_path / "again").exists()
 
 

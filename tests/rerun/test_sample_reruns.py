@@ -87,7 +87,9 @@ def test_a_run_that_was_erased_leaves_the_others_as_they_were(tmp_path: Path, ta
     with Bank.open(copy_in(tmp_path) / "logs" / "sample", unsafe_no_sync=True) as bank:
         own = next(event.task for event in bank.events(run=erased, resolve=True))  # type: ignore[attr-defined]
         assert {place.run for place in bank.erase(run=erased).places} == {erased}
-        assert not [path for path in bank.path.rglob("*") if path.is_file() and own.encode() in path.read_bytes()]
+        assert not [
+            path for path in Path(bank.place).rglob("*") if path.is_file() and own.encode() in path.read_bytes()
+        ]
         with pytest.raises(CannotRerun, match="texts of it were erased"):
             rerun(bank, erased, ontologies=shipped(), tasks=tasks)
         assert rerun(bank, other, ontologies=shipped(), tasks=tasks).identical

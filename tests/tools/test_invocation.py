@@ -131,7 +131,7 @@ def test_an_answer_whose_event_cannot_be_written_is_withheld(bank: Bank, monkeyp
     toolbox = toolbox_for(session_for(bank))
 
     def full(*_: Any, **__: Any) -> Any:
-        raise LogUnavailable(str(bank.path), "append to", OSError(28, "No space left on device"))
+        raise LogUnavailable(bank.place, "append to", OSError(28, "No space left on device"))
 
     with monkeypatch.context() as patch:
         patch.setattr(bank, "append", full)

@@ -183,7 +183,7 @@ def test_every_search_can_be_made_again_while_somebody_else_writes(bank: Bank, b
     begun, done = threading.Event(), threading.Event()
 
     def write() -> None:
-        with Bank.open(bank.path, unsafe_no_sync=True) as other:
+        with Bank.open(bank.place, unsafe_no_sync=True) as other:
             for number in range(12):
                 remember(other, Item.make(f"Lamps of another {number}", "x"))
                 begun.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.event_sentences import summary
@@ -22,7 +22,7 @@ from rbank_es.events import (
     ToolCalled,
     type_of,
 )
-from rbank_es.log import ANY, Appended, Expected, FileLog
+from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -36,8 +36,9 @@ VERDICTS = {True: "success", False: "failure", None: "not judged"}
 class WatchedLog:
     """Log that reports every group appended through it."""
 
-    def __init__(self, log: FileLog, on_events: OnEvents) -> None:
-        self._log, self._on_events = log, on_events
+    def __init__(self, log: EventLog, on_events: OnEvents) -> None:
+        super().__init__(log)
+        self._on_events = on_events
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         """Append as the log does, then report the group, unless it was a duplicate."""
@@ -45,9 +46,6 @@ class WatchedLog:
         if not done.duplicate:
             self._on_events(done.events)
         return done
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
 
 
 def watched(bank: Bank, on_events: OnEvents) -> Bank:

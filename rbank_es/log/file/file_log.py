@@ -1,32 +1,72 @@
+# ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
 """The `file:` engine: a directory of JSON Lines segments, one writer at a time, any number of readers."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event as Signal
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from rbank_es.errors import BadInput, BankExists, LogUnavailable
+from rbank_es.errors import (
+    BadBankName,
+    BadInput,
+    BankExists,
+    BankNotFound,
+    LogCorruption,
+    LogUnavailable,
+    PositionConflict,
+)
 from rbank_es.events.event import Event, Ref
-from rbank_es.log.file import erasure, hints, lines, segment_copy, system_calls, verification
-from rbank_es.log.file.heads import Heads
-from rbank_es.log.file.long_texts import Texts
-from rbank_es.log.file.reader import Reader, opened
-from rbank_es.log.file.segments import all_segments, list_segments, read_opened, segment_path
-from rbank_es.log.file.writer import LOCK, Writer
-from rbank_es.log.protocol import ANY, Appended, Erasing, Erasure, Expected, Head, Verification
+from rbank_es.log import erasure, lines
+from rbank_es.log.file import index, segment_rewrite
+from rbank_es.log.file.index import Heads, Texts
+from rbank_es.log.file.reader import Reader, Tail, opened
+from rbank_es.log.file.segments import (
+    LOCK,
+    Segment,
+    SegmentCorruption,
+    all_segments,
+    blocks,
+    list_segments,
+    read_opened,
+    read_sealed,
+    segment_path,
+)
+from rbank_es.log.file.writer import Writer
+from rbank_es.log.groups import Clock, Entropy, system_clock
+from rbank_es.log.protocol import (
+    ANY,
+    EMPTY,
+    Appended,
+    Erasing,
+    Erasure,
+    EventLog,
+    Expected,
+    Head,
+    TornTail,
+    Verification,
+)
+from rbank_es.log.system_calls import System, locked
+from rbank_es.log.verification import LogCheck
+
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
 class FileLog:
-    """A log in a directory; see `EventLog` for what it promises. Safe for many processes and threads.
+    """A log in a directory; see `EventLog` for its promises. Safe for many processes and threads.
 
-    `clock` returns UTC microseconds, `entropy` random bytes; both are there to be replaced where a log must come out
-    the same every time. `calls` are the system calls, for fault injection. `unsafe_no_sync` gives up durability: an
-    acknowledged event may be lost with the power.
+    `clock` returns UTC microseconds, `entropy` random bytes; both can be replaced where a log must be reproducible.
+    `calls` are the system calls, for fault injection. `unsafe_no_sync` gives up durability: an acknowledged event may
+    be lost in a power cut.
     """
 
     def __init__(
@@ -34,9 +74,9 @@ class FileLog:
         directory: Path,
         bank_id: str,
         *,
-        clock: system_calls.Clock = system_calls.system_clock,
-        entropy: system_calls.Entropy = os.urandom,
-        calls: system_calls.System | None = None,
+        clock: Clock = system_clock,
+        entropy: Entropy = os.urandom,
+        calls: System | None = None,
         unsafe_no_sync: bool = False,
     ) -> None:
         self.directory = directory
@@ -52,23 +92,24 @@ class FileLog:
             self._heads,
             clock=clock,
             entropy=entropy,
-            calls=calls or system_calls.System(),
+            calls=calls or System(),
             unsafe_no_sync=unsafe_no_sync,
         )
+        self._is_scratch = False
 
     @classmethod
     def create(cls, directory: Path, events: Sequence[Event] = (), **options: Any) -> FileLog:
         """Make a log that begins with these events: nobody ever sees it without them.
 
-        Raises `BankExists`, `LogUnavailable`, and what `append` raises for events that can't be.
+        Raises `BankExists`, `LogUnavailable`, and what `append` raises for events that it refuses.
         """
-        calls: system_calls.System = options.get("calls") or system_calls.System()
+        calls: System = options.get("calls") or System()
         try:
             missing = [place for place in (directory, *directory.parents) if not place.exists()]
-            (directory / hints.FOLDER).mkdir(parents=True, exist_ok=True)
-            for place in missing:
+            (directory / index.FOLDER).mkdir(parents=True, exist_ok=True)
+            for place in missing:  # a directory survives a power cut when its parent was synced
                 calls.sync_directory(place.parent)
-            with system_calls.locked(directory / LOCK, str(directory)):
+            with locked(directory / LOCK, str(directory)):
                 if list_segments(directory):
                     raise BankExists(str(directory))
                 bank_id = options.get("entropy", os.urandom)(16).hex()
@@ -90,44 +131,36 @@ class FileLog:
             raise LogUnavailable(str(directory), "read", error) from error
         return cls(directory, first.bank, **options)
 
-    def copy(self, into: Path, upto: int, **options: Any) -> FileLog:
-        """The log as it was at a position, in another directory: the same bank id, ids, times, texts and heads.
-
-        Texts erased since are missing from it; if the event that says so is beyond the position, it doesn't `verify`.
-        `options` go to the copy. Raises `BadInput` where something is there already, `LogCorruption`,
-        `LogUnavailable`.
-        """
+    def copy(self, upto: int, into: str | None = None) -> FileLog:
+        place = directory_of(into) if into is not None else Path(tempfile.mkdtemp(prefix="rbank-copy-")) / "bank"
         with self._reading():
-            if into.exists() and any(into.iterdir()):
-                raise BadInput(f"{into} is not empty; choose another directory")
+            if place.exists() and any(place.iterdir()):
+                raise BadInput(f"{place} is not empty; choose another directory")
         try:
-            (into / hints.FOLDER).mkdir(parents=True, exist_ok=True)
-            segment_copy.copy_segments(self.directory, into, upto, lines.seed_of(self._bank_id))
+            (place / index.FOLDER).mkdir(parents=True, exist_ok=True)
+            segment_rewrite.copy_segments(self.directory, place, upto, lines.seed_of(self._bank_id))
         except OSError as error:
-            raise LogUnavailable(str(into), "make a copy in", error) from error
-        return FileLog.open(into, **options)
+            raise LogUnavailable(str(place), "make a copy in", error) from error
+        made = FileLog.open(place, unsafe_no_sync=into is None)  # a scratch copy does not survive its process anyway
+        made._is_scratch = into is None
+        return made
 
     @property
     def bank_id(self) -> str:
-        """The bank's id, made with the log and never changed."""
         return self._bank_id
 
     @property
     def place(self) -> str:
-        """The directory, for messages."""
         return str(self.directory)
 
     @property
-    def folder(self) -> Path:
-        """Where derived files are kept: indexes and read models, all of them deletable."""
+    def derived_directory(self) -> Path:
         return self._heads.folder
 
     def new_id(self) -> str:
-        """See `EventLog.new_id`."""
         return self._writer.new_id()
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
-        """See `EventLog.append`."""
         return self._writer.append(events, expected)
 
     def read(
@@ -138,7 +171,6 @@ class FileLog:
         types: Collection[str] | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
-        """See `EventLog.read`."""
         wanted = frozenset(resolve)
         with self._reading():
             for batch in self._reader.batches(after, upto, types):
@@ -152,7 +184,6 @@ class FileLog:
     def lines(
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
     ) -> Iterator[bytes]:
-        """See `EventLog.lines`."""
         with self._reading():
             for batch in self._reader.batches(after, upto, types):
                 yield from batch.lines
@@ -165,62 +196,247 @@ class FileLog:
             raise LogUnavailable(self.place, "read", error) from error
 
     def position(self) -> int:
-        """See `EventLog.position`."""
         with self._reading():
             return self._heads.look().seq
 
     def head(self, at: int | None = None) -> Head:
-        """See `EventLog.head`."""
         with self._reading():
             return self._heads.head(self.position() if at is None else at)
 
     def crc_at(self, seq: int) -> str | None:
-        """See `EventLog.crc_at`."""
         with self._reading():
             found = self._reader.line_at(seq)
         return found[1].crc if found is not None else None
 
     def seq_of_id(self, event_id: str) -> int | None:
-        """See `EventLog.seq_of_id`."""
         with self._reading():
             seq = self._writer.ids.seq_of(event_id)
+        # The search reads bytes of groups that are not whole yet; nobody may see these.
         return seq if seq is not None and seq <= self.position() else None
 
     def text(self, ref: Ref) -> str | None:
-        """See `EventLog.text`."""
         with self._reading():
             return self._texts.read(ref)
 
+    def wait(self, seen: int, timeout_s: float, stop: Signal | None = None) -> None:
+        """See `EventLog.wait`. File systems that do not notify (NFS) are waited for until the timeout."""
+        from watchfiles._rust_notify import RustNotify  # slow to load
+
+        with RustNotify([str(self.directory)], False, False, 300, False, False) as watcher:
+            # Compare after the watcher was made: a change in between would wake nobody.
+            if self.position() > seen:
+                return
+            if watcher.watch(20, 10, int(timeout_s * 1000), stop) == "signal":
+                raise KeyboardInterrupt
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        """See `EventLog.exclusive`. The lock ends with the process, however that ends."""
+        with ExitStack() as stack:
+            try:
+                self.derived_directory.mkdir(exist_ok=True)
+                stack.enter_context(locked(self.derived_directory / f"{name}.lock", self.place, wait_s=0))
+            except OSError as error:
+                raise LogUnavailable(self.place, "write to", error) from error
+            yield
+
+    def owns(self, path: Path) -> bool:
+        """See `EventLog.owns`: the log owns its whole directory."""
+        return path.resolve().is_relative_to(self.directory.resolve())
+
     def erasures(self) -> int:
-        """See `EventLog.erasures`: the position of the last erasure, 0 for none."""
         segment = all_segments(self.directory)[-1]
+        # The first line of the last segment tells, because an erasure always ends a segment.
         with self._reading(), opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 
     def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
-        """See `EventLog.erase`."""
         if dry_run:
             with self._reading():
-                return erasure.plan(self.directory, self._reader, self._texts, what, f"{reason}\n{by or ''}").erasure
+                source = segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
+                return erasure.plan(source, what, reason, by).erasure
         return self._writer.erase(what, reason, by)
 
     def sync(self) -> None:
-        """See `EventLog.sync`."""
         with self._reading(), opened(all_segments(self.directory)[-1].path) as fd:
             self._writer.sync(fd)
 
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
-        """See `EventLog.verify`. Where a sync had failed, a sound log is synced again and opened to writers."""
+        """See `EventLog.verify`. If a sync failed earlier, a sound log is synced again and admits writers."""
         with self._reading():
-            seen = verification.verify(self.directory, self._bank_id, self._reader, noted)
+            try:
+                seen = self._verified(noted)
+            except LogCorruption:
+                # It may have been an erasure under way: once more, while no writer moves.
+                with self._reader.quiet():
+                    seen = self._verified(noted)
         return msgspec.structs.replace(seen, cleared=True) if self._writer.recover() else seen
 
+    def _verified(self, noted: Sequence[Head]) -> Verification:
+        check = _SegmentCheck(self._bank_id, noted)
+        segments = all_segments(self.directory)
+        last = segments[-1]
+        for segment in segments[:-1]:
+            check.segment(segment, None)
+        tail = self._reader.tail(last)
+        check.segment(last, tail.offset if tail.sealed is None else None)
+        erasing = (self.directory / segment_rewrite.MARKER).exists()
+        check.finish(erasing=erasing)
+        return Verification(
+            head=Head(check.seq, check.digest.hex()),
+            parts={"segments": len(segments)},
+            events=check.seq,
+            texts=check.texts,
+            erased=check.erased,
+            noted=tuple(noted),
+            torn=self._torn(last, tail) if tail.sealed is None else None,
+            erasing=erasing,
+        )
+
+    def _torn(self, last: Segment, tail: Tail) -> TornTail | None:
+        """Return the bytes behind the whole groups, unless they are an append under way."""
+        if last.path.stat().st_size == tail.offset:
+            return None
+        with self._reader.quiet():
+            size, tail = last.path.stat().st_size, self._reader.tail(last, (tail.offset, tail.seq))
+        if size <= tail.offset or tail.sealed:
+            return None
+        return TornTail(f"segment {last.name}, byte {tail.offset:,}", size - tail.offset)
+
     def close(self) -> None:
-        """See `EventLog.close`."""
         self._writer.close()
+        if self._is_scratch:
+            shutil.rmtree(self.directory.parent, ignore_errors=True)
 
     def __enter__(self) -> FileLog:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _SegmentCheck(LogCheck):
+    """The check of all lines, segment by segment."""
+
+    def __init__(self, bank_id: str, noted: Sequence[Head]) -> None:
+        self._bank_id, self._where = bank_id, ("", 0, 0)
+        super().__init__(lines.seed_of(bank_id), noted, lambda reason: SegmentCorruption(*self._where, reason))
+
+    def segment(self, segment: Segment, size: int | None) -> None:
+        """Check one segment; `size` is where the whole groups of the active one end, None for a closed one."""
+        with opened(segment.path) as fd:
+            self._where = (segment.name, 1, 0)
+            first, offset = read_opened(segment, fd)
+            begun = (first.bank, first.first, first.head, first.erased)
+            if begun != (self._bank_id, self.seq + 1, self.digest.hex(), self.erased_at):
+                raise self.damage("the first line doesn't continue the segment before")
+            self.begin_part()
+            sealed, number, end = False, 1, os.fstat(fd).st_size if size is None else size
+            for base, complete in blocks(fd, offset, end):
+                at = base
+                for line in complete:
+                    number += 1
+                    self._where = (segment.name, number, at)
+                    at += len(line) + 1
+                    if sealed:
+                        raise self.damage("there is a line behind the one that closes the segment")
+                    if sealed := line.startswith(lines.SEGMENT):
+                        self._seal(line)
+                    else:
+                        self.line(line)
+                offset = at
+            if self.more or (size is None and (not sealed or offset != end)):
+                raise self.damage("the segment ends in the middle")
+
+    def _seal(self, line: bytes) -> None:
+        seal = read_sealed(line, lines.seed_of(self._bank_id))
+        if seal is None or (seal.last, seal.head) != (self.seq, self.digest.hex()):
+            raise self.damage("the line that closes the segment doesn't fit the lines before it")
+
+
+# ---------------------------------------------------------------- the engine
+
+
+def directory_of(locator: str) -> Path:
+    """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
+    if locator.startswith(("./", "../", "/")):
+        return Path(locator)
+    if not locator.startswith("file:"):
+        raise BadBankName(locator, "that is not a directory")
+    parts = urlsplit(locator)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise BadBankName(locator, "a file URL looks like file:///absolute/path")
+    return Path(unquote(parts.path))
+
+
+class FileEngine:
+    """The engine that keeps each log in a directory."""
+
+    outlives_process = True
+
+    def name_of(self, locator: str) -> str:
+        return directory_of(locator).name
+
+    def open(self, locator: str, **options: Any) -> FileLog:
+        return FileLog.open(directory_of(locator), **options)
+
+    def create(
+        self,
+        locator: str,
+        events: Sequence[Event] = (),
+        *,
+        fill: Callable[[EventLog], object] | None = None,
+        **options: Any,
+    ) -> FileLog:
+        """See `LogEngine.create`. A directory with other files than a log's remains is taken."""
+        directory = directory_of(locator)
+        if fill is not None:
+            return self._filled(directory, events, fill, options)
+        with suppress(BankNotFound):
+            log = FileLog.open(directory, **options)
+            try:
+                log.append(events, expected=EMPTY)
+            except PositionConflict:
+                raise BankExists(str(directory)) from None
+            return log
+        if directory.exists() and not directory.is_dir():
+            raise BankExists(f"{directory} (it is a file)")
+        remains = (LOCK, index.FOLDER)
+        if directory.is_dir() and any(
+            path.name not in remains and path.suffix != ".tmp" for path in directory.iterdir()
+        ):
+            raise BankExists(f"{directory} (or other files are)")
+        return FileLog.create(directory, events, **options)
+
+    def _filled(
+        self, directory: Path, events: Sequence[Event], fill: Callable[[EventLog], object], options: dict[str, Any]
+    ) -> FileLog:
+        """Make the log in a directory beside, and rename that when it is complete."""
+        if directory.exists():
+            raise BankExists(str(directory))
+        missing = [folder for folder in directory.parents if not folder.exists()]
+        # Beside its place, because a rename is atomic within one file system only.
+        draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
+        try:
+            with FileLog.create(draft, events, **options) as log:
+                fill(log)
+            _put_in_place(draft, directory, options.get("calls") or System())
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+            for folder in missing:
+                with suppress(OSError):  # it is not empty
+                    folder.rmdir()
+        return FileLog.open(directory, **options)
+
+
+def _put_in_place(draft: Path, directory: Path, calls: System) -> None:
+    try:
+        draft.rename(directory)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            raise BankExists(str(directory)) from None
+        raise LogUnavailable(str(directory), "make a bank in", error) from error
+    calls.sync_directory(directory.parent)
+
+
+ENGINE = FileEngine()

@@ -1,10 +1,10 @@
-"""Reading: events in order, whole groups only, everything checked that is returned.
+"""The reader: events in order, whole groups only; every returned line was checked.
 
 A closed segment must be sound to the last byte. In the active one, damage that no later line vouches for (`dur`) is
-an interrupted append: readers stop before its group, and the next writer cuts it off.
+an interrupted append: readers stop before its group, and the next writer truncates the file there.
 
-Lines are checked a block at a time, which is quick; only when a block doesn't pass are its lines looked at one by one,
-to say what is wrong and where.
+Lines are checked a block at a time, which is quick. Only when a block does not pass are its lines checked one by one,
+to report what is wrong and where.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
 from rbank_es.events.event import Event
-from rbank_es.log.file import lines, system_calls
+from rbank_es.log import lines, system_calls
 from rbank_es.log.file.segments import (
+    LOCK,
     Segment,
+    SegmentCorruption,
     all_segments,
     blocks,
     find_line,
@@ -47,7 +49,7 @@ _SEQ = attrgetter("seq")
 _TAIL = lines.CRC_TAIL
 
 
-class Batch(NamedTuple):
+class LineBatch(NamedTuple):
     """Events that follow each other in one segment, with their lines."""
 
     segment: Segment
@@ -55,7 +57,7 @@ class Batch(NamedTuple):
     lines: list[bytes]
 
 
-class Whole(NamedTuple):
+class WholeGroups(NamedTuple):
     """Whole groups of an active segment, and the offset behind them."""
 
     events: list[Event]
@@ -63,8 +65,8 @@ class Whole(NamedTuple):
     end: int
 
 
-class Wrong(NamedTuple):
-    """The first line of an active segment that is not what must stand there, at position `seq`."""
+class WrongLine(NamedTuple):
+    """The first wrong line of an active segment, where position `seq` must be."""
 
     error: LogCorruption | UnknownEvent
     offset: int
@@ -72,7 +74,7 @@ class Wrong(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Where the whole groups of the last segment end, and what its last event says.
+    """The end of the whole groups of the last segment, with time and durable position of the last event.
 
     `at` is empty and `durable` 0 where no event was read.
     """
@@ -88,7 +90,7 @@ class Tail(NamedTuple):
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor for reading, closed at the end of the `with`."""
+    """Open a file for reading; close the descriptor at the end of the `with`."""
     fd = os.open(path, os.O_RDONLY)
     try:
         yield fd
@@ -97,7 +99,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 class Reader:
-    """Reads the segments of one bank. Holds no lock and no file between calls; remembers where it stopped."""
+    """The reading half of a `FileLog`. It holds no lock and no file between calls, and remembers where it stopped."""
 
     def __init__(self, directory: Path, bank_id: str) -> None:
         self.directory = directory
@@ -105,11 +107,13 @@ class Reader:
         self.seed = lines.seed_of(bank_id)
         self._marks: dict[tuple[str, int], Mark] = {}
         self.holder: int | None = None
-        """The thread of this process that holds the bank's lock: it need not wait for itself."""
+        """The thread of this process that holds the bank's lock, because it would wait for itself."""
 
-    def batches(self, after: int = 0, upto: int | None = None, types: Collection[str] | None = None) -> Iterator[Batch]:
-        """Events with `after` < seq <= `upto`, of `types`. Follows the log into segments that appear meanwhile."""
-        unknown = unknown_types(types or ())
+    def batches(
+        self, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
+    ) -> Iterator[LineBatch]:
+        """Yield events with `after` < seq <= `upto`, of `types`, from segments that appear meanwhile too."""
+        unknown = set(types or ()) - TYPES.keys()
         if unknown:
             raise UnknownEvent(min(unknown), None, None)
         wanted = frozenset(name.encode() for name in types) if types is not None else None
@@ -118,35 +122,34 @@ class Reader:
             if upto is not None and after >= upto:
                 return
             if segments[0].first != 1:
-                raise LogCorruption(segments[0].name, 1, 0, "the segments before it are missing")
+                raise SegmentCorruption(segments[0].name, 1, 0, "the segments before it are missing")
             index = segment_of(segments, after + 1)
             if index + 1 < len(segments):
                 yield from self._closed(segments[index], segments[index + 1], after, upto, wanted)
                 after = max(after, segments[index + 1].first - 1)
             else:
                 after = max(after, (yield from self._active(segments[index], after, upto, wanted)))
+                # A writer may have closed that segment meanwhile: then go on with the next one.
                 if all_segments(self.directory)[-1].first <= segments[index].first:
                     return
 
     def line_at(self, seq: int) -> tuple[Segment, Event, bytes] | None:
-        """The event at a position with its segment and line; None where there is none."""
+        """Return the event at a position with its segment and line; None where there is none."""
         for batch in self.batches(seq - 1, seq):
             return batch.segment, batch.events[0], batch.lines[0]
         return None
 
     def beginning(self, fd: int, segment: Segment) -> Mark:
-        """Where the first event of a segment stands. Raises `LogCorruption` if the segment is not this bank's."""
+        """Return the mark of a segment's first event. Raises `LogCorruption` if the segment belongs to another bank."""
         first, offset = read_opened(segment, fd)
         if first.bank != self.bank_id:
-            raise LogCorruption(segment.name, 1, 0, f"it belongs to bank {first.bank}, not {self.bank_id}")
+            raise SegmentCorruption(segment.name, 1, 0, f"it belongs to bank {first.bank}, not {self.bank_id}")
         return offset, segment.first - 1
 
     def _start(self, fd: int, segment: Segment, after: int, *, closed: bool) -> Mark:
-        """Where to begin in a segment: behind the last event read, if that fits, else found by bisection.
-
-        Only the active segment is never rewritten, so only there a remembered offset still means what it meant.
-        """
+        """Return where to begin in a segment: behind the last event read if that fits, else by bisection."""
         start = self.beginning(fd, segment)
+        # Only the active segment is never rewritten, so only there a remembered offset is still the same place.
         if after < segment.first:
             return start
         status = os.fstat(fd)
@@ -158,7 +161,7 @@ class Reader:
         return find_line(fd, start, status.st_size, after + 1, self.seed)
 
     def fits(self, fd: int, segment: Segment, mark: Mark) -> bool:
-        """Whether a remembered offset is still right behind that position: the file may have been put back."""
+        """Return whether a remembered offset is still right behind that position: the file may have been replaced."""
         offset, seq = mark
         line = last_line(fd, offset)
         if os.pread(fd, 1, offset - 1) != b"\n" or not lines.is_intact(line, self.seed):
@@ -171,12 +174,13 @@ class Reader:
 
     def _closed(
         self, segment: Segment, following: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[LineBatch]:
         with opened(segment.path) as fd:
             offset, seq = self._start(fd, segment, after, closed=True)
             for base, complete in blocks(fd, offset):
-                numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+                numbered = [line for line in complete if not line.startswith(lines.UNNUMBERED)]
                 chosen, expected = _of_types(numbered, range(seq + 1, seq + 1 + len(numbered)), wanted)
+                # All lines of a block at once, because most blocks are sound and that is quicker.
                 events, error = self._decoded(chosen), None
                 if events is None or list(map(_SEQ, events)) != list(expected):
                     events, error = self._sound(fd, segment, base, complete, chosen, expected)
@@ -186,13 +190,13 @@ class Reader:
                         yield batch
                     if upto is not None and events[-1].seq >= upto:
                         return
-                if error is not None:
+                if error is not None:  # after the sound events before it: whoever stops there never meets the damage
                     raise error
                 offset, seq = base + sum(map(len, complete)) + len(complete), seq + len(numbered)
             self._check_closing(fd, segment, following, offset, seq)
 
     def _decoded(self, numbered: list[bytes]) -> list[Event] | None:
-        """The events of lines, if every one is intact and an event of this release; else None."""
+        """Return the events of lines if all are intact and known to this release; else None."""
         seed = self.seed
         if [1 for line in numbered if line[-_TAIL:] != b',"crc":"%08x"}' % crc32(line[:-_TAIL], seed)]:
             return None
@@ -204,7 +208,7 @@ class Reader:
     def _sound(
         self, fd: int, segment: Segment, base: int, complete: list[bytes], chosen: list[bytes], positions: Sequence[int]
     ) -> tuple[list[Event], LogCorruption | UnknownEvent | None]:
-        """The events before the first line of a block that is wrong, and what is wrong with it."""
+        """Return the events before the first wrong line of a block, and the error of that line."""
         offsets = accumulate((len(line) + 1 for line in complete), initial=base)
         place = dict(zip(map(id, complete), offsets, strict=False))
         events: list[Event] = []
@@ -218,26 +222,26 @@ class Reader:
     def _try(
         self, fd: int, segment: Segment, line: bytes, offset: int, position: int
     ) -> Event | LogCorruption | UnknownEvent:
-        """The event of a line that must be at a position, or what is wrong with it."""
+        """Return the event of a line that must be at a position, or the error of that line."""
         if not lines.is_intact(line, self.seed):
             return self.damage(fd, segment, offset, "checksum is wrong: bytes were changed or lost")
         try:
             event = decode_event(line)
-        except UnknownEvent as error:
+        except UnknownEvent as error:  # with a right checksum: a newer release wrote it, nothing is damaged
             return error
         except (msgspec.DecodeError, RecursionError) as error:
             return self.damage(fd, segment, offset, f"not an event of this log: {error}")
         if event.seq != position:
-            return self.damage(fd, segment, offset, f"position {event.seq:,} stands where {position:,} must")
+            return self.damage(fd, segment, offset, f"position {event.seq:,} is where {position:,} must be")
         return event
 
     def damage(self, fd: int, segment: Segment, offset: int, reason: str) -> LogCorruption:
-        """The error for the line that begins at an offset."""
+        """Return the error for the line that begins at an offset."""
         number = 1 + sum(data.count(b"\n") for data in _pieces(fd, offset))
-        return LogCorruption(segment.name, number, offset, reason)
+        return SegmentCorruption(segment.name, number, offset, reason)
 
     def _check_closing(self, fd: int, segment: Segment, following: Segment, end: int, seq: int) -> None:
-        """Raises `LogCorruption` unless the segment ends, at `end`, with a line that closes it at position `seq`."""
+        """Raise `LogCorruption` unless the segment ends, at `end`, with a line that closes it at position `seq`."""
         last = last_line(fd, end)
         offset = end - len(last) - 1
         seal = read_sealed(last, self.seed)
@@ -251,12 +255,12 @@ class Reader:
 
     def _active(
         self, segment: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
-    ) -> Generator[Batch, None, int]:
-        """Batches of the last segment; returns the position up to which it was read."""
+    ) -> Generator[LineBatch, None, int]:
+        """Yield batches of the last segment; return the position up to which it was read."""
         with opened(segment.path) as fd:
             start, before = self._start(fd, segment, after, closed=False)
             inode = os.fstat(fd).st_ino
-            for whole in self.wholes(fd, segment, start, before):
+            for whole in self.whole_groups(fd, segment, start, before):
                 before = whole.events[-1].seq
                 self._marks[segment.name, inode] = (whole.end, before)
                 if before <= after:
@@ -268,8 +272,8 @@ class Reader:
                     break
             return before
 
-    def wholes(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
-        """Whole groups of an active segment from `offset` on, many at a time; `before` is the position before it.
+    def whole_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups]:
+        """Yield whole groups of an active segment from `offset` on, many at a time; `before` is the position before it.
 
         Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line vouches for the
         damaged one, `UnknownEvent` for a line from the future.
@@ -277,9 +281,9 @@ class Reader:
         block_bytes = limits.READ_BLOCK_BYTES
         while True:
             base, complete = next(blocks(fd, offset, block_bytes=block_bytes), (offset, []))
-            whole = self._quickly(base, complete, before)
+            whole = self._check_block(base, complete, before)
             if whole is None:
-                yield from self._carefully(fd, segment, offset, before)
+                yield from self._check_groups(fd, segment, offset, before)
                 return
             if whole.events:
                 yield whole
@@ -289,16 +293,16 @@ class Reader:
             else:
                 return
 
-    def whole(self, data: bytes, offset: int, before: int) -> Whole | None:
-        """The whole groups in `data`, read at `offset` behind position `before`; None if there is anything else."""
+    def groups_in(self, data: bytes, offset: int, before: int) -> WholeGroups | None:
+        """Return the whole groups in `data`, read at `offset` behind position `before`; None if there is more."""
         *complete, rest = data.split(b"\n")
-        whole = self._quickly(offset, complete, before)
+        whole = self._check_block(offset, complete, before)
         return whole if whole is not None and whole.events and not rest else None
 
-    def _quickly(self, base: int, complete: list[bytes], before: int) -> Whole | None:
-        """The whole groups at the beginning of a block, perhaps none; or None if something in it is wrong."""
-        numbered = [line for line in complete if not line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
-        others = [line for line in complete if line.startswith((lines.ANY_TEXT, lines.SEGMENT))]
+    def _check_block(self, base: int, complete: list[bytes], before: int) -> WholeGroups | None:
+        """Return the whole groups at the beginning of a block, perhaps none; None if a line in it is wrong."""
+        numbered = [line for line in complete if not line.startswith(lines.UNNUMBERED)]
+        others = [line for line in complete if line.startswith(lines.UNNUMBERED)]
         if not all(lines.is_intact(line, self.seed) for line in others):
             return None
         events = self._decoded(numbered)
@@ -308,29 +312,26 @@ class Reader:
             return None
         count = next((index + 1 for index in range(len(events) - 1, -1, -1) if not events[index].more), 0)
         if not count:
-            return Whole([], [], base)
+            return WholeGroups([], [], base)
         end = next(i for i in range(len(complete) - 1, -1, -1) if complete[i] is numbered[count - 1]) + 1
-        return Whole(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
+        return WholeGroups(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
 
-    def _carefully(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole]:
-        """Groups one by one, deciding at the first line that is wrong what kind of wrong it is.
-
-        What looked damaged may have been a tail that was just being healed. So it is read again from the end of the
-        last whole group, while no writer moves.
-        """
+    def _check_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups]:
+        """Yield groups one by one; at the first wrong line, tell damage from an interrupted append."""
+        # Apparent damage may be a tail that a writer is healing: read again while no writer moves.
         for found in self._groups(fd, segment, offset, before):
-            if isinstance(found, Whole):
+            if isinstance(found, WholeGroups):
                 yield found
                 offset, before = found.end, found.events[-1].seq
                 continue
             with self.quiet():
                 again = next(self._groups(fd, segment, offset, before), None)
-                if isinstance(again, Wrong) and self._vouched(fd, again):
+                if isinstance(again, WrongLine) and self._vouched(fd, again):
                     raise again.error
             return
 
-    def _groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[Whole | Wrong]:
-        """Groups one by one, and then the first line that is wrong, if there is one."""
+    def _groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups | WrongLine]:
+        """Yield groups one by one, and then the first wrong line, if there is one."""
         events: list[Event] = []
         group: list[bytes] = []
         seq = before
@@ -338,33 +339,34 @@ class Reader:
             at = base
             for line in complete:
                 here, at = at, at + len(line) + 1
-                if line.startswith((lines.ANY_TEXT, lines.SEGMENT)) and lines.is_intact(line, self.seed):
+                if line.startswith(lines.UNNUMBERED) and lines.is_intact(line, self.seed):
                     continue
                 found = self._try(fd, segment, line, here, seq + 1)
                 if isinstance(found, Event) and events and found.more != events[-1].more - 1:
                     found = self.damage(fd, segment, here, "a group of events is not whole")
                 if not isinstance(found, Event):
-                    yield Wrong(found, here, seq + 1)
+                    yield WrongLine(found, here, seq + 1)
                     return
                 seq = found.seq
                 events.append(found)
                 group.append(line)
                 if not found.more:
-                    yield Whole(events, group, at)
+                    yield WholeGroups(events, group, at)
                     events, group = [], []
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """No writer moves while this is held."""
-        path = self.directory / "lock"
+        """Exclude writers until the end of the `with`."""
+        path = self.directory / LOCK
+        # A bank on a read-only disk may have no lock file, and then no writer either.
         if self.holder == threading.get_ident() or not path.exists():
             yield
             return
         with system_calls.locked(path, str(self.directory), shared=True):
             yield
 
-    def _vouched(self, fd: int, wrong: Wrong) -> bool:
-        """Whether that line had reached the disk: an intact line behind it says so, or it is itself intact."""
+    def _vouched(self, fd: int, wrong: WrongLine) -> bool:
+        """Return whether that line had reached the disk, by the word of an intact line behind it or its own."""
         if isinstance(wrong.error, UnknownEvent):
             return True
         for _, complete in blocks(fd, wrong.offset):
@@ -378,14 +380,14 @@ class Reader:
         return False
 
     def tail(self, segment: Segment, start: Mark | None = None) -> Tail:
-        """Where the whole groups of the last segment end, reading on from `start`."""
+        """Return where the whole groups of the last segment end, reading on from `start`."""
         with opened(segment.path) as fd:
             status = os.fstat(fd)
             if start is None or not self.fits(fd, segment, start):
                 start = self.beginning(fd, segment)
             offset, before = start
             at, durable = "", 0
-            for whole in self.wholes(fd, segment, offset, before):
+            for whole in self.whole_groups(fd, segment, offset, before):
                 last = whole.events[-1]
                 offset, before, at, durable = whole.end, last.seq, last.at, max(durable, last.dur)
             line = last_line(fd, status.st_size)
@@ -393,14 +395,14 @@ class Reader:
             return Tail(segment, status.st_ino, offset, before, at, durable, seal)
 
     def find_id(self, event_id: str, segment: Segment) -> int | None:
-        """Position of the event with this id in a segment, by searching its bytes."""
+        """Search a segment's bytes for the event with this id; return its position."""
         needle = b',"id":"%b","v":' % event_id.encode()
         with opened(segment.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
             at = whole.find(needle)
             while at >= 0:
                 begin = whole.rfind(b"\n", 0, at) + 1
                 line = whole[begin : whole.find(b"\n", at)]
-                # The same characters may stand in the facts of another event; its own id comes first.
+                # The same characters may be in the facts of another event; the own id of a line comes first.
                 if line.find(b',"id":"') == at - begin and lines.is_intact(line, self.seed):
                     return lines.seq_of(line)
                 at = whole.find(needle, at + 1)
@@ -408,7 +410,7 @@ class Reader:
 
 
 def _pieces(fd: int, end: int) -> Iterator[bytes]:
-    """The bytes of a file up to an offset, a block at a time."""
+    """Yield the bytes of a file up to an offset, a block at a time."""
     for offset in range(0, end, limits.READ_BLOCK_BYTES):
         yield os.pread(fd, min(limits.READ_BLOCK_BYTES, end - offset), offset)
 
@@ -416,32 +418,29 @@ def _pieces(fd: int, end: int) -> Iterator[bytes]:
 def _of_types(
     numbered: list[bytes], positions: range, wanted: frozenset[bytes] | None
 ) -> tuple[list[bytes], Sequence[int]]:
-    """The lines of the types wanted, with the positions they must have.
-
-    A line of a type that nobody knows is taken along, to be looked at: it must not pass for one that nobody asked for.
-    """
+    """Return the lines of the wanted types, with the positions they must have."""
+    # Lines of unknown types are included, so that they raise instead of passing for types nobody asked for.
     if wanted is None:
         return numbered, positions
-    types = [line[9 : line.find(b'"', 9)] for line in numbered]
-    strange = {name for name in set(types) - _KNOWN if unknown_types([name.decode(errors="replace")])}
-    taken = wanted | strange if strange else wanted
+    types = [lines.type_of_line(line) for line in numbered]
+    taken = wanted if set(types) <= _KNOWN else wanted | (set(types) - _KNOWN)
     chosen = [index for index, type_ in enumerate(types) if type_ in taken]
     return [numbered[index] for index in chosen], [positions[index] for index in chosen]
 
 
-def _window(segment: Segment, events: list[Event], numbered: list[bytes], after: int, upto: int | None) -> Batch:
-    """Those of the events with `after` < seq <= `upto`."""
+def _window(segment: Segment, events: list[Event], numbered: list[bytes], after: int, upto: int | None) -> LineBatch:
+    """Return those of the events with `after` < seq <= `upto`."""
     low = bisect_right(events, after, key=_SEQ) if events[0].seq <= after else 0
     high = len(events) if upto is None or events[-1].seq <= upto else bisect_left(events, upto + 1, key=_SEQ)
     if low == 0 and high == len(events):
-        return Batch(segment, events, numbered)
-    return Batch(segment, events[low:high], numbered[low:high])
+        return LineBatch(segment, events, numbered)
+    return LineBatch(segment, events[low:high], numbered[low:high])
 
 
-def _chosen(batch: Batch, wanted: frozenset[bytes] | None) -> Batch:
-    """Those of the events whose type is wanted."""
+def _chosen(batch: LineBatch, wanted: frozenset[bytes] | None) -> LineBatch:
+    """Return those of the events whose type is wanted."""
     if wanted is None:
         return batch
     pairs = zip(batch.events, batch.lines, strict=True)
-    chosen = [(event, line) for event, line in pairs if line[9 : line.find(b'"', 9)] in wanted]
-    return Batch(batch.segment, [event for event, _ in chosen], [line for _, line in chosen])
+    chosen = [(event, line) for event, line in pairs if lines.type_of_line(line) in wanted]
+    return LineBatch(batch.segment, [event for event, _ in chosen], [line for _, line in chosen])

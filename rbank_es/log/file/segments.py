@@ -1,4 +1,4 @@
-"""Segment files: their names, their lines block by block, and finding a position in one of them."""
+"""Segment files: their names, their lines block by block, and the search for a position in one of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
-from rbank_es.log.file import lines
+from rbank_es.log import lines
 
 _NAME = re.compile(r"\d{20}\.jsonl")
+LOCK = "lock"
+"""The file in a bank's directory on which a writer holds `flock`. It is never replaced."""
+
 FORMAT = 1
 """The format of segments that this release writes and reads."""
 
@@ -29,6 +32,18 @@ class _Format(msgspec.Struct, frozen=True, tag_field="type", tag="segment_opened
 _FORMAT: msgspec.json.Decoder[_Format] = msgspec.json.Decoder(_Format)
 _OPENED: msgspec.json.Decoder[lines.Opened] = msgspec.json.Decoder(lines.Opened)
 _SEALED: msgspec.json.Decoder[lines.Sealed] = msgspec.json.Decoder(lines.Sealed)
+
+
+class SegmentCorruption(LogCorruption):
+    """Bytes of a segment are damaged. `line` counts from 1; line 0 means that only the segment is known."""
+
+    def __init__(self, segment: str, line: int, byte_offset: int, reason: str) -> None:
+        self.segment, self.line, self.byte_offset = segment, line, byte_offset
+        super().__init__(
+            f"segment {segment}, line {line:,}, byte {byte_offset:,}",
+            reason,
+            "Restore that file from a backup; the log before it can be read with BANK@POSITION.",
+        )
 
 
 class Segment(NamedTuple):
@@ -44,12 +59,12 @@ class Segment(NamedTuple):
 
 
 def segment_path(directory: Path, first: int) -> Path:
-    """Where the segment that begins at position `first` is kept."""
+    """Return the path of the segment that begins at position `first`."""
     return directory / f"{first:020d}.jsonl"
 
 
 def list_segments(directory: Path) -> list[Segment]:
-    """The segments of a bank, in order; empty where there is no bank."""
+    """Return the segments of a bank, in order; empty where there is no bank."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
         return [Segment(directory / name, int(name[:20])) for name in names]
@@ -57,7 +72,7 @@ def list_segments(directory: Path) -> list[Segment]:
 
 
 def all_segments(directory: Path) -> list[Segment]:
-    """The segments of a bank, in order. Raises `BankNotFound` where there is none."""
+    """Return the segments of a bank, in order. Raises `BankNotFound` where there is none."""
     segments = list_segments(directory)
     if not segments:
         raise BankNotFound(str(directory))
@@ -65,15 +80,17 @@ def all_segments(directory: Path) -> list[Segment]:
 
 
 def segment_of(segments: list[Segment], seq: int) -> int:
-    """Index of the segment that holds position `seq`, or would."""
+    """Return the index of the segment that holds position `seq`, or would."""
     return max(0, bisect_right(segments, seq, key=lambda segment: segment.first) - 1)
 
 
 def blocks(
     fd: int, offset: int, size: int | None = None, block_bytes: int = limits.READ_BLOCK_BYTES
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Complete lines (without newline) from `offset` on, in blocks with the offset of the first; stops at the last
-    newline before `size`. A line without newline is not returned."""
+    """Yield complete lines (without newline) from `offset` on, in blocks, each with the offset of its first line.
+
+    Stops at the last newline before `size`: an incomplete line is not returned.
+    """
     kept = b""
     while size is None or offset + len(kept) < size:
         room = max(block_bytes, len(kept))
@@ -82,14 +99,14 @@ def blocks(
             return
         data = kept + block if kept else block
         complete = data.split(b"\n")
-        kept = complete.pop()
+        kept = complete.pop()  # the beginning of a line that the next block completes
         if complete:
             yield offset, complete
             offset += len(data) - len(kept)
 
 
 def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
-    """First line of a segment, and the offset behind it. Raises `LogCorruption` if it isn't what it must be."""
+    """Return the first line of a segment and the offset behind it. Raises `LogCorruption`, `UnknownEvent`."""
     line = os.pread(fd, 4096, 0).partition(b"\n")[0]
     try:
         said = _FORMAT.decode(line)
@@ -98,17 +115,17 @@ def read_opened(segment: Segment, fd: int) -> tuple[lines.Opened, int]:
             raise UnknownEvent("segment_opened", said.format, FORMAT)
         opened = _OPENED.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise LogCorruption(segment.name, 1, 0, f"not the first line of a segment ({error})") from None
+        raise SegmentCorruption(segment.name, 1, 0, f"not the first line of a segment ({error})") from None
     if not lines.is_intact(line, lines.seed_of(opened.bank)):
-        raise LogCorruption(segment.name, 1, 0, "checksum of the first line is wrong")
+        raise SegmentCorruption(segment.name, 1, 0, "checksum of the first line is wrong")
     if opened.first != segment.first or opened.format != FORMAT:
         reason = f"the first line says format {opened.format} from {opened.first}, the file's name says {segment.first}"
-        raise LogCorruption(segment.name, 1, 0, reason)
+        raise SegmentCorruption(segment.name, 1, 0, reason)
     return opened, len(line) + 1
 
 
 def read_sealed(line: bytes, seed: int) -> lines.Sealed | None:
-    """The seal that a line is, if it is an intact one."""
+    """Return the decoded line if it is an intact seal."""
     if not line.startswith(lines.SEALED) or not lines.is_intact(line, seed):
         return None
     with suppress(msgspec.DecodeError):
@@ -117,7 +134,7 @@ def read_sealed(line: bytes, seed: int) -> lines.Sealed | None:
 
 
 def last_line(fd: int, size: int) -> bytes:
-    """The last complete line of a file, without newline; empty if there is none."""
+    """Return the last complete line before `size`, without newline; empty if there is none."""
     length = 4096
     while True:
         start = max(0, size - length)
@@ -128,15 +145,14 @@ def last_line(fd: int, size: int) -> bytes:
             return data[begin + 1 : end]
         if start == 0:
             return b""
-        length *= 16
+        length *= 16  # a line may be up to 16 MiB
 
 
 def find_line(fd: int, start: tuple[int, int], high: int, seq: int, seed: int) -> tuple[int, int]:
-    """An offset behind `start` at which a line begins and from which on a reader meets position `seq`, with the
-    position before it.
+    """Return an offset from which a reader meets position `seq`, and the position before that offset.
 
-    A bisection over bytes: what it lands on is used only if it is intact, else it stays where it is, which is right
-    too, only slower.
+    A bisection over bytes between `start` and `high`. A line that it lands on is used only if it is intact; otherwise
+    the search ends early, which costs time and nothing else.
     """
     while high - start[0] > limits.READ_BLOCK_BYTES // 16:
         middle = (start[0] + high) // 2
@@ -153,8 +169,8 @@ def _numbered_from(fd: int, offset: int, high: int, seed: int) -> tuple[int, int
     for base, complete in blocks(fd, offset, high):
         at = base
         for line in complete:
-            if skipped and line.startswith(b'{"type":"') and not line.startswith((lines.ANY_TEXT, lines.SEGMENT)):
+            if skipped and line.startswith(b'{"type":"') and not line.startswith(lines.UNNUMBERED):
                 return (at, lines.seq_of(line)) if lines.is_intact(line, seed) else None
-            skipped = True
+            skipped = True  # the offset is anywhere, so the first line is cut
             at += len(line) + 1
     return None

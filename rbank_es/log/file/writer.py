@@ -1,8 +1,8 @@
-"""Writing: one group at a time under the bank's lock, synced outside it.
+"""The writer: one group at a time under the bank's lock, synced outside it.
 
-The order of steps under the lock: refuse if a sync had failed; complete an erasure that was interrupted; catch up with
-what others wrote, and cut off what an interrupted append left; answer a retry; compare the expected position; write
-the group whole, or take it back. After unlocking: sync, then acknowledge.
+The order of steps under the lock: refuse if a sync failed earlier; complete an interrupted erasure; catch up with other
+writers, and truncate the remains of an interrupted append; answer a retry; compare the expected position; write the
+group whole, or take it back. After unlocking: sync, then acknowledge.
 """
 
 from __future__ import annotations
@@ -12,44 +12,31 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import (
-    BadEvent,
-    DuplicateEvent,
-    ErasureUnfinished,
-    LimitExceeded,
-    LogError,
-    LogFailed,
-    LogUnavailable,
-    PositionConflict,
-)
-from rbank_es.events import ContentErased
+from rbank_es.errors import BadEvent, ErasureUnfinished, LogError, LogFailed, LogUnavailable
 from rbank_es.events.event import Event, type_of
-from rbank_es.events.json_input import check_identity
-from rbank_es.log import identifiers
-from rbank_es.log.file import erasure, hints, lines, system_calls
-from rbank_es.log.file.event_ids import Ids
-from rbank_es.log.file.groups import Circumstances, Group, Prepared, as_read, compose, prepare, same_content
-from rbank_es.log.file.heads import Heads
-from rbank_es.log.file.long_texts import Texts, refs_of
+from rbank_es.log import erasure, groups, lines, system_calls
+from rbank_es.log.file import segment_rewrite
+from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail, opened
-from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
-from rbank_es.log.protocol import ANY, EMPTY, Appended, Erasing, Erasure, Expected
+from rbank_es.log.file.segments import LOCK, Segment, all_segments, read_opened, segment_path
+from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
+from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Erasure, Expected
 
 FAILED = "FAILED"
-LOCK = "lock"
 
 
 class _Interrupted(Exception):
-    """There is an erasure to be completed before anything else may be written."""
+    """An erasure must be completed before anything else may be written."""
 
 
 class Writer:
-    """The writing half of a `FileLog`. Opens its files when first used, and anew in a forked child.
+    """The writing half of a `FileLog`. It opens its files when first used, and again in a forked child.
 
     `with writer:` holds the bank; it is re-entrant within a thread. Raises `LogBusy`, `LogUnavailable`.
     """
@@ -62,8 +49,8 @@ class Writer:
         texts: Texts,
         heads: Heads,
         *,
-        clock: system_calls.Clock,
-        entropy: system_calls.Entropy,
+        clock: Clock,
+        entropy: Entropy,
         calls: system_calls.System,
         unsafe_no_sync: bool,
     ) -> None:
@@ -73,7 +60,7 @@ class Writer:
         self._clock, self._entropy, self._system = clock, entropy, calls
         self._unsafe_no_sync = unsafe_no_sync
         self._mutex = threading.RLock()
-        self._failed, self._erasing = str(directory / FAILED), str(directory / erasure.MARKER)
+        self._failed, self._erasing = str(directory / FAILED), str(directory / segment_rewrite.MARKER)
         self.ids = Ids(directory, reader)
         self._forget()
         _WRITERS.add(self)
@@ -89,7 +76,7 @@ class Writer:
     # ---------------------------------------------------------------- locking
 
     def __enter__(self) -> None:
-        """Hold the bank: no other thread, process or forked child writes meanwhile."""
+        """Hold the bank's lock, which excludes other threads, processes and forked children."""
         self._mutex.acquire()
         try:
             if self._lock_fd < 0:
@@ -115,9 +102,9 @@ class Writer:
             raise LogUnavailable(self._place, "write to", error) from error
 
     def _ready(self) -> Tail:
-        """Under the lock: the tail as it is now, healed, with an open descriptor on its segment.
+        """Return the healed tail, with an open descriptor on its segment. For the holder of the lock.
 
-        Raises `_Interrupted` where an eraser began and could not end.
+        Raises `_Interrupted` if an erasure was begun and not completed.
         """
         if os.access(self._erasing, os.F_OK):
             raise _Interrupted
@@ -129,7 +116,9 @@ class Writer:
         tail = self._heads.tail
         if self._fd >= 0 and tail is not None:
             status = os.fstat(self._fd)
+            # A rewritten segment has another inode, and no link is left to the one that is open.
             if status.st_nlink and status.st_ino == tail.inode:
+                # The usual case, in 2 µs: nobody else wrote.
                 if status.st_size == tail.offset:
                     return tail
                 if (grown := self._grown(tail, status.st_size)) is not None:
@@ -137,11 +126,11 @@ class Writer:
         return self._catch_up()
 
     def _grown(self, tail: Tail, size: int) -> Tail | None:
-        """The tail after the whole groups that others appended, where nothing else happened and they are few."""
+        """Return the tail behind the few whole groups that others appended; None if anything else happened."""
         if not tail.offset < size <= tail.offset + limits.READ_BLOCK_BYTES:
             return None
         data = os.pread(self._fd, size - tail.offset, tail.offset)
-        whole = self._reader.whole(data, tail.offset, tail.seq)
+        whole = self._reader.groups_in(data, tail.offset, tail.seq)
         if whole is None or whole.end != size:
             return None
         last = whole.events[-1]
@@ -164,6 +153,7 @@ class Writer:
             self.sync(self._fd)  # whoever closed the segment may have died before this
             return self._open_next(tail.sealed.last, tail.sealed.head)
         if tail.offset < os.fstat(self._fd).st_size:
+            # Under the lock nobody is appending, so these bytes are what an interrupted append left.
             self._system.truncate(self._fd, tail.offset)
         return tail
 
@@ -192,90 +182,57 @@ class Writer:
                 return appended
 
     def first_group(self, events: Sequence[Event]) -> bytes:
-        """The bytes of the events with which a log begins; none for none."""
+        """Return the bytes of the events with which a log begins; none for none."""
         return compose(self._prepare(events), self._circumstances(1)).data if events else b""
 
     def _append_once(self, prepared: list[Prepared], expected: int | Expected) -> tuple[Appended, int]:
-        """Write the group, or find it written; returns a descriptor to sync."""
+        """Write the group, or find it written; return a descriptor to sync."""
         with self:
             tail = self._ready()
+            # Before the expectation, because a retry can't know that its first try succeeded.
             appended = self._known(prepared)
             if appended is None:
-                if any(isinstance(item.event, ContentErased) for item in prepared):
-                    raise BadEvent("content_erased is written by erasing, and by nothing else", path="$.type")
-                if expected is not ANY:
-                    self._check(expected, tail.seq)
+                groups.refuse_erasure_records(prepared)
+                groups.check_expected(self._place, expected, tail.seq)
                 appended, _ = self._append(prepared, tail)
+            # A duplicate, because another thread may roll, and close the descriptor, before this group is synced.
             return appended, os.dup(self._fd)
 
     def new_id(self) -> str:
-        """A fresh UUIDv7."""
-        return identifiers.uuid7s(self._clock(), self._entropy(10))[0]
+        """Return a fresh UUIDv7."""
+        return groups.new_id(self._clock, self._entropy)
 
     def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
-        if not events:
-            raise BadEvent("there is nothing to append")
-        if len(events) > limits.GROUP_EVENTS:
-            raise LimitExceeded("events of one append", len(events), limits.GROUP_EVENTS, "split it (append --batch N)")
-        for number, event in enumerate(events, 1):
-            if event.id or event.occurred_at:
-                check_identity(event, number)
-        noise = self._entropy(28 * len(events))
-        ids = identifiers.uuid7s(self._clock(), noise[18 * len(events) :])
-        prepared = prepare(events, ids, identifiers.salts(noise[: 18 * len(events)]))
-        return [self._owned(item) if item.handles else item for item in prepared]
+        prepared = groups.prepare_new(events, self._clock, self._entropy)
+        return [self._without_handles(item) if item.handles else item for item in prepared]
 
-    def _owned(self, item: Prepared) -> Prepared:
-        """With texts in place of handles: a handle is good only within its own segment. Raises `BadEvent`."""
-        for ref in refs_of(item.event):
+    def _without_handles(self, item: Prepared) -> Prepared:
+        for ref in groups.refs_of(item.event):
             if not self._texts.holds(ref):
                 raise BadEvent(f"{type_of(item.event)}: the handle {ref.key[:12]}… names no text of this bank")
-        return prepare([self._texts.resolved(item.event)], [item.id], [item.salt])[0]
-
-    def _check(self, expected: int | Expected, actual: int) -> None:
-        wanted = 0 if expected is EMPTY else expected
-        if wanted != actual:
-            raise PositionConflict(self._place, int(str(wanted)), actual)
+        return groups.without_handles(item, self._texts.read)
 
     def _known(self, prepared: list[Prepared]) -> Appended | None:
-        """Where the group stands already, if it does. Raises `DuplicateEvent` if only in part, or otherwise."""
-        given = [item.id for item in prepared if item.event.id]
-        if not given:
-            return None
-        if len(set(given)) < len(given):
-            twice = next(event_id for event_id in given if given.count(event_id) > 1)
-            raise BadEvent(f"id {twice} is given twice in one append", path="$.id")
-        found = self.ids.find(given)
-        if not found:
-            return None
-        first = min(found, key=lambda event_id: found[event_id])
-        if len(found) < len(prepared):
-            reason = f"as {len(found)} of {len(prepared)} events of this append are"
-            raise DuplicateEvent(first, found[first], reason)
-        stored = tuple(self._stored_as(item, found[item.id]) for item in prepared)
-        return Appended(min(found.values()), max(found.values()), stored, duplicate=True)
+        return groups.known_group(prepared, self.ids.find, self._stored_at)
 
-    def _stored_as(self, item: Prepared, seq: int) -> Event:
+    def _stored_at(self, seq: int) -> tuple[Event, Event]:
         there = self._reader.line_at(seq)
         if there is None:
             raise LogUnavailable(self._place, "read", OSError(f"position {seq:,} is gone"))
-        stored = self._texts.resolved(there[1], there[0])
-        if not same_content(stored, as_read(item)):
-            raise DuplicateEvent(item.id, seq, "with other content")
-        return there[1]
+        segment, event, _ = there
+        return event, self._texts.resolved(event, segment)
 
     def _circumstances(self, first: int) -> Circumstances:
-        at = max(identifiers.utc_text(self._clock()), self._heads.last_at)
-        return Circumstances(first, at, self._heads.durable, self._seed, self._stored, self._salt)
-
-    def _salt(self) -> str:
-        return identifiers.salts(self._entropy(18))[0]
+        # Clocks go backwards and differ between machines; `at` must not, because points in time are found by bisection.
+        at = max(groups.utc_text(self._clock()), self._heads.last_at)
+        salt = partial(groups.new_salt, self._entropy)
+        return Circumstances(first, at, self._heads.durable, self._seed, self._stored, salt)
 
     def _append(self, prepared: list[Prepared], tail: Tail) -> tuple[Appended, Tail]:
         group = self._compose(prepared, tail)
         if tail.offset + len(group.data) > limits.SEGMENT_BYTES and tail.seq >= tail.segment.first:
             tail = self._roll(tail)
-            group = self._compose(prepared, tail)
+            group = self._compose(prepared, tail)  # again, because a text of the old segment can't be named here
         self._write(group.data, tail)
         last, known = group.events[-1], tail
         tail = Tail(tail.segment, tail.inode, tail.offset + len(group.data), last.seq, last.at, 0, None)
@@ -283,29 +240,27 @@ class Writer:
         if self._stored_upto == _end_of(known):
             self._stored.update(group.texts)
             self._stored_upto = _end_of(tail)
-        # Last: whoever is interrupted before this finds a file that is longer than it knows, and looks again.
+        # Last, because a thread interrupted before this finds a file longer than it knows, and reads it again.
         self._heads.last_at, self._dirty, self._heads.tail = last.at, True, tail
         return Appended(group.events[0].seq, last.seq, group.events), tail
 
-    def _compose(self, prepared: list[Prepared], tail: Tail) -> Group:
+    def _compose(self, prepared: list[Prepared], tail: Tail) -> ComposedGroup:
         if any(item.long for item in prepared):
-            self._look_for_texts(tail)
+            self._find_texts(tail)
         return compose(prepared, self._circumstances(tail.seq + 1))
 
-    def _look_for_texts(self, tail: Tail) -> None:
-        """Know which texts the active segment holds; only what others wrote since the last look is read."""
+    def _find_texts(self, tail: Tail) -> None:
+        """Collect the texts that the active segment holds, reading only what was written since the last call."""
         *file, offset = self._stored_upto
         if file != [tail.segment.first, tail.inode] or offset > tail.offset:
             self._stored, offset = {}, 0
         if offset < tail.offset:
-            self._stored.update(erasure.stored_texts(tail.segment, self._seed, offset))
+            self._stored.update(segment_rewrite.stored_texts(tail.segment, self._seed, offset))
         self._stored_upto = _end_of(tail)
 
     def _write(self, data: bytes, tail: Tail) -> None:
-        """All of the bytes or none: what a full disk or a signal cuts short is taken back.
-
-        What was written whole is not: somebody may have read it.
-        """
+        """Write all of the bytes, or take back what a full disk or a signal truncated."""
+        # A whole write is not taken back, because somebody may have read it.
         try:
             self._system.write(self._fd, data)
         except BaseException:
@@ -315,7 +270,8 @@ class Writer:
             raise
 
     def _acknowledge(self, fd: int, last: int) -> None:
-        """Sync outside the lock: writers that wait here share the disk's work instead of queueing for it."""
+        """Sync the group and close the descriptor."""
+        # Outside the lock, because writers that wait here share the disk's work instead of queueing for it.
         try:
             if not self._unsafe_no_sync:
                 self.sync(fd)
@@ -324,19 +280,20 @@ class Writer:
             os.close(fd)
 
     def _fail(self, error: OSError) -> None:
-        """After one failed sync nobody may trust the next: leave a marker that stops all writers of the bank."""
+        """Stop all writers of the bank by a marker, because after one failed sync the next can't be trusted."""
         reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
-        with suppress(LogError, OSError), self:
+        with suppress(LogError, OSError), self:  # the disk that failed may fail here too; the error is raised anyway
             (self._directory / FAILED).write_text(reason + "\n")
             self._system.sync_directory(self._directory)
         raise LogFailed(self._place, reason) from error
 
     def recover(self) -> bool:
-        """For a log that was just found sound: let writers in again. Whether there was a need to.
+        """Admit writers again to a log that was just verified; return whether they had been stopped.
 
-        After a failed sync the system counts pages as clean that never reached the disk, and no later sync touches
-        them. So the last segment is written anew; those before it were synced before it began.
+        The last segment is written into a new file; those before it were synced before it began.
         """
+        # Because after a failed sync the system counts pages as clean that never reached the disk: syncing again would
+        # write nothing.
         if not (self._directory / FAILED).exists():
             return False
         with self:
@@ -348,14 +305,14 @@ class Writer:
     # ---------------------------------------------------------------- rolling
 
     def _roll(self, tail: Tail) -> Tail:
-        """Under the lock: close the active segment and begin the next."""
+        """Close the active segment and begin the next. For the holder of the lock."""
         digest = self._heads.head(tail.seq).digest
         self._write(lines.sealed_line(tail.seq, digest, self._seed), tail)
         self.sync(self._fd)
         return self._open_next(tail.seq, digest)
 
     def sync(self, fd: int) -> None:
-        """Return when the file's bytes are on disk. Raises `LogFailed`, and then no writer may go on."""
+        """Return when the file's bytes are on disk. Raises `LogFailed`, after which no writer may go on."""
         try:
             self._system.sync_data(fd)
         except OSError as error:
@@ -364,6 +321,7 @@ class Writer:
     def _open_next(self, last: int, head: str) -> Tail:
         segment = Segment(segment_path(self._directory, last + 1), last + 1)
         line = lines.opened_line(self._bank_id, segment.first, head, self._erased_before(last))
+        # Whole, because a reader must never find a segment without its first line.
         self._system.write_whole(segment.path, line)
         self._reopen(segment)
         inode = os.fstat(self._fd).st_ino
@@ -376,7 +334,8 @@ class Writer:
         return tail
 
     def _erased_before(self, last: int) -> int:
-        """Position of the last erasure: an erasure is always the last event of its segment."""
+        """Return the position of the last erasure up to the end of a segment."""
+        # An erasure is always the last event of its segment.
         found = self._reader.line_at(last)
         if found is not None and type_of(found[1]) == "content_erased":
             return last
@@ -391,56 +350,60 @@ class Writer:
         self.finish_erasure()
         with self._alone():
             tail = self._caught_up()
-            planned = erasure.plan(self._directory, self._reader, self._texts, what, f"{reason}\n{by or ''}")
+            source = segment_rewrite.SegmentLines(self._directory, self._reader, self._texts)
+            planned = erasure.plan(source, what, reason, by)
             if not planned.found and not planned.erasure.texts:
                 return msgspec.structs.replace(planned.erasure, dry_run=False)
-            prepared = self._prepare(erasure.events_of(planned, reason, by))
-            job = erasure.Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
-            self._system.write_whole(self._directory / erasure.MARKER, msgspec.json.encode(job))
+            prepared = self._prepare(erasure.records_of(planned, reason, by))
+            job = segment_rewrite.Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
+            # From here on the erasure will be completed, by whoever writes next.
+            self._system.write_whole(self._directory / segment_rewrite.MARKER, msgspec.json.encode(job))
             appended = self._carry_out(job, prepared, tail)
         return msgspec.structs.replace(planned.erasure, dry_run=False, appended=appended)
 
     def finish_erasure(self) -> None:
-        """Complete what an eraser began and could not end, if there is such a thing."""
+        """Complete an interrupted erasure, if there is one."""
         if os.access(self._erasing, os.F_OK):
             with self._alone():
-                job = erasure.Job.read(self._directory / erasure.MARKER)
+                job = segment_rewrite.Job.read(self._directory / segment_rewrite.MARKER)
                 if job is not None:
                     self._carry_out(job, self._prepare(job.events()), self._caught_up())
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the derived files, and then the bank: in that order, as everybody does who holds both."""
+        """Hold the lock of the derived files, and then that of the bank."""
+        # In this order, as everybody does who holds both: otherwise two processes could wait for each other.
         try:
             self._heads.folder.mkdir(exist_ok=True)
-            with system_calls.locked(self._heads.folder / hints.LOCK, self._place), self:
+            with system_calls.locked(self._heads.folder / DERIVED_LOCK, self._place), self:
                 yield
         except OSError as error:
             raise LogUnavailable(self._place, "write to", error) from error
 
-    def _carry_out(self, job: erasure.Job, prepared: list[Prepared], tail: Tail) -> Appended:
+    def _carry_out(self, job: segment_rewrite.Job, prepared: list[Prepared], tail: Tail) -> Appended:
         try:
             return self._erase_everywhere(job, prepared, tail)
         except OSError as error:
             raise ErasureUnfinished(self._place, error) from error
 
-    def _erase_everywhere(self, job: erasure.Job, prepared: list[Prepared], tail: Tail) -> Appended:
+    def _erase_everywhere(self, job: segment_rewrite.Job, prepared: list[Prepared], tail: Tail) -> Appended:
         appended = self._known(prepared)
         if appended is None:
             appended, tail = self._append(prepared, tail)
         self.sync(self._fd)
+        # Roll, because readers rely on the active segment never being rewritten.
         if tail.seq >= tail.segment.first:
             self._roll(tail)
-        erasure.rewrite(self._directory, job, self._bank_id, self._system)
-        erasure.clear(self._directory, self._heads.folder, hints.LOCK, self._system)
+        segment_rewrite.rewrite(self._directory, job, self._bank_id, self._system)
+        segment_rewrite.clear(self._directory, self._heads.folder, self._system)
         self.ids.forget_all()
-        self._system.remove(self._directory / erasure.MARKER)
+        self._system.remove(self._directory / segment_rewrite.MARKER)
         return appended
 
     # ---------------------------------------------------------------- closing
 
     def close(self) -> None:
-        """Let go of files; leave a hint if anything was written."""
+        """Close files, and write the hint if anything was appended."""
         with self._mutex:
             if self._dirty:
                 self._heads.leave_hint()
@@ -448,12 +411,14 @@ class Writer:
             self._forget()
 
     def __del__(self) -> None:
-        # As with any file of Python: who forgets to close doesn't leak.
-        with suppress(Exception):
+        # As with any file of Python, forgetting to close does not leak.
+        try:  # noqa: SIM105  at the interpreter's end `suppress` may be gone
             _close_all((self._fd, self._lock_fd))
+        except Exception:
+            pass
 
     def forked(self) -> None:
-        """In a forked child: what threads of the parent hold is not held here, and its open files are not shared."""
+        """Start afresh in a forked child: its parent's threads hold no lock here, and its files must not be shared."""
         self._mutex = threading.RLock()
         _close_all((self._fd, self._lock_fd))
         self._forget()
@@ -479,4 +444,5 @@ def _forked() -> None:
         writer.forked()
 
 
+# Because a forked child shares its parent's descriptors, and with them the parent's locks.
 os.register_at_fork(after_in_child=_forked)

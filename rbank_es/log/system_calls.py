@@ -1,27 +1,16 @@
-"""The few system calls that the log makes, behind one class, so that a test can make each of them fail."""
+"""The few system calls of the log, behind one class because tests make each of them fail, and locks."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import LogBusy
-
-Clock = Callable[[], int]
-"""Returns UTC microseconds since 1970."""
-
-Entropy = Callable[[int], bytes]
-"""Returns that many random bytes."""
-
-
-def system_clock() -> int:
-    """The machine's clock, in microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 class System:
@@ -34,7 +23,7 @@ class System:
             view = view[os.write(fd, view) :]
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut the file to `size` bytes."""
+        """Truncate the file to `size` bytes."""
         os.ftruncate(fd, size)
 
     def sync_data(self, fd: int) -> None:
@@ -55,7 +44,7 @@ class System:
         self.sync_directory(target.parent)
 
     def remove(self, path: Path) -> None:
-        """Remove a file, durably; it may be gone already."""
+        """Remove a file durably, if it is there."""
         path.unlink(missing_ok=True)
         self.sync_directory(path.parent)
 
@@ -72,22 +61,23 @@ class System:
 
 
 @contextmanager
-def locked(path: Path, bank: str, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock file `path` for the length of a `with`. Raises `LogBusy` after `limits.LOCK_WAIT_S` seconds.
+def locked(path: Path, bank: str, *, shared: bool = False, wait_s: float | None = None) -> Iterator[None]:
+    """Hold the lock file `path` until the end of a `with`. Raises `LogBusy` after `wait_s` seconds.
 
-    Each use opens the file anew: `flock` belongs to the open file, so a descriptor that threads or forked children
-    share would exclude nobody.
+    Each use opens the file again, because `flock` belongs to the open file: a descriptor that threads or forked
+    children share would exclude nobody.
     """
     fd = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        take(fd, bank, shared=shared)
+        take(fd, bank, shared=shared, wait_s=wait_s)
         yield
     finally:
         os.close(fd)
 
 
-def take(fd: int, bank: str, *, shared: bool = False) -> None:
-    """Take the lock of an open lock file. Raises `LogBusy` after `limits.LOCK_WAIT_S` seconds."""
+def take(fd: int, bank: str, *, shared: bool = False, wait_s: float | None = None) -> None:
+    """Take the lock of an open lock file. Raises `LogBusy` after `wait_s` seconds."""
+    wait_s = limits.LOCK_WAIT_S if wait_s is None else wait_s
     mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
     began = 0.0
     while True:
@@ -96,8 +86,8 @@ def take(fd: int, bank: str, *, shared: bool = False) -> None:
         except BlockingIOError:
             now = time.monotonic()
             began = began or now
-            if now - began > limits.LOCK_WAIT_S:
-                raise LogBusy(bank, limits.LOCK_WAIT_S) from None
+            if now - began >= wait_s:
+                raise LogBusy(bank, wait_s) from None
             # An append holds the lock for some 30 µs, so it is worth looking again soon; an erasure holds it longer.
             time.sleep(50e-6 if now - began < 0.05 else 0.005)
         else:
@@ -105,12 +95,12 @@ def take(fd: int, bank: str, *, shared: bool = False) -> None:
 
 
 def release(fd: int) -> None:
-    """Let go of a lock taken with `take`."""
+    """Release a lock taken with `take`."""
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def boot_id() -> str:
-    """What tells this boot of the machine from earlier ones; empty where the system doesn't say."""
+    """Return the id of this boot of the machine; empty where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,9 +1,9 @@
-"""The bytes of a line: how it is composed, checked, split into units, chained, and erased. Pure functions.
+"""The bytes of a line: composed, checked, split into units, chained, and erased. Pure functions.
 
     {"type":T,"seq":N,"at":…,"id":…,"v":1, FACTS ,"salt":S, TEXTS ,"more":k,"dur":d,"crc":"8 hex"}
 
-`docs/format.md` specifies every byte. The digest chain is a function of the log, not a field in it: it commits to each
-text through a salted digest, so that a text can be erased and every head noted before still verifies.
+`docs/format.md` specifies every byte. The digest chain is computed from the lines and not stored in them. It commits to
+each text through a salted digest, because then a text can be erased while every head noted before still verifies.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ ANY_TEXT = b'{"type":"text'
 OPENED = b'{"type":"segment_opened",'
 SEALED = b'{"type":"segment_sealed",'
 SEGMENT = b'{"type":"segment_'
+UNNUMBERED = (ANY_TEXT, SEGMENT)
+"""The beginnings of lines that are no events; every other line has a position."""
+
 ERASED = b'{"is":"erased",'
 REF = b'{"is":"ref",'
 SALT = b',"salt":'
@@ -39,7 +42,7 @@ _LIST: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgsp
 _ERASED: msgspec.json.Decoder[Erased] = msgspec.json.Decoder(Erased)
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """One erasable text of a line: its path (`task`, `candidates.1`) and its raw JSON."""
 
     path: str
@@ -47,8 +50,7 @@ class Unit(NamedTuple):
 
 
 class Opened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="segment_opened"):
-    """First line of a segment: whose it is, where it begins, the head digest before it, and the position of the last
-    erasure before it (0 for none)."""
+    """The first line of a segment. `head` is the digest before it, `erased` the last erasure before it (0 for none)."""
 
     format: int
     bank: str
@@ -59,7 +61,7 @@ class Opened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="segment_sealed"):
-    """Last line of a closed segment: where it ends, and the head digest there."""
+    """The last line of a closed segment: its last position, and the head digest there."""
 
     last: int
     head: str
@@ -67,7 +69,7 @@ class Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class TextLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="text"):
-    """A long text, stored once per segment, before the group that names it."""
+    """The line of a long text, stored once per segment, before the group that names it."""
 
     id: str
     salt: str
@@ -75,67 +77,113 @@ class TextLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     crc: str
 
 
+_TEXT: msgspec.json.Decoder[TextLine] = msgspec.json.Decoder(TextLine)
+
+
 def seed_of(bank_id: str) -> int:
-    """The CRC's start: continuing from it equals the CRC-32 of the bank's id followed by the line."""
+    """Return the initial CRC, from which CRC-32 continues as if the bank's id preceded the line."""
     return crc32(bank_id.encode())
 
 
 def close_line(body: bytes, seed: int) -> bytes:
-    """A whole line from all bytes before its checksum."""
+    """Return a whole line, given all bytes before its checksum."""
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body, seed))
 
 
 def is_intact(line: bytes, seed: int) -> bool:
-    """Whether the line (without newline) carries the checksum of its bytes, in lower case."""
+    """Return whether the line (without newline) carries the checksum of its bytes, in lower case."""
+    # Compared as bytes: a parser of numbers accepts `A` for `a`, and one flipped bit would pass.
     return line[-CRC_TAIL:] == b',"crc":"%08x"}' % crc32(line[:-CRC_TAIL], seed) if len(line) > CRC_TAIL else False
 
 
 def opened_line(bank_id: str, first: int, head: str, erased: int) -> bytes:
-    """The first line of a segment."""
+    """Return the first line of a segment."""
     return close_line(encode_json(Opened(1, bank_id, first, head, erased))[: -len(b',"crc":""}')], seed_of(bank_id))
 
 
 def sealed_line(last: int, head: str, seed: int) -> bytes:
-    """The last line of a closed segment."""
+    """Return the last line of a closed segment."""
     return close_line(encode_json(Sealed(last, head))[: -len(b',"crc":""}')], seed)
 
 
 def text_line(raw: bytes, salt: str, seed: int) -> tuple[str, bytes]:
-    """Key and line of a text, given as the raw JSON of its string."""
+    """Return key and line of a text, given as the raw JSON of its string."""
     key = text_key(salt, raw)
     return key, close_line(b'%b%b","salt":"%b","text":%b' % (TEXT, key.encode(), salt.encode(), raw), seed)
 
 
 def text_key(salt: str, raw: bytes) -> str:
-    """The key of a text: SHA-256 of its salt and its raw JSON."""
+    """Return the key of a text: SHA-256 of its salt and its raw JSON."""
     return sha256(salt.encode() + raw).hexdigest()
 
 
 def text_erased_line(key: str, seed: int) -> bytes:
-    """What stands in place of an erased text."""
+    """Return the line that replaces that of an erased text."""
     return close_line(TEXT_ERASED + key.encode() + b'"', seed)
 
 
+def read_text(line: bytes, seed: int) -> str | None:
+    """Return the text of a text line; None if it was erased. Raises `ValueError` if it is damaged."""
+    if not is_intact(line, seed):
+        raise ValueError("its checksum is wrong")
+    if line.startswith(TEXT_ERASED):
+        return None
+    text = _TEXT.decode(line)
+    if text_key(text.salt, bytes(text.text)) != text.id:
+        raise ValueError("it does not match its key")
+    return msgspec.json.decode(text.text, type=str)
+
+
+def raw_text(line: bytes) -> bytes:
+    """Return the raw JSON of the string in a text line that was not erased."""
+    return bytes(_TEXT.decode(line).text)
+
+
 def key_of_text(line: bytes) -> str:
-    """The key of a text line, erased or not."""
+    """Return the key of a text line, erased or not."""
     start = len(TEXT) if line.startswith(TEXT) else len(TEXT_ERASED)
     return line[start : start + 64].decode(errors="replace")
 
 
 def seq_of(line: bytes) -> int:
-    """The position of a numbered line. Raises ValueError where there is none."""
+    """Return the position of a numbered line. Raises ValueError where there is none."""
     start = line.index(b'"seq":') + 6
     return int(line[start : line.index(b",", start)])
 
 
+def id_of(line: bytes) -> str:
+    """Return the id of a numbered line."""
+    start = line.find(b'"id":"') + 6
+    return line[start : start + 36].decode()
+
+
+def type_of_line(line: bytes) -> bytes:
+    """Return the type that a line begins with."""
+    return line[9 : line.find(b'"', 9)]
+
+
 def counters_of(line: bytes) -> tuple[int, int]:
-    """`more` and `dur` of a numbered line. Raises ValueError where there are none."""
+    """Return `more` and `dur` of a numbered line. Raises ValueError where there are none."""
     more, _, dur = line[line.rindex(MORE) + len(MORE) : -CRC_TAIL].partition(b',"dur":')
     return int(more), int(dur)
 
 
-def split(line: bytes) -> tuple[bytes, str | dict[str, str], list[Unit]]:
-    """Facts (all bytes before the salt), salt, and units of a numbered line."""
+def shorten_group(complete: list[bytes], more: int, seed: int) -> list[bytes]:
+    """Return lines of which the last group lacks its last `more` events, with that group's counters lowered."""
+    kept = list(complete)
+    for index in range(len(kept) - 1, -1, -1):
+        line = kept[index]
+        if line.startswith(UNNUMBERED) or counters_of(line)[0] < more:
+            break
+        left, durable = counters_of(line)
+        body = line[: line.rindex(MORE)] + b'%b%d,"dur":%d' % (MORE, left - more, durable)
+        kept[index] = close_line(body, seed)[:-1]
+    return kept
+
+
+def split(line: bytes) -> tuple[bytes, str | dict[str, str], list[TextUnit]]:
+    """Return facts (all bytes before the salt), salt, and units of a numbered line."""
+    # No parser is needed: a quote inside a string is escaped, so neither marker can be part of a value.
     end = line.rindex(MORE)
     start = line.find(SALT, 0, end)
     if start < 0:
@@ -145,12 +193,12 @@ def split(line: bytes) -> tuple[bytes, str | dict[str, str], list[Unit]]:
     return line[:start], salt, [unit for name, raw in fields.items() for unit in _units(name, bytes(raw))]
 
 
-def _units(name: str, raw: bytes) -> Iterator[Unit]:
+def _units(name: str, raw: bytes) -> Iterator[TextUnit]:
     if raw.startswith(b"["):
         for index, element in enumerate(_LIST.decode(raw)):
-            yield Unit(f"{name}.{index}", bytes(element))
+            yield TextUnit(f"{name}.{index}", bytes(element))
     else:
-        yield Unit(name, raw)
+        yield TextUnit(name, raw)
 
 
 def _unit_salt(salt: str | dict[str, str], path: str) -> bytes:
@@ -159,15 +207,15 @@ def _unit_salt(salt: str | dict[str, str], path: str) -> bytes:
     return sha256(salt.encode() + b"\0" + path.encode()).digest()
 
 
-def commitment(salt: str | dict[str, str], unit: Unit) -> str:
-    """What the chain knows of a unit, and what stays of it after erasure."""
+def commitment(salt: str | dict[str, str], unit: TextUnit) -> str:
+    """Return the salted digest of a unit: the chain contains it, and it remains after erasure."""
     if unit.raw.startswith(ERASED):
         return _ERASED.decode(unit.raw).digest
     return sha256(_unit_salt(salt, unit.path) + unit.raw).hexdigest()
 
 
 def chain(digest: bytes, line: bytes) -> bytes:
-    """The head digest after a numbered line, given the one before it."""
+    """Return the head digest after a numbered line, given the digest before it."""
     facts, salt, units = split(line)
     parts = [digest, facts]
     parts += [f"\n{unit.path} {commitment(salt, unit)}".encode() for unit in units]
@@ -175,25 +223,26 @@ def chain(digest: bytes, line: bytes) -> bytes:
 
 
 def erase_units(line: bytes, paths: Collection[str], seed: int) -> bytes:
-    """The line with the units at `paths` erased: same facts, same chain, new salt field and checksum."""
+    """Return the line with the units at `paths` erased: same facts, same chain, new salt field and checksum."""
     facts, salt, units = split(line)
     if not any(unit.path in paths and not unit.raw.startswith(ERASED) for unit in units):
         return line + b"\n"
     commitments = {unit.path: commitment(salt, unit) for unit in units}
+    # The line's salt would confirm a guess of an erased text, so each remaining unit keeps only its own derived salt.
     kept = {
         unit.path: _unit_salt(salt, unit.path).hex()
         for unit in units
         if unit.path not in paths and not unit.raw.startswith(ERASED)
     }
     marks = [
-        Unit(unit.path, encode_json(Erased(commitments[unit.path])) if unit.path in paths else unit.raw)
+        TextUnit(unit.path, encode_json(Erased(commitments[unit.path])) if unit.path in paths else unit.raw)
         for unit in units
     ]
     tail = line[line.rindex(MORE) : -CRC_TAIL]
     return close_line(b"".join([facts, SALT, encode_json(kept), *_join(marks), tail]), seed)
 
 
-def _join(units: list[Unit]) -> Iterator[bytes]:
+def _join(units: list[TextUnit]) -> Iterator[bytes]:
     fields: dict[str, list[bytes]] = {}
     lists: set[str] = set()
     for unit in units:

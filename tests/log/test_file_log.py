@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.log import EventLog, FileLog
-from rbank_es.log.file import lines as line_format
+from rbank_es.log import EventLog
+from rbank_es.log import lines as line_format
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import Clock, EventLogContract
 
 

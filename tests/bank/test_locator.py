@@ -1,4 +1,4 @@
-"""Points in time: what each form means, and what is said of those that mean nothing, or two things."""
+"""BANK@POINT: what each form means, and the errors of those that mean nothing, or two things."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.bank.locator import directory_of, split_point
-from rbank_es.bank.points_in_time import resolve_point
+from rbank_es.bank.locator import locate, resolve_point, split_point
 from rbank_es.errors import BadBankName, BadPoint
 from rbank_es.events import RunFinished, RunStarted
-from rbank_es.log import FileLog
+from rbank_es.log.file.file_log import FileLog, directory_of
 from rbank_es.testing import event_id, note
 from tests.effort import examples
 from tests.faults.disk import Quick
@@ -114,11 +113,11 @@ def test_meaning(log: FileLog, point: str | int | None, position: int) -> None:
         ("6", "it could be a position or a run; write seq:, event: or run: in front"),
         (event_id(3), "it could be an event or a run"),
         ("2026-01-01", "it could be a time or a run"),
-        ("2026-02-31", "not a time"),
-        ("2026-01-01T25:00", "not a time"),
-        ("2026-01-01Tnoon", "not a time"),
-        ("0001-01-01T00:00:00+23:00", "not a time"),
-        ("9999-12-31T23:59:59-23:00", "not a time"),
+        ("2026-02-31", "not a valid time"),
+        ("2026-01-01T25:00", "not a valid time"),
+        ("2026-01-01Tnoon", "not a valid time"),
+        ("0001-01-01T00:00:00+23:00", "not a valid time"),
+        ("9999-12-31T23:59:59-23:00", "not a valid time"),
         ("٣", "no position, event or run of that name"),
     ],
 )
@@ -202,13 +201,15 @@ class TestPlaces:
     def test_directories(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A bare name is kept at home; a path is a path; a file URL is the path in it."""
         monkeypatch.delenv("RBANK_HOME", raising=False)
-        assert directory_of("my-bank_1.x") == Path("logs/my-bank_1.x")
+        assert locate("my-bank_1.x")[1:] == ("./logs/my-bank_1.x", "my-bank_1.x")
         monkeypatch.setenv("RBANK_HOME", "/srv/banks")
-        assert directory_of("b") == Path("/srv/banks/b")
-        assert directory_of("./b") == Path("b") and directory_of("../b") == Path("../b")
-        assert directory_of("/a/b c") == Path("/a/b c") == directory_of("file:///a/b%20c")
+        assert locate("b")[1:] == ("/srv/banks/b", "b")
+        assert locate("./b").name == locate("../b").name == "b"
+        assert locate("/a/b c").name == locate("file:///a/b%20c").name == "b c"
+        assert directory_of("file:///a/b%20c") == Path("/a/b c") and directory_of("../b") == Path("../b")
         assert directory_of("file:/a") == directory_of("file://localhost/a") == Path("/a")
-        assert directory_of(Path("any thing")) == Path("any thing")
+        assert locate(Path("any thing"))[1:] == ("./any thing", "any thing")
+        assert locate("memory:notes").name == "notes" and locate("memory:").name == "memory"
 
     @pytest.mark.parametrize(
         "name",
@@ -229,9 +230,11 @@ class TestPlaces:
             "file://host/a",
             "pg://x",
             "C:b",
+            "memory:a/b",
+            "memory:-",
         ],
     )
     def test_bad_names(self, name: str) -> None:
         """What can't be a bank's name is refused with what can."""
         with pytest.raises(BadBankName, match="can't name a bank"):
-            directory_of(name)
+            locate(name)

@@ -1,0 +1,303 @@
+"""Erasure: the search for every place that holds a text, and the lines that are left without it.
+
+Facts, lengths and salted commitments stay. The digest chain is made of those, so heads noted before still verify.
+An engine provides a `LineSource` to search, and replaces its lines by what `erased_line` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import BadInput, LogCorruption
+from rbank_es.events import ContentErased, ErasedUnit
+from rbank_es.events.event import Ref
+from rbank_es.log import lines
+from rbank_es.log.protocol import Erasing, Erasure, Place
+
+Part = TypeVar("Part", bound=Hashable)
+"""A part of a log within which a long text is stored once: a segment, or the whole log."""
+
+
+class _Facts(msgspec.Struct):
+    run: str | None = None
+
+
+_FACTS: msgspec.json.Decoder[_Facts] = msgspec.json.Decoder(_Facts)
+_REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
+
+
+class LineSource(Protocol[Part]):
+    """The lines of a log, part by part, as erasure searches them."""
+
+    seed: int
+
+    def parts(self) -> Collection[Part]:
+        """Return the parts of the log, in order."""
+        ...
+
+    def line_at(self, seq: int) -> tuple[Part, bytes] | None:
+        """Return the line at a position and the part that it is in; None where there is none."""
+        ...
+
+    def lines_with(self, part: Part, needle: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield the lines of a part that hold some bytes, each with its place in words."""
+        ...
+
+    def text(self, ref: Ref, part: Part) -> str | None:
+        """Return the text that a handle in a part names; None if it was erased."""
+        ...
+
+
+class FoundText(NamedTuple):
+    """A text inside an event that is to be erased, with its commitment."""
+
+    place: Place
+    digest: str
+
+
+class Plan(NamedTuple):
+    """The texts that are to be erased, and the report for people."""
+
+    found: tuple[FoundText, ...]
+    erasure: Erasure
+
+
+def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -> Plan:
+    """Find the named texts, and every text that holds the same words. Changes nothing.
+
+    Raises `BadInput` for words too short to search for, and for a reason or a name that holds them, because both are
+    recorded.
+    """
+    for given in what.words:
+        if len(given) < limits.NEEDLE_CHARS:
+            raise BadInput(
+                f"{given!r} has {len(given)} characters; texts under {limits.NEEDLE_CHARS} are in too many events, "
+                "so erase the events instead (--event)"
+            )
+    search = _Search(source)
+    # Whatever is named must go wherever it was copied: a tool's result is a model's input a moment later.
+    named = set(search.name(what))
+    shared = search.leave_to_others(what.run, named) if what.run is not None else set()
+    words = {*named, *what.words} - shared
+    needles = sorted(text for text in words if len(text) >= limits.NEEDLE_CHARS)
+    forms = {pattern for needle in needles for pattern in patterns(needle)}
+    recorded = f"{reason}\n{by or ''}"
+    if any(needle in recorded for needle in needles) or any(form in recorded.encode() for form in forms):
+        raise BadInput("the reason, or who asked, holds the text that is to be erased; put it in other words")
+    search.sweep(forms)
+    search.follow_handles()
+    found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))
+    erasure = Erasure(
+        tuple(entry.place for entry in found),
+        tuple(sorted(search.keys)),
+        tuple(sorted(search.facts)),
+        short=sum(0 < len(text) < limits.NEEDLE_CHARS for text in words),
+        dry_run=True,
+        shared=len(shared),
+    )
+    return Plan(found, erasure)
+
+
+def patterns(text: str) -> set[bytes]:
+    """Return the forms of a text inside a line: as a JSON string, and as one nested in strings of JSON."""
+    forms, inner = {_escaped(text)}, {text}
+    for _ in range(limits.ERASURE_JSON_DEPTH):
+        inner = {form(part) for part in inner for form in (_escaped, _ascii)}
+        forms |= {_escaped(part) for part in inner}
+    return {form.encode() for form in forms}
+
+
+def _escaped(text: str) -> str:
+    return msgspec.json.encode(text)[1:-1].decode()
+
+
+def _ascii(text: str) -> str:
+    import json  # slow to load, and an append, which loads this module, does not need it
+
+    return json.dumps(text)[1:-1]
+
+
+class _Search(Generic[Part]):
+    """The texts found so far."""
+
+    def __init__(self, source: LineSource[Part]) -> None:
+        self._source = source
+        self.found: dict[tuple[int, str], FoundText] = {}
+        self.keys: dict[str, Part] = {}
+        """Keys of the texts stored apart, each with the part that holds it."""
+        self._words_of_key: dict[str, set[str]] = {}
+        self.facts: set[int] = set()
+
+    def name(self, what: Erasing) -> list[str]:
+        """Add the named events and texts; return their words."""
+        wanted: dict[int, set[str] | None] = {seq: None for seq in what.events}
+        for seq, path in what.paths:
+            chosen = wanted.setdefault(seq, set())
+            if chosen is not None:
+                chosen.add(path)
+        words: list[str] = []
+        for seq in sorted(wanted):
+            if (found := self._source.line_at(seq)) is not None:
+                words += self._name_units(*found, wanted[seq])
+        return words
+
+    def _name_units(self, part: Part, line: bytes, paths: set[str] | None) -> list[str]:
+        words: list[str] = []
+        for unit in lines.split(line)[2]:
+            if (paths is None or unit.path in paths) and not unit.raw.startswith(lines.ERASED):
+                own = self._words(unit.raw, part)
+                if unit.raw.startswith(lines.REF):
+                    self._words_of_key.setdefault(_key_of(unit.raw), set()).update(own)
+                words += own
+                self._add(line, unit, part, named=True)
+        return words
+
+    def _words(self, raw: bytes, part: Part) -> list[str]:
+        value: Any = msgspec.json.decode(raw)
+        if raw.startswith(lines.REF):
+            text = self._source.text(msgspec.convert(value, Ref), part)
+            value = msgspec.json.decode(text) if text and value["dtype"] == "item" else text
+        if isinstance(value, dict):
+            return [str(value.get(name) or "") for name in ("title", "desc", "content")]
+        return [value] if isinstance(value, str) else []
+
+    def leave_to_others(self, run: str, words: Collection[str]) -> set[str]:
+        """Return those of the words that are the whole of a text of another run too, and stay there.
+
+        If such a text is stored apart, and events that were not named share it, its line stays as well.
+        """
+        wanted = {text for text in words if len(text) >= limits.NEEDLE_CHARS}
+        shared = {text for part in self._source.parts() for text in self._words_of_others(part, run, wanted)}
+        for key, part in list(self.keys.items()):
+            if self._words_of_key[key] & wanted <= shared and self._is_named_elsewhere(key, part):
+                del self.keys[key]
+        return shared
+
+    def _words_of_others(self, part: Part, run: str, wanted: Collection[str]) -> Iterator[str]:
+        sizes = {len(text) for text in wanted}
+        for _, line in self._source.lines_with(part, b'"run":"'):
+            if line.startswith(lines.ANY_TEXT) or not lines.is_intact(line, self._source.seed):
+                continue  # the sweep reports a damaged line where it matters
+            facts, _, units = lines.split(line)
+            if _run_of(facts) not in (None, run):
+                for unit in units:
+                    if not unit.raw.startswith(lines.REF) or _fits(unit.raw, sizes):
+                        yield from (text for text in self._words(unit.raw, part) if text in wanted)
+
+    def _is_named_elsewhere(self, key: str, part: Part) -> bool:
+        return any((lines.seq_of(line), unit.path) not in self.found for line, unit in self._handles_to(key, part))
+
+    def _handles_to(self, key: str, part: Part) -> Iterator[tuple[bytes, lines.TextUnit]]:
+        for _, line in self._source.lines_with(part, b'"key":"%b"' % key.encode()):
+            for unit in lines.split(line)[2]:
+                if unit.raw.startswith(lines.REF) and key.encode() in unit.raw:
+                    yield line, unit
+
+    def _add(self, line: bytes, unit: lines.TextUnit, part: Part, *, named: bool) -> None:
+        seq = lines.seq_of(line)
+        if unit.raw.startswith(lines.REF):
+            self.keys[_key_of(unit.raw)] = part
+        if (seq, unit.path) not in self.found:
+            facts, salt, _ = lines.split(line)
+            place = Place(seq, unit.path, lines.type_of_line(line).decode(), named, _run_of(facts))
+            self.found[seq, unit.path] = FoundText(place, lines.commitment(salt, unit))
+
+    def sweep(self, needles: Collection[bytes]) -> None:
+        """Add every text that holds one of the needles. Raises `LogCorruption` for one in a damaged line."""
+        for part in self._source.parts():
+            for needle in needles:
+                for where, line in self._source.lines_with(part, needle):
+                    if not lines.is_intact(line, self._source.seed):
+                        raise LogCorruption(where, "a damaged line holds what is to be erased")
+                    self._sweep_line(line, needle, part)
+
+    def _sweep_line(self, line: bytes, needle: bytes, part: Part) -> None:
+        if line.startswith(lines.TEXT):
+            if needle in lines.raw_text(line):
+                self.keys[lines.key_of_text(line)] = part
+        elif not line.startswith(lines.UNNUMBERED):
+            facts, _, units = lines.split(line)
+            if needle in facts:  # facts are part of the chain, and can't be erased
+                self.facts.add(lines.seq_of(line))
+            for unit in units:
+                if needle in unit.raw and not unit.raw.startswith(lines.ERASED):
+                    self._add(line, unit, part, named=False)
+
+    def follow_handles(self) -> None:
+        """Add every text that is a handle to one that goes."""
+        for key, part in list(self.keys.items()):
+            for line, unit in self._handles_to(key, part):
+                self._add(line, unit, part, named=False)
+
+
+def _run_of(facts: bytes) -> str | None:
+    return _FACTS.decode(facts + b"}").run
+
+
+def _key_of(raw: bytes) -> str:
+    return _REF.decode(raw).key
+
+
+def _fits(raw: bytes, sizes: Collection[int]) -> bool:
+    """Return whether a handle's text may be one of the words of these sizes in characters, alone or in an item."""
+    ref = _REF.decode(raw)
+    return ref.dtype == "item" or ref.sz in sizes
+
+
+# ---------------------------------------------------------------- recording and rewriting
+
+
+def records_of(planned: Plan, reason: str, by: str | None) -> list[ContentErased]:
+    """Return the events that record an erasure; more than one where a line would grow too long."""
+    units = [ErasedUnit(seq=entry.place.seq, path=entry.place.path, digest=entry.digest) for entry in planned.found]
+    texts = list(planned.erasure.texts)
+    return [
+        ContentErased(
+            units=tuple(units[start : start + limits.ERASED_UNITS]),
+            texts=tuple(texts[start : start + limits.ERASED_UNITS]),
+            by=by,
+            reason=reason,
+        )
+        for start in range(0, max(len(units), len(texts), 1), limits.ERASED_UNITS)
+    ]
+
+
+class Targets(NamedTuple):
+    """The paths to erase by position, and the keys of the text lines to erase."""
+
+    paths: Mapping[int, set[str]]
+    keys: set[str]
+
+    @classmethod
+    def of(cls, records: Iterable[ContentErased]) -> Targets:
+        """Return the targets that the events of one erasure list."""
+        paths: dict[int, set[str]] = {}
+        keys: set[str] = set()
+        for event in records:
+            keys |= set(event.texts)
+            for unit in event.units:
+                paths.setdefault(unit.seq, set()).add(unit.path)
+        return cls(paths, keys)
+
+    def erased_line(self, line: bytes, seed: int) -> bytes:
+        """Return an event's or a text's line, ended by a newline, without the texts that go."""
+        if line.startswith(lines.ANY_TEXT):
+            key = lines.key_of_text(line)
+            return lines.text_erased_line(key, seed) if key in self.keys else line + b"\n"
+        chosen = self.paths.get(lines.seq_of(line))
+        return lines.erase_units(line, chosen, seed) if chosen else line + b"\n"
+
+
+def paths_of_item(events: Iterable[Any], item: str) -> Iterator[tuple[int, str]]:
+    """Yield position and path of the words of an item, from the events that propose and extract items."""
+    for event in events:
+        heads = (
+            {"candidate": event.head}
+            if hasattr(event, "head")
+            else {f"candidates.{index}": head for index, head in enumerate(event.heads[: len(event.candidates)])}
+        )
+        yield from ((event.seq, path) for path, head in heads.items() if head.id == item)

@@ -1,0 +1,1 @@
+"""The engine that keeps logs in the memory of one process."""

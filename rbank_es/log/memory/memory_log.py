@@ -1,0 +1,445 @@
+# ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
+"""The `memory:` engine: logs in the memory of this process, lost when it ends. The quickest way to try something.
+
+`memory:NAME` can be opened again in the same process; `memory:` is a new log each time it is created, and belongs to
+the object that `create` returned. The lines are those of the file engine, byte for byte, so everything that is proved
+about checksums, heads and erasure holds here too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from threading import Event as Signal
+from typing import Any
+
+import msgspec
+
+from rbank_es.errors import (
+    BadBankName,
+    BadEvent,
+    BadInput,
+    BankExists,
+    BankNotFound,
+    LogBusy,
+    LogCorruption,
+    UnknownEvent,
+)
+from rbank_es.events.codec import TYPES, decode_event
+from rbank_es.events.event import Event, Ref, type_of
+from rbank_es.log import erasure, groups, lines
+from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
+from rbank_es.log.protocol import (
+    ANY,
+    DERIVED_LOCK,
+    EMPTY,
+    Appended,
+    Erasing,
+    Erasure,
+    EventLog,
+    Expected,
+    Head,
+    Verification,
+)
+from rbank_es.log.system_calls import locked
+from rbank_es.log.verification import LogCheck
+
+LOST = "lost when this process ends"
+_STOP_CHECK_S = 0.05
+"""Seconds between two checks of `stop` in `wait`: short for people, and 20 wake-ups a second cost nothing."""
+
+_NAME = re.compile(r"memory:([A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)?")
+
+
+@dataclass(eq=False)
+class MemoryStore:
+    """Everything that is kept of one log: lines without newline, in the order in which they were written.
+
+    `events` are the lines of events, that of position n at n - 1; `texts` the lines of long texts by key.
+    """
+
+    bank_id: str
+    name: str = ""
+    events: list[bytes] = field(default_factory=list)
+    texts: dict[str, bytes] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    stored: dict[bytes, str] = field(default_factory=dict)
+    """SHA-256 of the raw JSON of each text that is stored, to its key."""
+    digests: list[bytes] = field(default_factory=lambda: [lines.GENESIS])
+    erased_at: int = 0
+    held: set[str] = field(default_factory=set)
+    changed: threading.Condition = field(default_factory=lambda: threading.Condition(threading.RLock()))
+    _derived: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.seed = lines.seed_of(self.bank_id)
+        _STORES.add(self)
+
+    def forked(self) -> None:
+        """Start afresh in a forked child: a thread of the parent may hold the lock, and its files are the parent's."""
+        self.changed, self._derived = threading.Condition(threading.RLock()), None
+        self.held.clear()
+
+    @property
+    def derived_directory(self) -> Path:
+        """A temporary directory that is made when it is first needed, and removed with this object."""
+        with self.changed:
+            if self._derived is None:
+                self._derived = Path(tempfile.mkdtemp(prefix="rbank-memory-"))
+                weakref.finalize(self, _remove, self._derived, os.getpid())
+            return self._derived
+
+    def derived_files_held(self) -> AbstractContextManager[None]:
+        """Exclude writers of derived files, if there are any files."""
+        if self._derived is None:
+            return nullcontext()
+        return locked(self._derived / DERIVED_LOCK, f"memory:{self.name}")
+
+    # ------------------------------------------------------------ as a source for erasure
+
+    def parts(self) -> tuple[None]:
+        """Return the one part that a log in memory has."""
+        return (None,)
+
+    def line_at(self, seq: int) -> tuple[None, bytes] | None:
+        """Return the line at a position; None where there is none."""
+        return (None, self.events[seq - 1]) if 0 < seq <= len(self.events) else None
+
+    def lines_with(self, part: None, needle: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield the lines that hold some bytes, each with its place in words."""
+        for number, line in enumerate([*self.texts.values(), *self.events], 1 - len(self.texts)):
+            if needle in line:
+                yield f"position {number:,}" if number > 0 else "a long text", line
+
+    def text(self, ref: Ref, part: None = None) -> str | None:
+        """Return the text that a handle names; None if it was erased. Raises `LogCorruption`."""
+        line = self.texts.get(ref.key)
+        if line is None:
+            raise LogCorruption(f"the text {ref.key[:12]}…", "it is missing")
+        try:
+            return lines.read_text(line, self.seed)
+        except ValueError as error:
+            raise LogCorruption(f"the text {ref.key[:12]}…", str(error)) from None
+
+    # ------------------------------------------------------------ writing
+
+    def add(self, data: bytes, texts: dict[bytes, str]) -> None:
+        """Add the lines of a group, and wake the threads that wait for it."""
+        rows = data.split(b"\n")[:-1]
+        events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
+        self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
+        self.stored |= texts
+        for seq, line in enumerate(events, len(self.events) + 1):
+            self.digests.append(lines.chain(self.digests[-1], line))  # 32 bytes an event make every head immediate
+            self.ids[lines.id_of(line)] = seq
+        with self.changed:
+            # Last and in one step, because readers take no lock and must see whole groups.
+            self.events += events
+            self.changed.notify_all()
+
+    def rewrite(self, targets: erasure.Targets) -> None:
+        """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
+        for key in targets.keys & self.texts.keys():
+            self.texts[key] = targets.erased_line(self.texts[key], self.seed)[:-1]
+        # An erased text that is appended again is stored again, under another key.
+        self.stored = {digest: key for digest, key in self.stored.items() if key not in targets.keys}
+        for seq in targets.paths:
+            self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
+        self.erased_at = len(self.events)
+        for path in self._derived.iterdir() if self._derived is not None else ():
+            if path.suffix != ".lock":
+                path.unlink(missing_ok=True)
+
+
+_STORES: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
+
+
+def _remove(directory: Path, process: int) -> None:
+    if os.getpid() == process:  # a forked child ends with the parent's finalizers
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _forked() -> None:
+    for store in list(_STORES):
+        store.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+class MemoryLog:
+    """A log in memory; see `EventLog` for its promises. Durable means here: as long as this process.
+
+    Safe for many threads. A forked child has a log of its own, equal up to the fork. `clock` returns UTC microseconds,
+    `entropy` random bytes.
+    """
+
+    def __init__(self, store: MemoryStore, *, clock: Clock = system_clock, entropy: Entropy = os.urandom) -> None:
+        self.store = store
+        self._clock, self._entropy = clock, entropy
+
+    @property
+    def bank_id(self) -> str:
+        return self.store.bank_id
+
+    @property
+    def place(self) -> str:
+        return f"memory:{self.store.name} ({LOST})"
+
+    @property
+    def derived_directory(self) -> Path:
+        return self.store.derived_directory
+
+    def new_id(self) -> str:
+        return groups.new_id(self._clock, self._entropy)
+
+    # ------------------------------------------------------------ appending
+
+    def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
+        prepared = self._prepare(events)
+        with self.store.changed:
+            known = groups.known_group(prepared, self._positions, self._stored_at)
+            if known is not None:
+                return known
+            groups.refuse_erasure_records(prepared)
+            groups.check_expected(self.place, expected, len(self.store.events))
+            return self._add(prepared)
+
+    def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
+        prepared = groups.prepare_new(events, self._clock, self._entropy)
+        return [self._without_handles(item) if item.handles else item for item in prepared]
+
+    def _without_handles(self, item: Prepared) -> Prepared:
+        for ref in groups.refs_of(item.event):
+            if ref.key not in self.store.texts:
+                raise BadEvent(f"{type_of(item.event)}: the handle {ref.key[:12]}… names no text of this bank")
+        return groups.without_handles(item, self.store.text)
+
+    def _positions(self, ids: Sequence[str]) -> dict[str, int]:
+        return {event_id: self.store.ids[event_id] for event_id in ids if event_id in self.store.ids}
+
+    def _stored_at(self, seq: int) -> tuple[Event, Event]:
+        event = self._event(seq)
+        return event, groups.resolved(event, self.store.text)
+
+    def _add(self, prepared: list[Prepared]) -> Appended:
+        store, position = self.store, len(self.store.events)
+        at = groups.utc_text(self._clock())
+        if position:
+            at = max(at, self._event(position).at)  # time never goes backwards, whatever the clock does
+        salt = partial(groups.new_salt, self._entropy)
+        now = groups.Circumstances(position + 1, at, position, store.seed, store.stored, salt)
+        group = groups.compose(prepared, now)
+        store.add(group.data, group.texts)
+        return Appended(position + 1, group.events[-1].seq, group.events)
+
+    # ------------------------------------------------------------ reading
+
+    def _event(self, seq: int) -> Event:
+        line = self.store.events[seq - 1]
+        if not lines.is_intact(line, self.store.seed):
+            raise LogCorruption(f"position {seq:,}", "checksum is wrong")
+        return decode_event(line)
+
+    def _numbered(self, after: int, upto: int | None, types: Collection[str] | None) -> Iterator[tuple[int, bytes]]:
+        if unknown := set(types or ()) - TYPES.keys():
+            raise UnknownEvent(min(unknown), None, None)
+        wanted = {name.encode() for name in types} if types is not None else None
+        known = {name.encode() for name in TYPES}
+        # The end is looked up at each step, so a long read sees what is appended meanwhile, as with files.
+        for seq in count(after + 1):
+            if seq > (len(self.store.events) if upto is None else min(upto, len(self.store.events))):
+                return
+            line = self.store.events[seq - 1]
+            kind = lines.type_of_line(line)
+            if wanted is None or kind in wanted or kind not in known:
+                yield seq, line
+
+    def read(
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Collection[str] | None = None,
+        resolve: Collection[str] = (),
+    ) -> Iterator[Event]:
+        for seq, _ in self._numbered(after, upto, types):
+            event = self._event(seq)
+            yield groups.resolved(event, self.store.text) if type_of(event) in resolve else event
+
+    def lines(
+        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
+    ) -> Iterator[bytes]:
+        for seq, line in self._numbered(after, upto, types):
+            self._event(seq)  # raises for a line that can't be trusted
+            yield line
+
+    def position(self) -> int:
+        return len(self.store.events)
+
+    def head(self, at: int | None = None) -> Head:
+        seq = self.position() if at is None else at
+        if not 0 <= seq < len(self.store.digests):
+            raise LogCorruption(self.place, f"position {seq:,} is missing", "")
+        return Head(seq, self.store.digests[seq].hex())
+
+    def crc_at(self, seq: int) -> str | None:
+        return self._event(seq).crc if 0 < seq <= self.position() else None
+
+    def seq_of_id(self, event_id: str) -> int | None:
+        return self.store.ids.get(event_id)
+
+    def text(self, ref: Ref) -> str | None:
+        return self.store.text(ref)
+
+    def wait(self, seen: int, timeout_s: float, stop: Signal | None = None) -> None:
+        # In slices, because nothing wakes the condition when `stop` is set.
+        ended = time.monotonic() + timeout_s
+        with self.store.changed:
+            while self.position() <= seen and (left := ended - time.monotonic()) > 0:
+                if stop is not None and stop.is_set():
+                    return
+                self.store.changed.wait(min(left, _STOP_CHECK_S))
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        held = self.store.held
+        with self.store.changed:
+            if name in held:
+                raise LogBusy(self.place, 0)
+            held.add(name)
+        try:
+            yield
+        finally:
+            held.discard(name)
+
+    def owns(self, path: Path) -> bool:
+        return path.resolve().is_relative_to(self.derived_directory.resolve())
+
+    # ------------------------------------------------------------ erasing, checking, copying
+
+    def erasures(self) -> int:
+        return self.store.erased_at
+
+    def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
+        with self.store.derived_files_held(), self.store.changed:
+            planned = erasure.plan(self.store, what, reason, by)
+            if dry_run:
+                return planned.erasure
+            if not planned.found and not planned.erasure.texts:
+                return msgspec.structs.replace(planned.erasure, dry_run=False)
+            records = erasure.records_of(planned, reason, by)
+            appended = self._add(self._prepare(records))
+            self.store.rewrite(erasure.Targets.of(records))
+            return msgspec.structs.replace(planned.erasure, dry_run=False, appended=appended)
+
+    def sync(self) -> None:
+        pass
+
+    def verify(self, noted: Sequence[Head] = ()) -> Verification:
+        with self.store.changed:
+            check = LogCheck(
+                self.store.seed, noted, lambda reason: LogCorruption(f"the line after position {check.seq:,}", reason)
+            )
+            for line in (*self.store.texts.values(), *self.store.events):
+                check.line(line)
+            check.finish(erasing=False)
+        return Verification(
+            head=Head(check.seq, check.digest.hex()),
+            events=check.seq,
+            texts=check.texts,
+            erased=check.erased,
+            noted=tuple(noted),
+        )
+
+    def copy(self, upto: int, into: str | None = None) -> MemoryLog:
+        name = _name_in(into) if into is not None else ""
+        with self.store.changed:
+            if upto > self.position():
+                raise LogCorruption(self.place, f"position {upto:,} is missing", "")
+            made = MemoryStore(self.store.bank_id, name)
+            made.texts, made.stored = dict(self.store.texts), dict(self.store.stored)
+            made.events, made.digests = self.store.events[:upto], self.store.digests[: upto + 1]
+        if upto:
+            more, _ = lines.counters_of(made.events[-1])
+            made.events = lines.shorten_group(made.events, more, made.seed) if more else made.events
+        made.ids = {event_id: seq for event_id, seq in self.store.ids.items() if seq <= upto}
+        made.erased_at = max((event.seq for event in MemoryLog(made).read(types=("content_erased",))), default=0)
+        if not ENGINE.publish(made):
+            raise BadInput(f"there is a bank at memory:{name} already; choose another name")
+        return MemoryLog(made)
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> MemoryLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _name_in(locator: str) -> str:
+    found = _NAME.fullmatch(locator)
+    if found is None:
+        raise BadBankName(locator, "in memory it is memory:NAME or memory:")
+    return found[1] or ""
+
+
+class MemoryEngine:
+    """The engine that keeps logs in this process: those that have a name are found again by it."""
+
+    outlives_process = False
+
+    def __init__(self) -> None:
+        self._stores: dict[str, MemoryStore] = {}
+        self._mutex = threading.Lock()
+
+    def name_of(self, locator: str) -> str:
+        """Return the name behind `memory:`; `memory` where there is none."""
+        return _name_in(locator) or "memory"
+
+    def publish(self, store: MemoryStore) -> bool:
+        """Make a store known by its name; return whether the name was free."""
+        with self._mutex:
+            return not store.name or self._stores.setdefault(store.name, store) is store
+
+    def open(self, locator: str, **options: Any) -> MemoryLog:
+        store = self._stores.get(_name_in(locator))
+        if store is None:
+            raise BankNotFound(locator, "A bank in memory can be opened by its name, in the process that made it")
+        return MemoryLog(store, **options)
+
+    def create(
+        self,
+        locator: str,
+        events: Sequence[Event] = (),
+        *,
+        fill: Callable[[EventLog], object] | None = None,
+        **options: Any,
+    ) -> MemoryLog:
+        name = _name_in(locator)
+        if name in self._stores:
+            raise BankExists(locator)
+        log = MemoryLog(MemoryStore(options.get("entropy", os.urandom)(16).hex(), name), **options)
+        if events:
+            log.append(events, expected=EMPTY)
+        if fill is not None:
+            fill(log)
+        if not self.publish(log.store):
+            raise BankExists(locator)
+        return log
+
+
+ENGINE = MemoryEngine()

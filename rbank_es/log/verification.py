@@ -1,0 +1,124 @@
+"""Verification: one pass over all lines of a log, in order, that believes nothing and skips nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from rbank_es.errors import CheckFailed, LogCorruption
+from rbank_es.events import ContentErased
+from rbank_es.events.codec import decode_event
+from rbank_es.events.event import Ref
+from rbank_es.log import lines
+from rbank_es.log.protocol import Head
+
+_REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
+
+
+class LogCheck:
+    """A check of lines that an engine feeds in order; `seq` and `digest` are the head so far.
+
+    `damage` makes the error for the line that is being checked, in the engine's words.
+    """
+
+    def __init__(self, seed: int, noted: Sequence[Head], damage: Callable[[str], LogCorruption]) -> None:
+        self._seed, self.damage = seed, damage
+        self._noted: dict[int, set[str]] = {}
+        for head in noted:
+            self._noted.setdefault(head.seq, set()).add(head.digest)
+        self.seq, self.digest, self.more, self.texts, self.erased_at = 0, lines.GENESIS, 0, 0, 0
+        self._at = ""
+        self._keys: set[str] = set()
+        self._marks: set[tuple[int, str, str]] = set()
+        self._erased_texts: set[str] = set()
+        self._listed: set[tuple[int, str, str]] = set()
+        self._listed_texts: set[str] = set()
+        self._compare(0)
+
+    @property
+    def erased(self) -> int:
+        """How many texts are erased."""
+        return len(self._marks) + len(self._erased_texts)
+
+    def begin_part(self) -> None:
+        """Forget the keys of text lines, because a handle names a text of its own part of the log."""
+        self._keys = set()
+
+    def line(self, line: bytes) -> None:
+        """Check the line of an event or of a text. Raises `LogCorruption`, `UnknownEvent`, `CheckFailed`."""
+        if not lines.is_intact(line, self._seed):
+            raise self.damage("checksum is wrong: bytes were changed or lost")
+        if line.startswith(lines.ANY_TEXT):
+            self._text(line)
+        else:
+            self._event(line)
+
+    def _text(self, line: bytes) -> None:
+        key = lines.key_of_text(line)
+        self._keys.add(key)
+        if line.startswith(lines.TEXT_ERASED):
+            self._erased_texts.add(key)
+            return
+        self.texts += 1
+        try:
+            lines.read_text(line, self._seed)
+        except ValueError as error:
+            raise self.damage(f"the text {key[:12]}…: {error}") from None
+
+    def _event(self, line: bytes) -> None:
+        try:
+            event = decode_event(line)
+        except msgspec.DecodeError as error:
+            raise self.damage(f"not an event of this log: {error}") from None
+        if event.seq != self.seq + 1:
+            raise self.damage(f"position {event.seq:,} follows {self.seq:,}")
+        if self.more and event.more != self.more - 1:
+            raise self.damage("a group of events is not whole")
+        if event.at < self._at:
+            raise self.damage(f"its time {event.at} is before {self._at}, that of the event before")
+        self.seq, self.more, self._at = event.seq, event.more, event.at
+        self.digest = lines.chain(self.digest, line)
+        if lines.ERASED in line or lines.REF in line:  # most lines have neither, and splitting is slow
+            self._units(line)
+        if isinstance(event, ContentErased):
+            self._listed |= {(unit.seq, unit.path, unit.digest) for unit in event.units}
+            self._listed_texts |= set(event.texts)
+            self.erased_at = event.seq
+        self._compare(self.seq)
+
+    def _units(self, line: bytes) -> None:
+        _, salt, units = lines.split(line)
+        for unit in units:
+            if unit.raw.startswith(lines.ERASED):
+                self._marks.add((self.seq, unit.path, lines.commitment(salt, unit)))
+            elif unit.raw.startswith(lines.REF) and _REF.decode(unit.raw).key not in self._keys:
+                raise self.damage(f"the text that {unit.path} names is missing")
+
+    def _compare(self, seq: int) -> None:
+        for digest in self._noted.pop(seq, ()):
+            if digest != self.digest.hex():
+                raise CheckFailed(
+                    f"the head noted at {seq:,} was {digest}, it is {self.digest.hex()}: "
+                    "something up to that position was changed"
+                )
+
+    def finish(self, *, erasing: bool) -> None:
+        """Check what is known only at the end: noted heads beyond it, and what erasures list.
+
+        `erasing`: an erasure was interrupted, so texts that it lists may remain until the next writer completes it.
+        """
+        # A noted head is popped when its position is passed, so those that are left are beyond the end.
+        for seq in sorted(self._noted):
+            raise CheckFailed(f"a head was noted at {seq:,}, the log ends at {self.seq:,}: events were cut off")
+        # Compared at the end, because the event that lists an erased text comes later than the text.
+        unlisted, back = self._marks - self._listed, self._listed - self._marks
+        if unlisted or self._erased_texts - self._listed_texts:
+            raise LogCorruption(_first(unlisted), "a text is erased, but no event records its erasure")
+        if (back or self._listed_texts - self._erased_texts) and not erasing:
+            reason = "a text that was erased is back: an old copy of a file was put in its place"
+            raise LogCorruption(_first(back), reason)
+
+
+def _first(marks: set[tuple[int, str, str]]) -> str:
+    return f"position {min((mark[0] for mark in marks), default=0):,}"

@@ -1,0 +1,140 @@
+"""The memory log: the contract of every engine, and what only memory has."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, CheckFailed, LogCorruption
+from rbank_es.log import LOG_ENGINES, Erasing, EventLog, lines
+from rbank_es.log.memory.memory_log import MemoryLog, MemoryStore
+from rbank_es.testing import Clock, EventLogContract, note, raises
+
+
+def opened(store: MemoryStore, clock: Clock | None) -> MemoryLog:
+    return MemoryLog(store, clock=clock) if clock else MemoryLog(store)
+
+
+def store_of(log: EventLog) -> MemoryStore:
+    assert isinstance(log, MemoryLog)
+    return log.store
+
+
+class TestMemoryLog(EventLogContract):
+    """The memory log keeps the contract."""
+
+    def make_log(self, clock: Clock | None = None) -> MemoryLog:
+        return opened(MemoryStore("ab" * 16), clock)
+
+    def reopen(self, log: EventLog, clock: Clock | None = None) -> MemoryLog:
+        return opened(store_of(log), clock)
+
+    def stored_bytes(self, log: EventLog) -> bytes:
+        store = store_of(log)
+        files = [path.read_bytes() for path in store.derived_directory.rglob("*") if path.is_file()]
+        return b"\n".join([*store.texts.values(), *store.events, *files])
+
+    def replace_last_line(self, log: EventLog, line: bytes) -> None:
+        store = store_of(log)
+        store.events[-1] = lines.close_line(line[: -lines.CRC_TAIL], store.seed)[:-1]
+
+
+def test_damage_is_found() -> None:
+    """A changed byte raises when it is read, and in `verify`; nothing is skipped."""
+    log = MemoryLog(MemoryStore("ab" * 16))
+    log.append([note("one"), note("two " * 1_000)])
+    for lines_, place in ((log.store.events, 0), (log.store.texts, next(iter(log.store.texts)))):
+        whole = lines_[place]  # type: ignore[call-overload]
+        lines_[place] = whole.replace(b"o", b"0")  # type: ignore[call-overload]
+        with raises(LogCorruption):
+            log.verify()
+        lines_[place] = whole  # type: ignore[call-overload]
+    assert log.verify().events == 2
+    with raises(CheckFailed):
+        log.verify([log.head(1), type(log.head())(1, "ab" * 32)])
+
+
+def test_a_name_is_found_again_in_the_same_process() -> None:
+    """`memory:NAME` is one log for all who open it; `memory:` is another one each time."""
+    with Bank.create("memory:found-again") as bank:
+        bank.append(note("here"))
+        assert Bank.open("memory:found-again").head() == bank.head()
+        with pytest.raises(BankExists):
+            Bank.create("memory:found-again")
+    assert Bank.create("memory:").id != Bank.create("memory:").id
+    for place in ("memory:", "memory:never-made"):
+        with pytest.raises(BankNotFound, match="in the process that made it"):
+            Bank.open(place)
+    with pytest.raises(BadBankName):
+        Bank.create("memory:a/b")
+
+
+def test_a_bank_says_that_it_will_be_lost() -> None:
+    """Whoever looks at such a bank learns that it ends with the process."""
+    bank = Bank.create("memory:")
+    assert bank.place == "memory: (lost when this process ends)" and bank.name == "memory"
+    assert repr(bank) == "Bank('memory: (lost when this process ends)')"
+    assert not LOG_ENGINES.get("memory").outlives_process and LOG_ENGINES.get("file").outlives_process
+
+
+def test_derived_files_go_with_the_log() -> None:
+    """The read models live in a temporary directory as long as the log does, and erasing empties it."""
+    bank = Bank.create("memory:")
+    bank.append(note("a secret that goes"))
+    bank.project()
+    directory = bank.log.derived_directory
+    assert list(directory.iterdir()) and bank.log.owns(directory / "x") and not bank.log.owns(Path("/elsewhere"))
+    bank.log.erase(Erasing(words=("a secret that goes",)))
+    assert [path.suffix for path in directory.iterdir()] == [".lock"]
+    del bank
+    gc.collect()
+    assert not directory.exists()
+
+
+def test_a_filled_bank_is_there_whole_or_not_at_all() -> None:
+    """While `fill` runs nobody finds the bank, and if it raises there is none."""
+
+    def refused(bank: Bank) -> None:
+        bank.append(note("x"))
+        with pytest.raises(BankNotFound):
+            Bank.open("memory:filled")
+        raise BadInput("no")
+
+    with pytest.raises(BadInput):
+        Bank.create("memory:filled", fill=refused)
+    with Bank.create("memory:filled", fill=lambda bank: bank.append(note("x"))) as bank:
+        assert bank.position == 3 == Bank.open("memory:filled").position
+
+
+def test_a_copy_has_a_name_in_memory_or_none() -> None:
+    """A copy can be given a free name, and no other place."""
+    log = MemoryLog(MemoryStore("ab" * 16))
+    log.append([note("one")])
+    with log.copy(1, "memory:a-copy") as copy:
+        assert Bank.open("memory:a-copy").head() == copy.head()
+    with pytest.raises(BadInput, match="choose another name"):
+        log.copy(1, "memory:a-copy")
+    with pytest.raises(BadBankName):
+        log.copy(1, "./directory")
+    with pytest.raises(LogCorruption):
+        log.copy(2)
+
+
+def test_a_forked_child_has_a_log_of_its_own() -> None:
+    """What a child appends is its own, even where a thread of the parent was appending; its end removes no file."""
+    bank = Bank.create("memory:forked")
+    bank.project()
+    with bank.log.store.changed:  # type: ignore[attr-defined]
+        child = os.fork()
+        if child == 0:
+            with suppress(BaseException):
+                threading.Thread(target=lambda: os._exit(bank.append(note("x")).last)).run()
+            os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert bank.position == 2 and any(bank.log.derived_directory.iterdir())
