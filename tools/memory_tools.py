@@ -22,7 +22,7 @@ from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
-    from rbank_es.tools.memory.query_extractor import QueryEvidence
+    from rbank_es.tools.memory.query_extractor import ProposalEvidence
 
 NEXT_HITS = "ask with more telling words, or with polarity, domain or role, to see others"
 NEXT_ITEMS = "what is cut: mem_get one id at a time"
@@ -259,7 +259,7 @@ class MemoryTools:
     def _read(self, ids: list[str], how: Literal["get", "quote"], chars: int) -> MemoriesRead:
         return MemoriesRead(run=self._session.run, ids=tuple(ids), how=how, chars=chars, call=self._session.call)
 
-    def _why(self, evidence: Evidence) -> str:
+    def _why(self, evidence: ProposalEvidence) -> str:
         parts = {"by": self._session.extractor.label, "task": evidence.task, "because": evidence.reason}
         return "; ".join(f"{name} {text}" for name, text in parts.items() if text)
 
@@ -331,7 +331,7 @@ def _went_wrong(error: str | dict[str, Any]) -> tuple[str, str]:
     return text_of(code) if isinstance(code, str) else "", text_of(message) if isinstance(message, str) else ""
 
 
-def _nothing(evidence: QueryEvidence, hint: str) -> ToolError:
+def _nothing(evidence: ProposalEvidence, hint: str) -> ToolError:
     why = "it found nothing" if evidence.rows == 0 else "it names no class and no property"
     return ToolError("nothing_to_learn", f"nothing can be learned from this query: {why}", hint)
 

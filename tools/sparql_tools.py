@@ -10,14 +10,13 @@ from rbank_es import limits
 from rbank_es.events import Event, MemoryProposed
 from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.vocabulary import without_controls
-from rbank_es.sparql.answers import Answer
-from rbank_es.sparql.results import from_json, to_json
+from rbank_es.sparql.results import Answer, from_json, to_json
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import TermNames
 from rbank_es.tools.memory.item_search import search_items
-from rbank_es.tools.memory.query_extractor import Evidence, proposal
+from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
 from rbank_es.tools.runtime.answer_budget import (
     UNBOUNDED,
     AnswerBudget,
@@ -34,7 +33,7 @@ from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.sparql.guard.guard import Checked
-    from rbank_es.sparql.guard.lint import Finding
+    from rbank_es.sparql.guard.lint import LintFinding
     from rbank_es.sparql.source import Source
 
 
@@ -291,7 +290,7 @@ class QueryRunner:
         checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)
         doubtful = any(each.code in DOUBTFUL for each in checked.warnings)
         # A query with a suspected mistake is no pattern to follow, even if it found rows.
-        events = self._proposed(asked, answer, by) if propose and not doubtful else ()
+        events = self._proposed(checked, answer, by) if propose and not doubtful else ()
         body: dict[str, Any] = {"rows": len(answer.rows), "truncated": bool(answer.truncated), "limit": checked.rows}
         if answer.form == "ask":
             body = {"boolean": bool(answer.boolean)}
@@ -305,7 +304,7 @@ class QueryRunner:
 
     def explain(self, asked: QueryRequest) -> Reply:
         """Reply with the checks of a query and the limit it would run with. Nothing runs."""
-        from rbank_es.sparql.guard.explanation import explain
+        from rbank_es.sparql.guard.guard import explain
 
         explanation = explain(asked.query, self._source.surroundings, asked.rows)
         body: dict[str, Any] = {"form": explanation.form, "refused": bool(explanation.refused_by)}
@@ -323,7 +322,7 @@ class QueryRunner:
         if answer.truncated:
             body["next"] += _MORE[answer.truncated]
         if not found_something(answer):
-            hint = hint_for(checked.query, self._source)
+            hint = hint_for(checked.parsed, self._source)
             self._room.say(body, "hint", hint, handle=True)
         if answer.form == "select":
             self._variables(body, shown_names(answer.variables), handle=True)
@@ -339,7 +338,7 @@ class QueryRunner:
         body |= {"variables_total": len(names)} if len(kept) < len(names) else {}
         body["variables"] = kept
 
-    def _findings(self, body: dict[str, Any], name: str, findings: tuple[Finding, ...], *, handle: bool) -> None:
+    def _findings(self, body: dict[str, Any], name: str, findings: tuple[LintFinding, ...], *, handle: bool) -> None:
         if not findings:
             return
         width = UNBOUNDED if self._room.naive else FINDING_CHARS
@@ -349,11 +348,11 @@ class QueryRunner:
         ]
         self._room.put(body, name, rows, handle=handle)
 
-    def _proposed(self, asked: QueryRequest, answer: Answer, by: str) -> tuple[MemoryProposed, ...]:
+    def _proposed(self, checked: Checked, answer: Answer, by: str) -> tuple[MemoryProposed, ...]:
         if not found_something(answer):
             return ()
         rows = None if answer.form == "ask" else len(answer.rows)
-        evidence = Evidence.on(self._session, asked.query, variables=answer.variables, rows=rows)
+        evidence = ProposalEvidence.on(self._session, checked.parsed, variables=answer.variables, rows=rows)
         item = self._session.extractor.from_success(evidence)
         event = proposal(self._session, item, by, "the query found something") if item is not None else None
         return (event,) if event is not None else ()

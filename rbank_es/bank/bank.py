@@ -30,16 +30,17 @@ from rbank_es.bank.locator import locate, resolve_point
 from rbank_es.errors import BadInput, CheckFailed, LimitExceeded, LogError, NotInBank, ProjectionError
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item, truncate
-from rbank_es.events.new_events import new_event
+from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
 from rbank_es.log.erasure import paths_of_item
+from rbank_es.projections.view import FoundItem
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.projections.read_models import Applied, ReadModels
-    from rbank_es.projections.view import FoundItem, View
+    from rbank_es.projections.view import View
     from rbank_es.state import State
     from rbank_es.state.digests import StateDigests
     from rbank_es.state.state_diff import Diff
@@ -280,7 +281,7 @@ class Bank:
         domain: str | None = None,
         role: str | None = None,
         point: str | int | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundItem]:
         """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
 
         The query is plain words without any syntax. `k` is the policy's unless given. Raises `BadSearch`.
@@ -311,7 +312,7 @@ class Bank:
 
     def diff(self, before: str | int | None, after: str | int | None) -> Diff:
         """Compare two points: items, their states, support, uses, wins; runs; policies."""
-        from rbank_es.state.diff import diff_states
+        from rbank_es.state.state_diff import diff_states
 
         return diff_states(self.state(before), self.state(after))
 

@@ -22,7 +22,7 @@ from rbank_es.events.codec import event_types
 from rbank_es.events.items import Item, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, same_content
-from rbank_es.policies import Append, Dedup, consolidate, policy_of
+from rbank_es.policies import Append, ConsolidationPolicy, policy_of
 from rbank_es.state import RELEVANT, RESOLVED, State, fold
 
 ERASED = "erased"
@@ -31,7 +31,7 @@ ERASED = "erased"
 Made = TypeVar("Made")
 
 
-def consolidation_policy(state: State) -> Append | Dedup:
+def consolidation_policy(state: State) -> ConsolidationPolicy:
     """Return the policy in force; `append` in a bank that has none. Raises `BadPolicy` if it is unknown here."""
     choice = state.policies.get("consolidation")
     policy = policy_of(choice) if choice is not None else Append()
@@ -81,7 +81,7 @@ class Decider:
             self._since.clear()
 
 
-def _decisions(policy: Append | Dedup, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
+def _decisions(policy: ConsolidationPolicy, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
     """Return one decision per candidate, in order; a candidate whose words were erased is discarded."""
     pairs = list(zip(event.heads, event.candidates, strict=True))
     words = {index: text for index, (_, text) in enumerate(pairs) if isinstance(text, ItemText)}

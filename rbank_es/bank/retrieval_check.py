@@ -1,7 +1,8 @@
 """The check of recorded retrievals: each is repeated at its own position, and must find the same items.
 
-A retrieval can't be repeated if its query, or the words of an item that it could find, were erased since. It counts as
-unverifiable, and so does one under a policy that this release does not know.
+Each is ranked by the version of the policy that ranked it first. A retrieval can't be repeated if its query, or the
+words of an item that it could find, were erased since: it counts as unverifiable. So does one by a policy that was not
+in force, because its settings are not recorded.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class RetrievalCheck(msgspec.Struct, frozen=True):
 
 
 def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None = None) -> RetrievalCheck:
-    """Repeat every recorded retrieval on the bank as it was just before it."""
+    """Repeat every recorded retrieval on the bank as it was just before it.
+
+    Raises `BadPolicy` for one by a policy that this release doesn't know.
+    """
     checked, unverifiable, different = 0, 0, []
     choice: PolicyChoice | None = None
     erased, head = False, log.position()
@@ -72,20 +76,16 @@ def _scratch() -> Iterator[ReadModels]:
         yield it
 
 
-def _policy_after(event: Event, policy: RetrievalPolicy | None) -> RetrievalPolicy | None:
-    """Return the retrieval policy in force after an event; None if this release does not know it."""
-    if not isinstance(event, PolicySet):
-        return policy
-    chosen = [choice for choice in event.policies if choice.kind == "retrieval"]
-    return _known(chosen[0]) if chosen else RetrievalPolicy()
-
-
-def _known(choice: PolicyChoice) -> RetrievalPolicy | None:
-    try:
-        policy = policy_of(choice)
-    except BadPolicy:
-        return None
-    return policy if isinstance(policy, RetrievalPolicy) else None
+def _policy_of(event: MemoriesRetrieved, choice: PolicyChoice | None) -> RetrievalPolicy | None:
+    """Return the policy that ranked a retrieval; None if it was not the one in force."""
+    if f"retrieval:{event.policy}" not in POLICIES:
+        known = ", ".join(name.partition(":")[2] for name in POLICIES.names() if name.startswith("retrieval:"))
+        raise BadPolicy(
+            f"the retrieval at position {event.seq:,} was ranked by {event.policy}, which this release doesn't know; "
+            f"it knows {known}. Install the release or the plugin that has it."
+        )
+    policy = retrieval_policy(choice)
+    return policy if policy.label == event.policy else None
 
 
 def _holds_erased(event: Event) -> bool:
@@ -94,9 +94,9 @@ def _holds_erased(event: Event) -> bool:
 
 def _found_again(
     log: EventLog, models: ReadModels, event: MemoriesRetrieved, policy: RetrievalPolicy | None
-) -> list[Found] | None:
+) -> list[FoundItem] | None:
     """Return the items that the retrieval finds now; None if it can't be repeated."""
-    if policy is None or policy.label != event.policy or not isinstance(event.query, str):
+    if policy is None or not isinstance(event.query, str):
         return None
     if event.k < 1:
         return []

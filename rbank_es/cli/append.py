@@ -11,9 +11,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_or_create, open_whole, read_bounded, whole_bank
+from rbank_es.cli.shared.arguments import lasting, open_or_create, open_whole, read_bounded, whole_bank
 from rbank_es.cli.shared.output import count, echo, echo_json
-from rbank_es.errors import BadEvent, BadInput, RBankError
+from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
 
 if TYPE_CHECKING:
@@ -75,42 +75,17 @@ def append(bank: str, file: str, create: bool, expect: int | Expected, batch: in
 
 
 def _append_to_new(place: str, events: list[Event], expect: int | Expected, size: int) -> AppendResult | None:
-    """Create a bank in a draft directory, append to it, then rename it, so that refused events leave nothing behind.
+    """Create a bank that has the events from the start; refused events leave nothing behind. None if it exists."""
+    from rbank_es.bank import Bank
 
-    Return None, with nothing done, where something is in that place already.
-    """
-    import shutil  # Here, because it loads slowly, and most appends need no new bank.
+    done: list[AppendResult] = []
 
     def fill(made: Bank) -> None:
         done.append(_append(made, events, made.position if expect is EMPTY else expect, size))
 
-    directory = directory_of(place)
-    if directory.exists():
-        return None
-    # Remember these, so that a refused append leaves no new directories behind.
-    missing = [folder for folder in directory.parents if not folder.exists()]
-    draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
-    try:
-        with Bank.create(draft / directory.name) as made:
-            done = _append(made, events, made.position if expect is EMPTY else expect, size)
-        return done if _put(draft / directory.name, directory) else None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        for folder in missing:
-            with suppress(OSError):  # because it may not be empty
-                folder.rmdir()
-
-
-def _put(made: Path, directory: Path) -> bool:
-    """Move a new bank to its place, durably; return False where another was created there meanwhile."""
-    try:
-        made.rename(directory)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            return False
-        raise
-    System().sync_directory(directory.parent)
-    return True
+    with suppress(BankExists), Bank.create(lasting(place), fill=fill):
+        return done[0]
+    return None
 
 
 def _parsed(file: str) -> list[Event]:

@@ -11,7 +11,6 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.locator import directory_of
 from rbank_es.cli.dashboard import print_page, purpose_of, write_dashboard
 from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
@@ -31,7 +30,7 @@ from rbank_es.cli.shared.output import (
     safe_line,
     styled,
 )
-from rbank_es.errors import BadInput, BankNotFound, SandboxUnavailable
+from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.state import usage
 from rbank_es.state.state_diff import diff_states
@@ -104,25 +103,17 @@ def _print_problem(error: SandboxUnavailable) -> None:
 
 
 def _tour(bank: str | None, page: Path, *, as_json: bool) -> None:
-    source = _source(bank)
-    with tempfile.TemporaryDirectory(prefix="rbank-demo-") as folder:
-        copy = Path(folder) / source.name
-        # Work on a copy, because the tour projects, and must not change a bank that it only shows.
-        shutil.copytree(source, copy)
-        with Bank.open(copy) as opened:
-            tour = _prepared(opened)
-            if as_json:
-                echo_json({"live": False} | _facts(tour, write_dashboard(opened, None, page).path))
-            else:
-                _print_tour(tour, bank or _shortest(source), page)
+    place = bank if bank is not None else _sample()
+    # Work on a copy, because the tour projects, and must not change a bank that it only shows.
+    with Bank.open(place) as opened, opened.copy() as copy:
+        tour = _prepared(copy)
+        if as_json:
+            echo_json({"live": False} | _facts(tour, write_dashboard(copy, None, page).path))
+        else:
+            _print_tour(tour, bank or _shortest(Path(place)), page)
 
 
-def _source(given: str | None) -> Path:
-    if given is not None:
-        directory = directory_of(given)
-        if not directory.is_dir():
-            raise BankNotFound(str(directory))
-        return directory
+def _sample() -> Path:
     places = [Path("logs") / "sample", Path(__file__).resolve().parents[2] / "logs" / "sample"]
     for place in places:
         if place.is_dir():

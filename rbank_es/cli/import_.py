@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_or_create, open_whole, whole_bank
+from rbank_es.cli.shared.arguments import lasting, open_or_create, open_whole, whole_bank
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from rbank_es.cli.shared.application import Command, command, debug_option, decorated
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology, temporary_bank
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -153,7 +153,7 @@ def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) 
     needs, source, choice = needs_of(name), given.source(stack), given.choice()
     if ("model" in needs) != (choice is not None):
         raise BadInput("--judge lm needs --lm MODEL, and --lm is for --judge lm")
-    scratch = stack.enter_context(temporary_bank()) if choice is not None else None
+    scratch = stack.enter_context(Bank.create("memory:")) if choice is not None else None
 
     def judged(case: Case) -> Verdict:
         gold = case.gold if "gold" in needs else None
@@ -259,7 +259,7 @@ def run(
             name, policy = policy_for(view, judge_name)
         _check_use(name, policy, choice, gold, purpose)
         # Model calls are recorded wherever they are made: in a dry run, in a bank that is thrown away.
-        record = stack.enter_context(temporary_bank()) if dry_run else opened
+        record = stack.enter_context(Bank.create("memory:")) if dry_run else opened
         lms = stack.enter_context(_models(record, run_id, choice, run_id)) if choice is not None else None
         judged = decide(
             outcome,

@@ -75,8 +75,9 @@ def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) ->
         echo(styled("watching the log; Ctrl-C ends it", "dim"))
     flush()
     try:
-        for _ in _moments(bank):
-            # Files change without new events too.
+        while True:
+            bank.log.wait(position, limits.POLL_S)
+            # A wait also ends without new events.
             if bank.position == position:
                 continue
             applied = _apply(bank, only, False)
@@ -88,21 +89,6 @@ def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) ->
         return
 
 
-def _moments(bank: Bank) -> Iterator[object]:
-    """Yield when files of the bank changed, and every `limits.POLL_S`, because not every file system notifies."""
-    from watchfiles import watch
-
-    yield from watch(
-        bank.path,
-        watch_filter=None,
-        recursive=False,
-        yield_on_timeout=True,
-        rust_timeout=int(limits.POLL_S * 1000),
-        debounce=50,
-        step=10,
-    )
-
-
 def _types(bank: Bank, after: int, upto: int) -> str:
     types = Counter(map(type_of, bank.events(after=after, point=upto)))
     return (
@@ -112,7 +98,6 @@ def _types(bank: Bank, after: int, upto: int) -> str:
 
 def _list(bank: Bank, only: list[str] | None, as_json: bool) -> None:
     from rbank_es.projections import chosen_projections
-    from rbank_es.projections.read_models import ReadModels
 
     checkpoints, last = bank.read_models().checkpoints(), bank.position
     rows: list[dict[str, Cell]] = []

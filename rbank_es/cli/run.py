@@ -11,6 +11,7 @@ import click
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.bank.locator import locate
 from rbank_es.cli.shared.agent_options import (
     MODELS,
     OF_A_LOOP,
@@ -273,7 +274,9 @@ def _run(
     """Run the loop, appending each result to `results` as it comes; return facts about the bank."""
     from rbank_es.loop.closed_loop import run_closed_loop
 
-    opened, made = open_or_create(place)
+    opened, made = open_or_create(place, may_be_lost=True)
+    if not locate(place).engine.outlives_process:
+        warn(f"the bank {place} is lost when this command ends; --save-mem keeps its items")
     with opened, LoopDisplay(verbose=given["verbose"]) as live:
         # Resolve the path before the first task: a bad one must not cost a whole loop.
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None

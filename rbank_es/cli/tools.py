@@ -128,24 +128,13 @@ def _refuse_unknown(calls: Sequence[PlannedCall], box: Toolbox) -> None:
 @contextmanager
 def _scratch(given: str | None) -> Iterator[Bank]:
     """Create a temporary bank, empty or a copy of the one named, with a run started in it."""
-    with tempfile.TemporaryDirectory(prefix="rbank-tools-") as folder:
-        place = Path(folder) / "scratch"
-        if given is not None:
-            _copy(whole_bank(given), place)
-        with Bank.create(place) if given is None else Bank.open(place) as bank:
-            bank.append(RunStarted(run=RUN, task=TASK, scripted=True))
-            yield bank
-
-
-def _copy(name: str, place: Path) -> None:
-    """Copy a bank's log into a directory that can be written to, without derived files and locks."""
-    source = directory_of(name)
-    if not source.is_dir():
-        raise BankNotFound(str(source))
-    place.mkdir()
-    for path in source.iterdir():
-        if path.is_file() and path.name != "lock":
-            shutil.copyfile(path, place / path.name)
+    with ExitStack() as stack:
+        if given is None:
+            bank = stack.enter_context(Bank.create("memory:"))
+        else:
+            bank = stack.enter_context(stack.enter_context(Bank.open(whole_bank(given))).copy())
+        bank.append(RunStarted(run=RUN, task=TASK, scripted=True))
+        yield bank
 
 
 def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str | None, *, naive: bool) -> Toolbox:

@@ -40,12 +40,7 @@ def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -
 def _print(name: str, seen: Verified) -> None:
     log = seen.log
     echo(f"the log of {name} is sound: every byte was checked")
-    sizes = {
-        "events": log.events,
-        "segments": log.segments,
-        "texts stored apart": log.texts,
-        "texts erased": log.erased,
-    }
+    sizes = {"events": log.events, **log.parts, "texts stored apart": log.texts, "texts erased": log.erased}
     echo_fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
     if log.torn:
         size = count(log.torn.size_bytes, "byte")

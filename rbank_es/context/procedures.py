@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank import cut
 from rbank_es.context.layer import ContextRequest, LayerText, Packed, checked_budget, fair_shares, plain
 from rbank_es.errors import BadInput
 from rbank_es.events import Hit, MemoriesRetrieved

@@ -344,16 +344,14 @@ def observed_terms(
 
 def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
     from rbank_es.ontology import rdf_names
-    from rbank_es.ontology.prefixes import WELL_KNOWN
-    from rbank_es.sparql.guard.unknown_terms import uses
-    from rbank_es.sparql.parser.grammar import read
-    from rbank_es.sparql.parser.tokens import tokenise
+    from rbank_es.sparql.guard.names import uses
+    from rbank_es.sparql.parser.query import parse_query
 
     try:
-        tree, _ = read(tokenise(query), {**WELL_KNOWN, **prefixes})
+        parsed = parse_query(query, prefixes)
     except QueryRefused:
         return set()
-    return {use.iri for use in uses(tree, whole=True)} - {rdf_names.TYPE}
+    return {use.iri for use in uses(parsed.tree, whole=True)} - {rdf_names.TYPE}
 
 
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

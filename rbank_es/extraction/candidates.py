@@ -15,7 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.decisions import HasLog, Latest, append_decided
+from rbank_es.bank import Bank
+from rbank_es.bank.decisions import Latest, append_decided
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
@@ -105,7 +106,7 @@ class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def consolidate(
-    bank: HasLog,
+    bank: Bank,
     extractions: Iterable[Extraction | MemoriesExtracted | Item],
     *,
     before: Sequence[Event] = (),

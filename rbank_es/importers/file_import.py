@@ -12,13 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.decisions import Decider, HasLog, Latest, optimistically
+from rbank_es.bank.bank import Bank
+from rbank_es.bank.decisions import Decider, Latest, optimistically
 from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import event_types
 from rbank_es.importers.importer import ImportUnit, Parsed, events_of, parse
 from rbank_es.log import Appended, EventLog
-from rbank_es.log.file.groups import same_content
+from rbank_es.log.groups import same_content
 from rbank_es.state import BIRTHS, State
 
 SUFFIXES = frozenset({".json", ".jsonl"})

@@ -20,7 +20,7 @@ from rbank_es import limits
 from rbank_es.errors import BadEvent, BadImport, LimitExceeded
 from rbank_es.events import Event
 from rbank_es.events.json_input import RepeatedKey, decode_strict
-from rbank_es.log.file.groups import Circumstances, compose, prepare
+from rbank_es.log.groups import Circumstances, compose, prepare
 from rbank_es.registry import Registry
 
 BOM = b"\xef\xbb\xbf"

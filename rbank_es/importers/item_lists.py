@@ -18,7 +18,7 @@ from rbank_es.errors import BadImport
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item, Name, Polarity, Source
 from rbank_es.importers.importer import Importer, ImportUnit, Parsed, decode
-from rbank_es.log.identifiers import derived_id
+from rbank_es.log.groups import derived_id
 
 EXTRACTOR = "item-import-1"
 

@@ -29,7 +29,7 @@ from rbank_es.errors import BadImport
 from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunJudged, RunStarted, StepTaken
 from rbank_es.events.items import Item
 from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines, name_of, text_field
-from rbank_es.log.identifiers import derived_id
+from rbank_es.log.groups import derived_id
 
 JUDGE = "reasoningbank"
 EXTRACTOR = "reasoningbank"

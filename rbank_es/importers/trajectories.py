@@ -58,7 +58,7 @@ from rbank_es.importers.trajectory_fields import (
     fields_of,
     previews_of,
 )
-from rbank_es.log.identifiers import derived_id
+from rbank_es.log.groups import derived_id
 
 KEYS = frozenset({"timestamp", "event_type", "data"})
 KINDS = ("run_start", "tool_call", "tool_result", "iteration", "run_complete", "run_error")

@@ -12,13 +12,14 @@ from rbank_es import limits
 from rbank_es.errors import JudgeFailed, QueryFailed, QueryRefused
 from rbank_es.judging import query_flaws
 from rbank_es.judging.grounded_terms import Grounding, ground
+from rbank_es.judging.query_comparison import fingerprint
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome, asks_for_all, asks_for_count, plain
-from rbank_es.judging.submitted_query import ReadQuery, fingerprint, read_query
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.policies import CheckJudging
-from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.sparql.parser.traversal import is_grouped
+from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.tree import is_grouped
+from rbank_es.sparql.results import Answer, Cell
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
@@ -175,7 +176,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     is the finding if the query has no answer by its own fault.
     """
 
-    query: ReadQuery | None = None
+    query: ParsedQuery | None = None
     answer: Answer | None = None
     recorded: Answer | None = None
     problem: Finding | None = None
@@ -190,7 +191,7 @@ def gather(outcome: RunOutcome, source: Source | None) -> QueryEvidence:
     """Return what is known of a run's submitted query. Asks the source only if the run's events have no answer."""
     prefixes = source.surroundings.prefixes if source is not None else {}
     try:
-        query = read_query(outcome.sparql, prefixes)
+        query = parse_query(outcome.sparql, prefixes)
     except QueryRefused as refused:
         return QueryEvidence(problem=_unread(refused))
     # The run's own answer is preferred to the source's: it is what the agent saw, and it costs no query.
@@ -209,13 +210,13 @@ def _unread(refused: QueryRefused) -> Finding:
     return Finding(code="refused_query", message=f"the query was refused: {refused.message}")
 
 
-def _recorded(query: ReadQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
+def _recorded(query: ParsedQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:
     """Return the last time that the run got an answer to the same query."""
     wanted = fingerprint(query)
     # From the end, because the last answer is the one that the agent submitted.
     for run in reversed(runs):
         try:
-            if run.error_code is None and fingerprint(read_query(run.query, query.prefixes)) == wanted:
+            if run.error_code is None and fingerprint(parse_query(run.query, query.prefixes)) == wanted:
                 return run
         except QueryRefused:
             continue
@@ -249,7 +250,7 @@ def _not_run(runs: tuple[QueryRun, ...], answer: Answer | None) -> Finding | Non
 # ---------------------------------------------------------------- what query and answer show
 
 
-def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ReadQuery) -> Iterator[Finding]:
+def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery) -> Iterator[Finding]:
     answer = evidence.answer
     if answer is None or answer.form == "ask":
         return
@@ -303,7 +304,7 @@ def _rounded(text: str) -> tuple[str, ...]:
 
 
 def _of_query(
-    outcome: RunOutcome, evidence: QueryEvidence, query: ReadQuery, source: Source | None
+    outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery, source: Source | None
 ) -> Iterator[Finding]:
     yield from query_flaws.limited(query, outcome.task, evidence.rows)
     yield from query_flaws.made_up(query)

@@ -13,13 +13,12 @@ from rbank_es.judging.checks import ask, check
 from rbank_es.judging.query_comparison import differences_of_queries
 from rbank_es.judging.result_comparison import XSD_BOOLEAN, Comparison, compare_results
 from rbank_es.judging.run_outcome import RunOutcome, plain
-from rbank_es.judging.submitted_query import read_query
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.policies import CheckJudging
-from rbank_es.sparql.answers import Answer, Cell
-from rbank_es.sparql.parser.traversal import projected
-from rbank_es.sparql.parser.tree import Variable
+from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.tree import Variable, projected
+from rbank_es.sparql.results import Answer, Cell
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
@@ -65,7 +64,7 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
 
     def sorted_by(self, expected: Answer) -> tuple[int, ...]:
         """Return the columns by which the right answer is sorted; none if it is sorted by anything else as well."""
-        query = read_query(self.sparql)
+        query = parse_query(self.sparql)
         # ORDER BY is the last clause with conditions: those before its offset are HAVING and GROUP BY.
         order = max(token.offset for token in query.tokens if token.keyword == "ORDER")
         found = [each for each in query.tree.body.conditions if getattr(each, "offset", order) >= order]
@@ -210,7 +209,7 @@ def _by_structure(outcome: RunOutcome, gold: Gold, source: Source | None, purpos
         expected = parse_query(gold.sparql, source.surroundings.prefixes if source is not None else None)
     except QueryRefused as refused:
         raise JudgeFailed(JUDGE, f"the right query can't be read: {refused.message}") from refused
-    found = differences_of_queries(read_query(outcome.sparql, expected.prefixes), expected)
+    found = differences_of_queries(parse_query(outcome.sparql, expected.prefixes), expected)
     if not found:
         return _verdict(True, "its query is the right one, in other words at most", purpose)
     return _verdict(False, f"its query is not the right one: {'; '.join(found)}", purpose)

@@ -15,10 +15,10 @@ from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.judging.query_comparison import terms_of
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.answers import Answer, Form
-from rbank_es.sparql.engines.query_engine import Caps
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.parser.query import parse_query
 from rbank_es.sparql.parser.tokens import is_iri_text
+from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _in_data(iris: list[str], source: Source) -> frozenset[str] | None:
 class SilentEngine:
     """A query engine without data."""
 
-    def run(self, query: str, form: Form, caps: Caps) -> Answer:
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
         """Raise `QueryFailed` with the code `unreachable`."""
         raise QueryFailed("unreachable", "there is only a description, and nothing to ask", "name an endpoint")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rbank_es.judging.task_wording import asks_for_all, asks_for_names
+from rbank_es.judging.run_outcome import asks_for_all, asks_for_names
 from rbank_es.judging.verdict import Finding
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name

@@ -21,7 +21,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.answers import Answer, Cell, Row
+from rbank_es.sparql.results import Answer, Cell, Row
 
 Kind = Literal["missing_rows", "extra_rows", "missing_columns", "extra_columns", "different_order"]
 

@@ -12,7 +12,7 @@ from rbank_es.errors import NotInBank
 from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
 from rbank_es.events.run_events import Outcome
 from rbank_es.policies.words import words_of
-from rbank_es.sparql.answers import Answer
+from rbank_es.sparql.results import Answer
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -171,9 +171,7 @@ def _resumable(again: bool) -> Iterator[None]:
 @contextmanager
 def _alone(bank: Bank, digest: str) -> Iterator[None]:
     """Keep other processes from the same loop, because each would close the other's runs as cut off."""
-    path = bank.log.folder / f"loop-{digest[:16]}.lock"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    with ExitStack() as stack:
         try:
             stack.enter_context(bank.log.exclusive(f"loop-{digest[:16]}"))
         except LogBusy:

@@ -135,7 +135,7 @@ class RolloutStopped(BaseException):
     """Raised in the thread of a rollout: the loop was interrupted, and nothing more may be recorded."""
 
 
-class StoppableLog:
+class StoppableLog(LogWrapper):
     """A log that a rollout's thread appends to until it is stopped: from then on, appends raise `RolloutStopped`."""
 
     def __init__(self, log: EventLog) -> None:
@@ -149,7 +149,7 @@ class StoppableLog:
         with self._mutex:
             if self._is_stopped:
                 raise RolloutStopped
-            return self._log.append(events, expected=expected)
+            return super().append(events, expected=expected)
 
     def stop(self) -> None:
         """Refuse all later appends; one that runs now is waited for."""

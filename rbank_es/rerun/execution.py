@@ -5,7 +5,6 @@ Taken from the record: the answers of models, the outcomes of code, the keys of 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -195,19 +194,6 @@ def _ends_recorded(run: str) -> Iterator[None]:
         raise CannotRerun(run, str(error)) from error
 
 
-@contextmanager
-def _copy(bank: Bank, position: int, into: Path | None = None) -> Iterator[Bank]:
-    """Yield a writable copy of the bank at a position."""
-    with ExitStack() as stack:
-        if into is None:
-            into = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-rerun-"))) / "bank"
-            # Nobody needs a temporary bank after a power cut, and a sync an event would take most of the time.
-            log = bank.log.copy(into, position, unsafe_no_sync=True)
-        else:
-            log = bank.log.copy(into, position)
-        yield stack.enter_context(Bank(log, bank.name))
-
-
 # ---------------------------------------------------------------- the stages after it
 
 
@@ -227,7 +213,7 @@ def _compare_stage(
     with ExitStack() as stack:
         # Something else was recorded in between, which the stage saw.
         if scratch.position != stage.position:
-            scratch = stack.enter_context(_copy(bank, stage.position))
+            scratch = stack.enter_context(bank.copy(stage.position))
         resources = stack.enter_context(PlayedResources(scratch, recording.settings, source, played))
         if note := _elsewhere(scratch, recording, stage):
             return _Part((), note=note)

@@ -33,8 +33,8 @@ from rbank_es.events.codec import (
     version_of,
 )
 from rbank_es.events.event import Ref, Salt
-from rbank_es.log.file import lines as line_format
-from rbank_es.log.file.groups import as_read, prepare
+from rbank_es.log import lines as line_format
+from rbank_es.log.groups import as_read, prepare
 from tests.effort import examples
 
 each_type = pytest.mark.parametrize("cls", CLASSES, ids=type_of)

@@ -37,7 +37,7 @@ from rbank_es.exporters import export
 from rbank_es.importers import ImportUnit, import_paths, parse, plan
 from rbank_es.importers.importer import utc_time
 from rbank_es.importers.reasoningbank import parse_memories
-from rbank_es.log.identifiers import derived_id
+from rbank_es.log.groups import derived_id
 from rbank_es.policies import Append, Dedup
 from rbank_es.state import State, active
 from rbank_es.state.digests import state_digests

@@ -6,7 +6,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.judging.result_comparison import ResultDifference, compare_results, value_of
-from rbank_es.sparql.answers import Answer, Cell
+from rbank_es.sparql.results import Answer, Cell
 from tests.judging.answers import blank, iri, table, text, typed, yes_or_no
 
 A, B, C = (iri(name) for name in "abc")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es.judging.result_comparison import Comparison, compare_results, value_of
-from rbank_es.sparql.answers import Answer, Cell
+from rbank_es.sparql.results import Answer, Cell
 from tests.judging.answers import blank, iri, text, typed
 
 CELLS: list[Cell | None] = [

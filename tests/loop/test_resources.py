@@ -14,7 +14,6 @@ from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCa
 from rbank_es.loop import run_closed_loop
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import side_by_side
-from rbank_es.projections.read_models import ReadModels
 from tests.loop.loops import TASKS, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
 from tests.loop.test_matts import SCRIPT as ROLLOUTS

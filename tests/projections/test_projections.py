@@ -35,7 +35,7 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import Item
-from rbank_es.log import FileLog
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.projections import PROJECTIONS, all_projections, view_names
 from rbank_es.projections.lineage import provenance
 from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Table

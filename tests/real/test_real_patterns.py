@@ -12,8 +12,9 @@ import pyoxigraph
 import pytest
 
 from rbank_es import limits
+from rbank_es.judging.checks import QueryEvidence
 from rbank_es.ontology.prefixes import WELL_KNOWN
-from rbank_es.tools.memory.query_extractor import QueryEvidence, QueryPattern
+from rbank_es.tools.memory.query_extractor import QueryPattern
 from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 pytestmark = pytest.mark.real

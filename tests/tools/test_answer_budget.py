@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.sparql.answers import Answer, Cell
+from rbank_es.sparql.results import Answer, Cell
 from rbank_es.tools.runtime.answer_budget import (
     KIND_CHARS,
     OK_CHARS,

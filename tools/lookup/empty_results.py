@@ -14,7 +14,7 @@ from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
-from rbank_es.tools.lookup.schema_tables import Tables, tables_of
+from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import reference
 from rbank_es.tools.runtime.answer_budget import clip, value_of
 from rbank_es.tools.runtime.tool_session import ToolError
@@ -121,7 +121,7 @@ def _of_graphs(asked: tree.Query, source: Source) -> str:
 class _Hinter:
     """A search for the fault of a query, the most certain one first."""
 
-    def __init__(self, reading: RequiredPattern, tables: Tables, source: Source) -> None:
+    def __init__(self, reading: RequiredPattern, tables: SchemaTables, source: Source) -> None:
         self._reading = reading
         self._tables = tables
         self._source = source

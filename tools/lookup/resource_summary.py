@@ -10,7 +10,7 @@ from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.vocabulary import Vocabulary
-from rbank_es.sparql.answers import Cell, Row
+from rbank_es.sparql.results import Cell, Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
 from rbank_es.tools.runtime.answer_budget import VALUE_CHARS, AnswerBudget, clip, value_of

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rbank_es import limits
-from rbank_es.bank import Bank, cut
+from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import (
     ContentErased,
@@ -216,7 +216,7 @@ def quoted(text: str, max_chars: int, room: int) -> str:
 
 
 def _cut(text: str, chars: int) -> str:
-    return "" if chars < 1 else cut(text, chars)
+    return "" if chars < 1 else truncate(text, chars)
 
 
 def _most(longest: int, fits: Callable[[int], bool]) -> int | None:

@@ -11,7 +11,7 @@ from rbank_es.events.items import Item, make_id
 from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.sparql.results import from_json
 from rbank_es.tools.memory.item_search import items_view
-from rbank_es.tools.memory.query_extractor import Evidence, proposal
+from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
 from rbank_es.tools.runtime.answer_budget import AnswerBudget
 from rbank_es.tools.runtime.store import Handle
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
@@ -51,7 +51,7 @@ class Proposer:
         body = self._body(item, "auto_store is False, so nothing was proposed", proposed=False, handle=True)
         return Reply(body, item.content, "text")
 
-    def evidence(self, result: Handle, task: str) -> Evidence:
+    def evidence(self, result: Handle, task: str) -> ProposalEvidence:
         """Return the evidence of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
         query = self._session.query_of(result)
         if query is None:
@@ -62,11 +62,11 @@ class Proposer:
             )
         answer = from_json(self._session.store.get(result))
         rows = None if answer.form == "ask" else len(answer.rows)
-        return Evidence.on(self._session, query, task=task, variables=answer.variables, rows=rows)
+        return ProposalEvidence.on(self._session, query, task=task, variables=answer.variables, rows=rows)
 
-    def evidence_of_text(self, query: str, task: str) -> Evidence:
+    def evidence_of_text(self, query: str, task: str) -> ProposalEvidence:
         """Return the evidence of a query of which only the text is known."""
-        return Evidence.on(self._session, query, task=task, rows=None)
+        return ProposalEvidence.on(self._session, query, task=task, rows=None)
 
     def _state_of(self, item: str) -> str | None:
         with items_view(self._session) as (view, _):

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank import cut
 from rbank_es.errors import QueryRefused
 from rbank_es.events import MemoryProposed
-from rbank_es.events.items import Item
-from rbank_es.ontology.labels import clip
+from rbank_es.events.items import Item, truncate
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.rdf_names import LABELS
 from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
+from rbank_es.ontology.vocabulary import clip
 from rbank_es.sparql.parser.query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.query_pattern import GeneralisedQuery, Terms, generalise
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from rbank_es.tools.runtime.tool_session import ToolSession
 
 
-class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
+class ProposalEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one query that an extractor works from.
 
     `reason` says why it was judged a success, or what went wrong; `error_code` is the code of the error, if a tool
@@ -53,15 +52,15 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def on(
         cls,
-        desk: Desk,
+        session: ToolSession,
         query: str | ParsedQuery,
         *,
         task: str = "",
         variables: tuple[str, ...] = (),
         rows: int | None,
-    ) -> QueryEvidence:
+    ) -> ProposalEvidence:
         """Return the evidence of a query of this run, with what its source knows about the ontology."""
-        source = desk.source
+        source = session.source
         return cls(
             query=query if isinstance(query, str) else query.text,
             parsed=None if isinstance(query, str) else query,
@@ -82,11 +81,11 @@ class Extractor(Protocol):
         """Name and version, such as `query-pattern-1`."""
         ...
 
-    def from_success(self, evidence: QueryEvidence) -> Item | None:
+    def from_success(self, evidence: ProposalEvidence) -> Item | None:
         """Return a procedure from a query that answered its question."""
         ...
 
-    def from_failure(self, evidence: QueryEvidence) -> Item | None:
+    def from_failure(self, evidence: ProposalEvidence) -> Item | None:
         """Return a pitfall from a query that failed, or whose answer was empty or wrong."""
         ...
 
@@ -101,16 +100,16 @@ class QueryPattern:
 
     label = "query-pattern-1"
 
-    def from_success(self, evidence: QueryEvidence) -> Item | None:
+    def from_success(self, evidence: ProposalEvidence) -> Item | None:
         """See `Extractor`. None also for a query that gave no rows: that is no procedure."""
         return None if evidence.rows == 0 else procedure(evidence)
 
-    def from_failure(self, evidence: QueryEvidence) -> Item | None:
+    def from_failure(self, evidence: ProposalEvidence) -> Item | None:
         """See `Extractor`."""
         return pitfall(evidence)
 
 
-def proposal(desk: Desk, item: Item, by: str, why: str = "") -> MemoryProposed | None:
+def proposal(session: ToolSession, item: Item, by: str, why: str = "") -> MemoryProposed | None:
     """Return the event by which this call proposes an item; None if this tool has proposed it in this run.
 
     Another tool may propose the same item again: what a query found by itself and what an agent vouches for are
@@ -119,7 +118,7 @@ def proposal(desk: Desk, item: Item, by: str, why: str = "") -> MemoryProposed |
     if (item.id, by) in session.proposed:
         return None
     reason = text_of(why)[: limits.ERROR_CHARS]
-    return MemoryProposed(run=desk.run, by=by, call=desk.call, head=item.head, candidate=item.text, why=reason)
+    return MemoryProposed(run=session.run, by=by, call=session.call, head=item.head, candidate=item.text, why=reason)
 
 
 REASON_CHARS = 300
@@ -151,7 +150,7 @@ _FAULT_IN_WORDS = (
 )
 
 
-def procedure(evidence: QueryEvidence) -> Item | None:
+def procedure(evidence: ProposalEvidence) -> Item | None:
     """Return an item on what to do again; None where the query names no class and no property."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or _parsed(evidence)
@@ -169,14 +168,14 @@ def procedure(evidence: QueryEvidence) -> Item | None:
     )
 
 
-def _parsed(evidence: QueryEvidence) -> ParsedQuery | None:
+def _parsed(evidence: ProposalEvidence) -> ParsedQuery | None:
     try:
         return parse_query(evidence.query, evidence.prefixes)
     except QueryRefused:
         return None
 
 
-def pitfall(evidence: QueryEvidence) -> Item | None:
+def pitfall(evidence: ProposalEvidence) -> Item | None:
     """Return an item on what to avoid; None where the text is no query, or names no term at all."""
     terms = Terms(evidence.schema)
     parsed = evidence.parsed or parse_leniently(evidence.query, evidence.prefixes)
@@ -185,15 +184,19 @@ def pitfall(evidence: QueryEvidence) -> Item | None:
         return None
     fault = _fault(evidence)
     words = _scrubbed(evidence, pattern, terms)
-    before = "\n\n".join((cut(f"What went wrong: {fault}. {words}".strip(), REASON_CHARS), "This pattern failed:", ""))
+    before = "\n\n".join(
+        (truncate(f"What went wrong: {fault}. {words}".strip(), REASON_CHARS), "This pattern failed:", "")
+    )
     listed = "\n".join(f"- {check}" for check in checks(pattern, terms, fault, evidence.prefixes))
-    after = "\n\n".join(["", *filter(None, (f"Check:\n{cut(listed, CHECKS_CHARS)}", _prefixes(pattern, evidence)))])
+    after = "\n\n".join(
+        ["", *filter(None, (f"Check:\n{truncate(listed, CHECKS_CHARS)}", _prefixes(pattern, evidence)))]
+    )
     room = limits.ITEM_TITLE_CHARS - len(fault) - len("Pitfall: ; ")
     return Item.make(
         f"Pitfall: {_aim(pattern, terms, room)}; {fault}",
         _content(before, pattern, after),
         "failure",
-        desc=cut(f"{fault[0].upper()}{fault[1:]}: {_described(pattern)}.", limits.ITEM_DESC_CHARS),
+        desc=truncate(f"{fault[0].upper()}{fault[1:]}: {_described(pattern)}.", limits.ITEM_DESC_CHARS),
         tags=("sparql", pattern.form.lower(), "pitfall", *pattern.features),
         domain=evidence.domain,
     )
@@ -208,7 +211,7 @@ def _aim(pattern: GeneralisedQuery, terms: Terms, room: int) -> str:
         aim = _aim_of(pattern, terms, most)
         if len(aim) <= room:
             return aim
-    return cut(aim, room)
+    return truncate(aim, room)
 
 
 def _aim_of(pattern: GeneralisedQuery, terms: Terms, most: int) -> str:
@@ -240,10 +243,10 @@ def _listed(iris: Sequence[str], name: Callable[[str], str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _desc(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
+def _desc(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
     article = "An" if pattern.form[0] in "AEIOU" else "A"
     told = f"{article} {pattern.form} query {_described(pattern)}{_given_back(pattern, evidence)}."
-    return cut(told, limits.ITEM_DESC_CHARS)
+    return truncate(told, limits.ITEM_DESC_CHARS)
 
 
 def _described(pattern: GeneralisedQuery) -> str:
@@ -254,7 +257,7 @@ def _described(pattern: GeneralisedQuery) -> str:
     return f"{over}{by}{made}"
 
 
-def _given_back(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
+def _given_back(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
     given = [name for own, name in pattern.variables.items() if own in evidence.variables]
     return "; it gives " + ", ".join(f"?{name}" for name in given) if given and pattern.form == "SELECT" else ""
 
@@ -282,21 +285,21 @@ def _any_of(bounds: Sequence[Bound], terms: Terms) -> str:
     return ", ".join(dict.fromkeys(terms.words(bound.iri) for bound in bounds)) or "anything"
 
 
-def _prefixes(pattern: GeneralisedQuery, evidence: QueryEvidence) -> str:
+def _prefixes(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
     """Return lines for the prefixes that a query must declare: those of the ontology need none."""
     # Those of the ontology are declared wherever it is asked.
     own = {(prefix, namespace) for prefix, namespace in pattern.prefixes.items()} - set(evidence.prefixes.items())
-    return cut("\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)), PREFIXES_CHARS)
+    return truncate("\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)), PREFIXES_CHARS)
 
 
 def _content(before: str, pattern: GeneralisedQuery, after: str) -> str:
-    return before + cut(pattern.text, limits.ITEM_CONTENT_CHARS - len(before) - len(after)) + after
+    return before + truncate(pattern.text, limits.ITEM_CONTENT_CHARS - len(before) - len(after)) + after
 
 
 # ---------------------------------------------------------------- what went wrong
 
 
-def _fault(evidence: QueryEvidence) -> str:
+def _fault(evidence: ProposalEvidence) -> str:
     """Return the fault in one of a few phrases."""
     codes = (evidence.error_code, *_WORD.findall(evidence.reason))
     named = next((_FAULT_OF_CODE[code] for code in codes if code in _FAULT_OF_CODE), "")
@@ -306,7 +309,7 @@ def _fault(evidence: QueryEvidence) -> str:
     return named or told or ("its answer was wrong" if evidence.rows else "it failed")
 
 
-def _scrubbed(evidence: QueryEvidence, pattern: GeneralisedQuery, terms: Terms) -> str:
+def _scrubbed(evidence: ProposalEvidence, pattern: GeneralisedQuery, terms: Terms) -> str:
     """Return the reason as one line, with the query's data and every quotation redacted, unless it is a term."""
     expand = Prefixes(evidence.prefixes).expand
 

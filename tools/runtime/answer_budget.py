@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from rbank_es import limits
-from rbank_es.sparql.answers import Answer, Cell, Row
+from rbank_es.sparql.results import Answer, Cell, Row
 from rbank_es.tools.runtime.encoder import CUT, EXACT, size
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 

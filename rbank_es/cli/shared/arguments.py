@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.locator import split_point
+from rbank_es.bank.locator import locate, split_point
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, LimitExceeded
 
@@ -68,10 +66,19 @@ def open_at(text: str) -> tuple[Bank, str | None]:
     return Bank.open(place), point
 
 
-def open_or_create(place: str) -> tuple[Bank, bool]:
+def lasting(bank: str) -> str:
+    """Return BANK. Raises `BadInput` for one that would be lost when the command that creates it ends."""
+    if not locate(bank).engine.outlives_process:
+        raise BadInput(f"{bank} would be lost when this command ends; name a bank that is kept, such as ./notes")
+    return bank
+
+
+def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool]:
     """Open a bank, or create it where there is none; return it, and whether it is new."""
     from rbank_es.errors import BankExists, BankNotFound
 
+    if not may_be_lost:
+        lasting(place)
     try:
         return Bank.open(place), False
     except BankNotFound:
@@ -84,13 +91,6 @@ def open_or_create(place: str) -> tuple[Bank, bool]:
             return Bank.open(place), False
         except BankNotFound:
             raise taken from None
-
-
-@contextmanager
-def temporary_bank(name: str = "scratch") -> Iterator[Bank]:
-    """Create a bank in a temporary directory, and remove it at the end."""
-    with tempfile.TemporaryDirectory(prefix="rbank-") as folder, Bank.create(Path(folder) / name) as bank:
-        yield bank
 
 
 # ---------------------------------------------------------------- files
@@ -142,7 +142,7 @@ def writable(path: Path) -> Path:
 
 def outside(bank: Bank, path: Path) -> Path:
     """Return the path. Raises `BadInput` where it is inside the bank's directory, which holds nothing but the bank."""
-    if path.resolve().is_relative_to(bank.path.resolve()):
+    if bank.log.owns(path):
         raise BadInput(f"{path} is inside the bank's own directory; choose a place outside of it")
     return path
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.cli.shared.arguments import temporary_bank
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -110,7 +109,7 @@ def _manual_chars(settings: LoopSettings, source: Source) -> int:
     from rbank_es.tools.runtime.tool_session import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
-    with temporary_bank() as bank:
+    with Bank.create("memory:") as bank:
         box = build_tools(bank, run="dry", source=source, policy=ToolPolicy(mode=settings.mode))
         return sum(len(tool.usage) + len(tool.doc) for tool in box.manual())
 

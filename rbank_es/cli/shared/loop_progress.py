@@ -33,7 +33,7 @@ OnEvents = Callable[[Sequence[Event]], None]
 VERDICTS = {True: "success", False: "failure", None: "not judged"}
 
 
-class WatchedLog:
+class WatchedLog(LogWrapper):
     """Log that reports every group appended through it."""
 
     def __init__(self, log: EventLog, on_events: OnEvents) -> None:
@@ -42,7 +42,7 @@ class WatchedLog:
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         """Append as the log does, then report the group, unless it was a duplicate."""
-        done = self._log.append(events, expected=expected)
+        done = super().append(events, expected=expected)
         if not done.duplicate:
             self._on_events(done.events)
         return done
@@ -50,7 +50,7 @@ class WatchedLog:
 
 def watched(bank: Bank, on_events: OnEvents) -> Bank:
     """Return a bank on the same log that reports every group appended through it."""
-    return Bank(cast(FileLog, WatchedLog(bank.log, on_events)), bank.name)
+    return Bank(WatchedLog(bank.log, on_events), bank.name)
 
 
 class LoopDisplay:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.cli.shared.agent_options import SCRIPTED, check_settings
-from rbank_es.cli.shared.arguments import read_ontology, temporary_bank
+from rbank_es.cli.shared.arguments import read_ontology
 from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
 from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
 from rbank_es.data import LIGHTS
@@ -78,7 +78,7 @@ def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: b
     settings = LoopSettings(**models, executor="react")  # type: ignore[arg-type]
     check_settings(settings)
     with ExitStack() as stack:
-        bank = stack.enter_context(temporary_bank())
+        bank = stack.enter_context(Bank.create("memory:"))
         live = stack.enter_context(LoopDisplay(verbose=verbose))
         source = open_source(ontology=read_ontology([LIGHTS]))
         stack.callback(source.close)

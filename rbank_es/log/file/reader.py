@@ -25,7 +25,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
-from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
+from rbank_es.events.codec import TYPES, decode_event, decode_events
 from rbank_es.events.event import Event
 from rbank_es.log import lines, system_calls
 from rbank_es.log.file.segments import (
