@@ -33,14 +33,13 @@ from rbank_es.events.items import Item, truncate
 from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
 from rbank_es.log.erasure import paths_of_item
-from rbank_es.projections.view import FoundItem
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.projections.read_models import Applied, ReadModels
-    from rbank_es.projections.view import View
+    from rbank_es.projections.view import FoundItem, View
     from rbank_es.state import State
     from rbank_es.state.digests import StateDigests
     from rbank_es.state.state_diff import Diff

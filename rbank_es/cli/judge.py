@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
+from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import Command, command, debug_option, decorated
 from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology
 from rbank_es.cli.shared.output import (
@@ -26,7 +27,6 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
     from rbank_es.judging.calibration import Calibration, Case
     from rbank_es.judging.judges import JudgingPolicy
     from rbank_es.judging.verdict import Verdict

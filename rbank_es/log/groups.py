@@ -19,7 +19,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import ContentErased
-from rbank_es.events.codec import TYPES, decoder_of, encode_body, encode_json, facts_of, texts_of, version_of
+from rbank_es.events.codec import ByClass, decoder_of, encode_body, encode_json, facts_of, texts_of, version_of
 from rbank_es.events.event import Erased, Event, Ref, type_of
 from rbank_es.events.items import ItemText
 from rbank_es.events.json_input import check_identity
@@ -32,8 +32,8 @@ Clock = Callable[[], int]
 Entropy = Callable[[int], bytes]
 """Returns that many random bytes."""
 
-_HEADS = {cls: f'{{"type":"{name}","seq":' for name, cls in TYPES.items()}
-_TAILS = {cls: f'","v":{version_of(cls)}' for cls in TYPES.values()}
+_HEADS = ByClass(lambda cls: f'{{"type":"{type_of(cls)}","seq":')
+_TAILS = ByClass(lambda cls: f'","v":{version_of(cls)}')
 _PLAIN = frozenset({str, type(None)})
 _SALT_BYTES, _UUID_BYTES = 18, 10
 """Random bytes of a salt, and of a UUIDv7 (of which 74 bits are used)."""
@@ -43,7 +43,7 @@ def _getter(names: Sequence[str]) -> attrgetter[tuple[Any, ...]] | None:
     return attrgetter(*names, names[0]) if names else None  # one name alone would give no tuple
 
 
-_WORDS = {cls: _getter(texts_of(cls)) for cls in TYPES.values()}
+_WORDS = ByClass(lambda cls: _getter(texts_of(cls)))
 
 
 class Prepared(NamedTuple):

@@ -158,6 +158,8 @@ def _is_erased(value: object) -> bool:
 
 
 def _settings(started: RunStarted) -> LoopSettings:
+    from rbank_es.loop.settings import LoopSettings
+
     try:
         return LoopSettings.from_recorded(str(started.settings))
     except BadInput as error:

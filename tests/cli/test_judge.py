@@ -151,7 +151,7 @@ def test_a_dry_run_writes_no_call_of_a_model(place: Path) -> None:
 
 def test_what_can_not_be_judged_is_refused(place: Path) -> None:
     assert "nobody" in fails("judge", "run", "./bank", "nobody", cwd=place)
-    assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--policy", "lm", cwd=place)
+    assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--judge", "lm", cwd=place)
     assert "calls no model" in fails("judge", "run", "./bank", "r", "--judge-lm", "script:judge.toml", cwd=place)
     assert "no query" in fails("judge", "run", "./bank", "r", "--gold", " ", cwd=place)
     assert "--purpose scoring" in fails("judge", "run", "./bank", "r", "--gold", QUERY, cwd=place)

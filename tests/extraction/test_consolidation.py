@@ -26,7 +26,6 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item, ItemText
 from rbank_es.extraction import Extraction, consolidate
-from rbank_es.extraction.candidates import consolidate as decide
 from rbank_es.policies import Append, Dedup, default_policies, load_policies
 from rbank_es.state import State, fold
 from rbank_es.testing import event_id
@@ -298,7 +297,7 @@ def assert_serial(bank: Bank) -> None:
             items = [
                 Item.join(head, words(text)) for head, text in zip(extracted.heads, extracted.candidates, strict=True)
             ]
-            assert decide(consolidation_policy(state), state, items) == event.decisions
+            assert consolidation_policy(state).decide(state, items) == event.decisions
 
 
 def words(text: object) -> ItemText:

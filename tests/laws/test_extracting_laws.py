@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.events.items import Item
-from rbank_es.judging.checks import QueryEvidence
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.parser.query import parse_query
-from rbank_es.tools.memory.query_extractor import QueryPattern
+from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern
 from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 SEA, ISLE = "https://sea.example/ns#", "https://sea.example/isle/"
@@ -122,7 +121,7 @@ def filled(skeleton: str, filling: Filling) -> str:
 def items_of(query: str, reason: str = "it went wrong", **more: object) -> tuple[Item | None, Item | None]:
     """Procedure and pitfall."""
     told = {"reason": reason, "rows": 2, "domain": "sea", "prefixes": PREFIXES, "schema": SCHEMA, **more}
-    evidence = QueryEvidence(query=query, **told)  # type: ignore[arg-type]
+    evidence = ProposalEvidence(query=query, **told)  # type: ignore[arg-type]
     return QueryPattern().from_success(evidence), QueryPattern().from_failure(evidence)
 
 

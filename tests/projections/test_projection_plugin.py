@@ -67,7 +67,7 @@ def test_a_projection_of_another_package_is_built_rebuilt_and_read_at_any_positi
     with Bank.open(tmp_path / "bank") as bank:
         bank.append(NoteLogged(by="eve"))
         bank.project()
-        (file,) = bank.path.rglob("*.sqlite")
+        (file,) = bank.log.derived_directory.rglob("*.sqlite")
         with sqlite3.connect(file) as connection, bank.as_of() as view:
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
             assert names == set(view_names()) and view.position == bank.position

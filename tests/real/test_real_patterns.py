@@ -12,9 +12,8 @@ import pyoxigraph
 import pytest
 
 from rbank_es import limits
-from rbank_es.judging.checks import QueryEvidence
 from rbank_es.ontology.prefixes import WELL_KNOWN
-from rbank_es.tools.memory.query_extractor import QueryPattern
+from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern
 from rbank_es.tools.memory.query_pattern import Terms, generalise
 
 pytestmark = pytest.mark.real
@@ -61,7 +60,7 @@ def test_what_stands_in_quotes_is_in_no_item(queries: list[str]) -> None:
     for query in queries:
         quoted = {text for text in re.findall(r'"([^"\n]*)"', query) if len(text) > 3}
         for make in (QueryPattern().from_success, QueryPattern().from_failure):
-            item = make(QueryEvidence(query=query, reason=f"nothing for {' and '.join(sorted(quoted))}"))
+            item = make(ProposalEvidence(query=query, reason=f"nothing for {' and '.join(sorted(quoted))}"))
             if item is None:
                 continue
             told += len(quoted)

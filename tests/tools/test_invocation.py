@@ -137,7 +137,7 @@ def test_an_answer_whose_event_cannot_be_written_is_withheld(bank: Bank, monkeyp
         patch.setattr(bank, "append", full)
         result = toolbox.call("put", {"content": "unrecorded"})
     assert result["error"]["code"] == "not_recorded" and "No space left" in result["error"]["message"]
-    assert str(bank.path) not in json.dumps(result) and "unrecorded" not in json.dumps(result)
+    assert str(bank.place) not in json.dumps(result) and "unrecorded" not in json.dumps(result)
     assert len(toolbox.session.unrecorded) == 1
     assert toolbox.call("ctx_stats", {"ref": "text_0"})["error"]["code"] == "unknown_handle"
     assert toolbox.call("put", {"content": "recorded"})["ok"]

@@ -14,12 +14,11 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import MemoryProposed, ToolCalled
 from rbank_es.events.items import Item
-from rbank_es.judging.checks import QueryEvidence
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
 from rbank_es.policies import find_similar
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.memory.query_extractor import Extractor, QueryPattern
+from rbank_es.tools.memory.query_extractor import Extractor, ProposalEvidence, QueryPattern
 from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.memories import remember
@@ -58,9 +57,9 @@ select distinct ?f ?n where {
 """
 
 
-def evidence(query: str = QUERY, **more: Any) -> QueryEvidence:
+def evidence(query: str = QUERY, **more: Any) -> ProposalEvidence:
     given = {"variables": ("f", "n"), "rows": 3, "domain": "sea", "prefixes": PREFIXES, "schema": SCHEMA, **more}
-    return QueryEvidence(query=query, **given)
+    return ProposalEvidence(query=query, **given)
 
 
 def procedure(query: str = QUERY, **more: Any) -> Item:
@@ -541,10 +540,10 @@ class Fixed:
     def __init__(self, item: Item | None) -> None:
         self._item = item
 
-    def from_success(self, evidence: QueryEvidence) -> Item | None:
+    def from_success(self, evidence: ProposalEvidence) -> Item | None:
         return self._item
 
-    def from_failure(self, evidence: QueryEvidence) -> Item | None:
+    def from_failure(self, evidence: ProposalEvidence) -> Item | None:
         return self._item
 
 

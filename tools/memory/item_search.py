@@ -26,7 +26,7 @@ from rbank_es.events import (
     PolicySet,
     type_of,
 )
-from rbank_es.events.items import Polarity
+from rbank_es.events.items import Polarity, truncate
 from rbank_es.tools.runtime.encoder import largest, size, text_of
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 

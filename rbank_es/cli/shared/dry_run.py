@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank import Bank
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -25,7 +26,6 @@ from rbank_es.judging.judges import needs_of
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
     from rbank_es.context.assembly import Context
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rbank_es.bank import Bank
 from rbank_es.cli.shared.agent_options import SCRIPTED, check_settings
 from rbank_es.cli.shared.arguments import read_ontology
 from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
@@ -15,7 +16,6 @@ from rbank_es.events import RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Outcome
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
     from rbank_es.events.items import Item
     from rbank_es.loop.resources import LoopResources
     from rbank_es.loop.run_stages import PostRun
@@ -71,6 +71,8 @@ CASES = (
 
 def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: bool) -> None:
     """Judge each case and extract from it, in a temporary bank; print verdicts and items."""
+    from rbank_es.loop.resources import LoopResources
+    from rbank_es.loop.run_stages import PostRun
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.sparql.source import open_source
 

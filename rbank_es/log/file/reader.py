@@ -25,7 +25,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
-from rbank_es.events.codec import TYPES, decode_event, decode_events
+from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.log import lines, system_calls
 from rbank_es.log.file.segments import (
@@ -113,7 +113,7 @@ class Reader:
         self, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
     ) -> Iterator[LineBatch]:
         """Yield events with `after` < seq <= `upto`, of `types`, from segments that appear meanwhile too."""
-        unknown = set(types or ()) - TYPES.keys()
+        unknown = unknown_types(types or ())
         if unknown:
             raise UnknownEvent(min(unknown), None, None)
         wanted = frozenset(name.encode() for name in types) if types is not None else None
@@ -423,7 +423,8 @@ def _of_types(
     if wanted is None:
         return numbered, positions
     types = [lines.type_of_line(line) for line in numbered]
-    taken = wanted if set(types) <= _KNOWN else wanted | (set(types) - _KNOWN)
+    strange = {name for name in set(types) - _KNOWN if unknown_types([name.decode(errors="replace")])}
+    taken = wanted | strange if strange else wanted
     chosen = [index for index, type_ in enumerate(types) if type_ in taken]
     return [numbered[index] for index in chosen], [positions[index] for index in chosen]
 

@@ -36,7 +36,7 @@ from rbank_es.errors import (
     LogCorruption,
     UnknownEvent,
 )
-from rbank_es.events.codec import TYPES, decode_event
+from rbank_es.events.codec import decode_event, event_types, unknown_types
 from rbank_es.events.event import Event, Ref, type_of
 from rbank_es.log import erasure, groups, lines
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
@@ -253,10 +253,10 @@ class MemoryLog:
         return decode_event(line)
 
     def _numbered(self, after: int, upto: int | None, types: Collection[str] | None) -> Iterator[tuple[int, bytes]]:
-        if unknown := set(types or ()) - TYPES.keys():
+        if unknown := unknown_types(types or ()):
             raise UnknownEvent(min(unknown), None, None)
         wanted = {name.encode() for name in types} if types is not None else None
-        known = {name.encode() for name in TYPES}
+        known = {name.encode() for name in event_types()}
         # The end is looked up at each step, so a long read sees what is appended meanwhile, as with files.
         for seq in count(after + 1):
             if seq > (len(self.store.events) if upto is None else min(upto, len(self.store.events))):
