@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rbank_es.errors import BadPoint, ProjectionError
-from rbank_es.projections import Projection, all_projections, builder, chosen_projections, database_file
+from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.projection import OnBatch
 from rbank_es.projections.view import View
@@ -60,7 +60,7 @@ class ReadModels:
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint of each projection in the file; none where there is no sound file."""
-        with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
+        with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
             return builder.checkpoints_in(connection)
         return {}
 
@@ -125,7 +125,7 @@ class ReadModels:
 
     def _view_of_file(self, seq: int, log: EventLog | None) -> View | None:
         try:
-            connection = database_file.connect(self.path, "ro")
+            connection = builder.connect(self.path, "ro")
         except sqlite3.Error:
             return None
         try:
@@ -142,7 +142,7 @@ class ReadModels:
 
     def _as_it_is(self, log: EventLog, chosen: Sequence[Projection], target: int) -> Applied | None:
         """Return the result if there is nothing to do; neither locks nor writes."""
-        with suppress(sqlite3.Error), closing(database_file.connect(self.path, "ro")) as connection:
+        with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
             points = builder.checkpoints_in(connection)
             doubts = builder.doubts_of(connection, points, log)
             # A doubt about any projection sends the caller to the writer, which names the reason.
@@ -161,7 +161,7 @@ class ReadModels:
     ) -> Applied:
         if self.read_only:
             raise ProjectionError(f"the read models in {self.path} were opened for reading only; nothing was written")
-        with _refusing(self.path), database_file.exclusive(self.path):
+        with _refusing(self.path), builder.exclusive(self.path):
             return _Writer(self.path, log, chosen, _target(log, upto), on_batch).run(stale)
 
 
@@ -187,7 +187,7 @@ def _refusing(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise database_file.refused(path, "write", error) from error
+        raise builder.refused(path, "write", error) from error
 
 
 class _Writer:
@@ -201,14 +201,14 @@ class _Writer:
         self.epoch = log.erasures()
 
     def run(self, stale: Mapping[str, str]) -> Applied:
-        database_file.discard(database_file.unfinished(self.path))
+        builder.discard(builder.unfinished(self.path))
         doubts = self._doubts_of_file()
         rebuilt = {p.name: stale.get(p.name) or doubts[p.name] for p in self.chosen if p.name in {**doubts, **stale}}
         events = self._rebuild(rebuilt, doubts) if rebuilt else 0
         try:
             more, moved = self._advance()
         except sqlite3.DatabaseError as error:
-            if not database_file.is_damage(error):
+            if not builder.is_damage(error):
                 raise
             rebuilt = {projection.name: f"the file is damaged: {error}" for projection in self.chosen}
             more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in all_projections()}), []
@@ -224,16 +224,16 @@ class _Writer:
             return {projection.name: "not built before" for projection in all_projections()}
         try:
             # Opened for writing, so that SQLite plays back the journal of a writer that died.
-            with closing(database_file.connect(self.path, "rw")) as connection:
+            with closing(builder.connect(self.path, "rw")) as connection:
                 return builder.doubts_of(connection, builder.checkpoints_in(connection), self.log)
         except sqlite3.DatabaseError as error:
             # "no such table" is another program's SQLite file, or one without checkpoints: as good as damaged.
-            if not database_file.is_damage(error) and "no such" not in str(error):
+            if not builder.is_damage(error) and "no such" not in str(error):
                 raise
             return {projection.name: f"the file is damaged: {error}" for projection in all_projections()}
 
     def _position(self) -> int:
-        with closing(database_file.connect(self.path, "ro")) as connection:
+        with closing(builder.connect(self.path, "ro")) as connection:
             points = builder.checkpoints_in(connection)
         return min(points[projection.name].position for projection in self.chosen)
 
@@ -241,25 +241,25 @@ class _Writer:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
         kept = [p for p in all_projections() if p.name not in rebuilt and p.name not in doubts]
         fresh = [p for p in all_projections() if p not in kept]
-        new = database_file.unfinished(self.path)
+        new = builder.unfinished(self.path)
         try:
-            with closing(database_file.connect(new, "rwc")) as connection:
-                database_file.tune_for_building(connection)
+            with closing(builder.connect(new, "rwc")) as connection:
+                builder.tune_for_building(connection)
                 # Copied page by page, which is far quicker than reading the log again for them.
                 if kept:
-                    with closing(database_file.connect(self.path, "ro")) as old:
+                    with closing(builder.connect(self.path, "ro")) as old:
                         old.backup(connection)
                 filled = [p for p in fresh if p.name in rebuilt]
                 events = builder.build(connection, self.log, fresh, filled, self.target, self.epoch, self.on_batch)
-            database_file.put_in_place(self.path)
+            builder.put_in_place(self.path)
         except BaseException:
             with suppress(OSError):
-                database_file.discard(new)
+                builder.discard(new)
             raise
         return events
 
     def _advance(self) -> tuple[int, list[str]]:
-        with closing(database_file.connect(self.path, "rw")) as connection:
+        with closing(builder.connect(self.path, "rw")) as connection:
             if builder.views_in(connection) != builder.declared_views():
                 with builder.transaction(connection):
                     builder.remake_views(connection)
@@ -277,7 +277,7 @@ def _target(log: EventLog, upto: int | None) -> int:
 
 
 def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog, seq: int) -> View:
-    copy = database_file.in_memory()
+    copy = builder.in_memory()
     try:
         with closing(connection):
             connection.backup(copy)
@@ -290,7 +290,7 @@ def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoin
 
 
 def _view_in_memory(log: EventLog, seq: int) -> View:
-    connection = database_file.in_memory()
+    connection = builder.in_memory()
     try:
         builder.build(connection, log, all_projections(), all_projections(), seq, log.erasures(), lasting=False)
         return View(connection, seq)

@@ -74,7 +74,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name from its home the first time it is asked for."""
+    """Import a public name from its home when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -83,5 +83,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
+    """Return the public names, loaded or not."""
     return sorted(globals().keys() | _HOMES.keys())

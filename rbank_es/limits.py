@@ -1,354 +1,254 @@
-"""Every limit of the project, by room, each with its unit in its name and its reason below it.
+"""Every limit of the project, by room, each with its unit in its name and its reason above it.
 
 A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold,
-write or print more than is named here. A docstring covers all limits above it, up to the docstring before.
+write or print more than is named here. A comment covers all limits below it, up to the next comment.
 """
 
 KIB = 1024
 MIB = 1024 * KIB
 
 # -------------------- log
-
+# One numbered line. Longer texts live in text lines, so a reader can hold any event cheaply.
 LINE_BYTES = 1 * MIB
-"""One numbered line. Longer texts live in text lines, so a reader can hold any event cheaply."""
-
+# One text line (a prompt, a response, a tool's payload), JSON escapes included.
 TEXT_LINE_BYTES = 16 * MIB
-"""One text line (a prompt, a response, a tool's payload), JSON escapes included."""
-
+# Events of one append. A group is held in memory, and becomes visible whole.
 GROUP_EVENTS = 10_000
-"""Events of one append. A group is held in memory, and becomes visible whole."""
-
+# Bytes of one append, its text lines included; must fit into a segment.
 GROUP_BYTES = 32 * MIB
-"""Bytes of one append, its text lines included; must fit into a segment."""
-
+# A segment is closed before a group would grow it past this; erasure rewrites whole segments.
 SEGMENT_BYTES = 64 * MIB
-"""A segment is closed before a group would grow it past this; erasure rewrites whole segments."""
-
+# A text whose UTF-8 is longer is stored as a text line, and the event holds a `Ref` to it.
 INLINE_TEXT_BYTES = 2 * KIB
-"""A text whose UTF-8 is longer is stored as a text line, and the event holds a `Ref` to it."""
-
+# Characters of its text that a `Ref` shows (source: the handle pattern).
 REF_PREVIEW_CHARS = 80
-"""Characters of its text that a `Ref` shows (source: the handle pattern)."""
-
+# Seconds for which a writer waits for another before it raises `LogBusy`.
 LOCK_WAIT_S = 60.0
-"""Seconds for which a writer waits for another before it raises `LogBusy`."""
-
+# Bytes of a segment that are read at a time: their events should fit into a processor's second cache.
 READ_BLOCK_BYTES = 256 * KIB
-"""Bytes of a segment that are read at a time: their events should fit into a processor's second cache."""
-
+# Seconds after which a follower checks the log by itself, where no file notification arrives.
 POLL_S = 0.25
-"""Seconds after which a follower checks the log by itself, where no file notification arrives."""
-
+# Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's.
 NEEDLE_CHARS = 8
-"""Shorter texts are erased in their own place only and not searched for, because "yes" is everybody's."""
-
+# Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them.
 SEARCHED_IDS = 32
-"""Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them."""
-
+# Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit.
 ERASED_UNITS = 2_000
-"""Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit."""
-
+# Levels of JSON in strings of JSON that erasure searches: a tool's JSON in a message in a request has two.
 ERASURE_JSON_DEPTH = 4
-"""Levels of JSON in strings of JSON that erasure searches: a tool's JSON in a message in a request has two."""
-
+# Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes.
 BANK_NAME_CHARS = 100
-"""Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes."""
 
 # -------------------- events
-
+# Identifiers, model names, tool names, error codes: facts are never erased, so they have no room for free text.
 NAME_CHARS = 256
-"""Identifiers, model names, tool names, error codes: facts are never erased, so they have no room for free text."""
-
+# Elements of one list of names or ids in an event: more would not fit into a line.
 NAMES = 10_000
-"""Elements of one list of names or ids in an event: more would not fit into a line."""
-
+# Characters of an error's message that an event keeps: a traceback or a server's page has no end.
 ERROR_CHARS = 2_000
-"""Characters of an error's message that an event keeps: a traceback or a server's page has no end."""
-
+# Shorter values of the environment are not redacted, because they occur in any text.
 SECRET_CHARS = 6
-"""Shorter values of the environment are not redacted, because they occur in any text."""
-
+# Levels of nesting of a call's arguments that are redacted; the log redacts them again as text.
 REDACTION_DEPTH = 32
-"""Levels of nesting of a call's arguments that are redacted; the log redacts them again as text."""
-
+# Sizes of an item from an extractor (source: the item's form in the ReasoningBank paper); imports are kept whole.
 ITEM_TITLE_CHARS = 120
 ITEM_DESC_CHARS = 240
 ITEM_CONTENT_CHARS = 2_000
 ITEM_TAGS = 12
 ITEM_TAG_CHARS = 60
-"""Sizes of an item from an extractor (source: the item's form in the ReasoningBank paper); imports are kept whole."""
 
 # -------------------- projections and policies
-
+# Events whose row changes are applied in one transaction: they are held in memory until then.
 PROJECTION_BATCH_EVENTS = 20_000
-"""Events whose row changes are applied in one transaction: they are held in memory until then."""
-
+# Characters of text after which such a transaction is closed early, because a few events may hold much text.
 PROJECTION_BATCH_CHARS = 32 * MIB
-"""Characters of text after which such a transaction is closed early, because a few events may hold much text."""
-
+# Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times.
 PROJECTION_CACHE_KIB = 128 * KIB
-"""Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times."""
-
+# How long a statement waits while another process commits to the same read models: a large batch takes seconds.
 PROJECTION_BUSY_S = 60.0
-"""How long a statement waits while another process commits to the same read models: a large batch takes seconds."""
-
+# Distinct words of a query that are searched for: the time of a search grows with each.
 QUERY_WORDS = 64
-"""Distinct words of a query that are searched for: the time of a search grows with each."""
-
+# Characters of a query that are read; an agent may send a whole page.
 QUERY_CHARS = 10_000
-"""Characters of a query that are read; an agent may send a whole page."""
-
+# The largest `k` of a search, because each hit is looked up, and more are not read.
 SEARCH_HITS = 100
-"""The largest `k` of a search, because each hit is looked up, and more are not read."""
-
+# Default size of `quote`: half of a tool's return.
 QUOTE_CHARS = 500
-"""Default size of `quote`: half of a tool's return."""
-
+# Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps
+# and answers of a model. Beyond them a setting is a slip of the pen.
 POLICY_WEIGHT = 1_000
 POLICY_ITEMS = 100_000_000
 POLICY_FRACTION = 1_000_000
 POLICY_TRAJECTORY_LEAST_CHARS = 1_000
 POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10
-"""Bounds of a policy's settings: a column's weight, items of a bank, parts of a fraction, characters of a run's steps
-and answers of a model. Beyond them a setting is a slip of the pen."""
 
 # -------------------- importers
-
+# One file given to `import`: it is held in memory, with its events.
 IMPORT_FILE_BYTES = 256 * MIB
-"""One file given to `import`: it is held in memory, with its events."""
-
+# Imported items of one extraction: with their words inline, they stay well below the limit of a line.
 IMPORT_CANDIDATES = 100
-"""Imported items of one extraction: with their words inline, they stay well below the limit of a line."""
-
+# Bytes that an import appends at once: half of a group, which leaves room for its decisions.
 IMPORT_BATCH_BYTES = 16 * MIB
-"""Bytes that an import appends at once: half of a group, which leaves room for its decisions."""
-
+# Ids of an import that are looked up one by one; for more, reading the log once is quicker.
 IMPORT_LOOKUPS = 8
-"""Ids of an import that are looked up one by one; for more, reading the log once is quicker."""
-
+# How often an import plans again because other writers were faster.
 IMPORT_TRIES = 20
-"""How often an import plans again because other writers were faster."""
-
+# Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes.
 EXPORT_NAME_CHARS = 200
-"""Characters of a run's or bank's name that a file name keeps: with digest and suffix it stays below 255 bytes."""
 
 # -------------------- bank
-
+# How often candidates are decided about anew because other writers were faster, and the longest wait before that. With
+# 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions.
 CONSOLIDATION_TRIES = 50
 CONSOLIDATION_WAIT_S = 2.0
-"""How often candidates are decided about anew because other writers were faster, and the longest wait before that.
-With 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions."""
 
 # -------------------- ontology
-
+# Files of one ontology.
 ONTOLOGY_FILES = 1_000
-"""Files of one ontology."""
-
+# Bytes of all files of one ontology: larger ones belong behind an endpoint.
 ONTOLOGY_BYTES = 256 * MIB
-"""Bytes of all files of one ontology: larger ones belong behind an endpoint."""
-
+# Characters of one literal in an ontology that a description reads.
 ONTOLOGY_LITERAL_CHARS = 1 * MIB
-"""Characters of one literal in an ontology that a description reads."""
-
+# Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser reads
+# at once. A file with a longer one is refused.
 ONTOLOGY_TERM_CHARS = 2 * MIB
-"""Characters of one literal or IRI in an ontology: escaped, it still fits into the 16 MiB that the engine's parser
-reads at once. A file with a longer one is refused."""
-
+# Levels of nested elements, objects and triple terms in an ontology's file: readers die of a few thousand.
 ONTOLOGY_DEPTH = 200
-"""Levels of nested elements, objects and triple terms in an ontology's file: readers die of a few thousand."""
-
+# The largest file that rdflib may read where pyoxigraph refuses it: rdflib takes a second for 2 MiB.
 ONTOLOGY_TOLERANT_BYTES = 16 * MIB
-"""The largest file that rdflib may read where pyoxigraph refuses it: rdflib takes a second for 2 MiB."""
-
+# Characters of an IRI; classes and properties with longer ones are not described.
 ONTOLOGY_IRI_CHARS = 2_000
-"""Characters of an IRI; classes and properties with longer ones are not described."""
-
+# Characters of a label, and of a definition or a note, that a description of an ontology keeps.
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-"""Characters of a label, and of a definition or a note, that a description of an ontology keeps."""
-
+# Notes of one class or property that a description keeps: a term of PROV or SKOS has two at most.
 ONTOLOGY_NOTES = 8
-"""Notes of one class or property that a description keeps: a term of PROV or SKOS has two at most."""
-
+# Pairs of class and property, and steps from class to class, that a description keeps, most used first.
 TYPED_USES = 2_000
-"""Pairs of class and property, and steps from class to class, that a description keeps, most used first."""
-
+# Pairs of disjoint classes that a description keeps: a hundred classes that exclude each other make half of them.
 DISJOINT_PAIRS = 10_000
-"""Pairs of disjoint classes that a description keeps: a hundred classes that exclude each other make half of them."""
-
+# First bytes of a file by which its format is recognised.
 ONTOLOGY_HEAD_BYTES = 64 * KIB
-"""First bytes of a file by which its format is recognised."""
-
+# How deep XML entities may be made of other entities: a few levels multiply a file of kilobytes into gigabytes.
 ONTOLOGY_ENTITY_DEPTH = 10
-"""How deep XML entities may be made of other entities: a few levels multiply a file of kilobytes into gigabytes."""
-
+# Characters that rdflib may copy while it joins the pieces of one text (quadratic in their number): some seconds.
 ONTOLOGY_JOINED_CHARS = 10_000_000_000
-"""Characters that rdflib may copy while it joins the pieces of one text (quadratic in their number): some seconds."""
-
+# Characters of a name that are compared with known names: difflib's time grows with their square.
 ONTOLOGY_NAME_CHARS = 200
-"""Characters of a name that are compared with known names: difflib's time grows with their square."""
-
+# Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first.
 GRAPH_CACHE_ENTRIES = 32
-"""Parsed graphs that are kept on disk, and schema tables in memory; the least recently used is evicted first."""
-
+# Age of a temporary directory in the cache at which its process is taken for dead, and the directory is removed.
 GRAPH_CACHE_ABANDONED_S = 3_600
-"""Age of a temporary directory in the cache at which its process is taken for dead, and the directory is removed."""
 
 # -------------------- sparql
-
+# Characters of a SPARQL query; longer ones are not parsed.
 QUERY_TEXT_CHARS = 20_000
-"""Characters of a SPARQL query; longer ones are not parsed."""
-
+# Names, words and marks of a query, how deep its brackets may nest, and the digits of one of its numbers.
 QUERY_TOKENS = 5_000
 QUERY_NESTING = 100
 QUERY_NUMBER_DIGITS = 1_000
-"""Names, words and marks of a query, how deep its brackets may nest, and the digits of one of its numbers."""
-
+# The largest query that rdflib is asked to confirm: a token weighs 1, an operand of an expression 12 more. That is at
+# most 0.5 s of rdflib, which nothing can stop; 5,000 tokens of expressions took it 10 s.
 QUERY_CONFIRMED_WEIGHT = 1_500
-"""The largest query that rdflib is asked to confirm: a token weighs 1, an operand of an expression 12 more. That is at
-most 0.5 s of rdflib, which nothing can stop; 5,000 tokens of expressions took it 10 s."""
-
+# Verdicts of rdflib that are kept: an agent often sends the same query again.
 QUERIES_CONFIRMED = 256
-"""Verdicts of rdflib that are kept: an agent often sends the same query again."""
-
+# Rows that a query gives: unless asked otherwise, and at most.
 QUERY_ROWS_DEFAULT = 100
 QUERY_ROWS = 10_000
-"""Rows that a query gives: unless asked otherwise, and at most."""
-
+# How long a query may run: unless asked otherwise, and at most.
 QUERY_TIME_S = 30.0
 QUERY_TIME_MOST_S = 300.0
-"""How long a query may run: unless asked otherwise, and at most."""
-
+# Memory that a query may take in the local engine, beside the graph itself.
 QUERY_MEMORY_BYTES = 1024 * MIB
-"""Memory that a query may take in the local engine, beside the graph itself."""
-
+# Bytes of one result: with the escapes of JSON, it still fits into a text line.
 RESULT_BYTES = 4 * MIB
-"""Bytes of one result: with the escapes of JSON, it still fits into a text line."""
-
+# Characters of one value that are kept of a result.
 RESULT_CELL_CHARS = 100_000
-"""Characters of one value that are kept of a result."""
-
+# How long the local engine may take to load its graph.
 ENGINE_START_S = 60.0
-"""How long the local engine may take to load its graph."""
-
+# How long an endpoint may take to accept a connection, and between two pieces of an answer.
 ENDPOINT_CONNECT_S = 5.0
 ENDPOINT_READ_S = 20.0
-"""How long an endpoint may take to accept a connection, and between two pieces of an answer."""
-
+# How often a call that was turned away is tried again, and the longest wait that an endpoint may ask for.
 ENDPOINT_RETRIES = 2
 ENDPOINT_WAIT_S = 30.0
-"""How often a call that was turned away is tried again, and the longest wait that an endpoint may ask for."""
-
+# Redirects within the same host that are followed.
 ENDPOINT_REDIRECTS = 3
-"""Redirects within the same host that are followed."""
-
+# Queries up to this length go by GET, which caches well; longer ones by POST.
 ENDPOINT_GET_CHARS = 1_800
-"""Queries up to this length go by GET, which caches well; longer ones by POST."""
-
+# What the agent sees of an endpoint's own error message.
 ENDPOINT_MESSAGE_CHARS = 300
-"""What the agent sees of an endpoint's own error message."""
-
+# Bytes of an error's body that are read.
 ENDPOINT_ERROR_BYTES = 16 * KIB
-"""Bytes of an error's body that are read."""
-
+# Bytes that are decompressed at a time: a small body can stand for an endless one.
 ENDPOINT_PIECE_BYTES = 64 * KIB
-"""Bytes that are decompressed at a time: a small body can stand for an endless one."""
-
+# One TOML file of an endpoint's profile.
 ENDPOINT_PROFILE_BYTES = 1 * MIB
-"""One TOML file of an endpoint's profile."""
-
+# How long after its time limit a query in the local engine's worker ends by itself, should nobody have ended it.
 ENGINE_GRACE_S = 5.0
-"""How long after its time limit a query in the local engine's worker ends by itself, should nobody have ended it."""
-
+# How long one look at the data may take for a hint about an empty result: a hint is worth no more.
 HINT_PROBE_S = 2.0
-"""How long one look at the data may take for a hint about an empty result: a hint is worth no more."""
 
 # -------------------- tools
-
+# A tool's return as JSON. More in one return is a red flag of leakage.
 TOOL_RETURN_CHARS = 1_000
-"""A tool's return as JSON. More in one return is a red flag of leakage."""
-
+# The return of `sparql_slice` and `ctx_slice`: rows and excerpts that the agent asked for.
 SLICE_RETURN_CHARS = 4_000
-"""The return of `sparql_slice` and `ctx_slice`: rows and excerpts that the agent asked for."""
-
+# The return of `mem_get`: three items of an extractor in full, and little more.
 ITEMS_RETURN_CHARS = 4_500
-"""The return of `mem_get`: three items of an extractor in full, and little more."""
-
+# Characters of one call's arguments as JSON; a longer query or note is refused.
 TOOL_ARGUMENT_CHARS = 20_000
-"""Characters of one call's arguments as JSON; a longer query or note is refused."""
-
+# Bytes of one payload as JSON: with its envelope, it fits into a text line.
 PAYLOAD_BYTES = TEXT_LINE_BYTES - 64 * KIB
-"""Bytes of one payload as JSON: with its envelope, it fits into a text line."""
-
+# Characters of payloads that a run keeps in memory; later ones are read from the bank.
 PAYLOADS_KEPT_CHARS = 32 * MIB
-"""Characters of payloads that a run keeps in memory; later ones are read from the bank."""
-
+# Characters of all payloads of a store without a bank.
 STORE_CHARS = 256 * MIB
-"""Characters of all payloads of a store without a bank."""
-
+# Retries of a tool that reads the bank because other writers were faster.
 TOOL_TRIES = 20
-"""Retries of a tool that reads the bank because other writers were faster."""
-
+# Items that `mem_get` gives in full at once.
 READ_ITEMS = 3
-"""Items that `mem_get` gives in full at once."""
-
+# The largest `k` of `mem_search`: so many titles still fit into its return.
 FOUND_ITEMS = 20
-"""The largest `k` of `mem_search`: so many titles still fit into its return."""
-
+# Default size of `ctx_peek` (source: the handle pattern).
 PEEK_CHARS = 200
-"""Default size of `ctx_peek` (source: the handle pattern)."""
-
+# The largest `k` of `ctx_find`.
 FIND_HITS = 100
-"""The largest `k` of `ctx_find`."""
-
+# Time limit of `ctx_find`: a pattern can backtrack for ever.
 FIND_TIME_S = 1.0
-"""Time limit of `ctx_find`: a pattern can backtrack for ever."""
-
+# Characters that `ctx_find` shows around a hit, on either side.
 FIND_SNIPPET_CHARS = 40
-"""Characters that `ctx_find` shows around a hit, on either side."""
-
+# Characters of one value that a slice shows; the whole stays behind the handle.
 CELL_CHARS = 300
-"""Characters of one value that a slice shows; the whole stays behind the handle."""
-
+# Characters of an IRI that a slice shows: a part of one is of no use (longer ones aren't described).
 CELL_IRI_CHARS = 2_000
-"""Characters of an IRI that a slice shows: a part of one is of no use (longer ones aren't described)."""
-
+# Rows of one slice.
 SLICE_ROWS = 100
-"""Rows of one slice."""
-
+# Levels of nesting of a tool's result; deeper values are replaced by `…`.
 TOOL_RESULT_DEPTH = 16
-"""Levels of nesting of a tool's result; deeper values are replaced by `…`."""
-
+# Classes that an overview of the schema names, and properties that a class shows in its detail.
 OVERVIEW_CLASSES = 10
 DETAIL_PROPERTIES = 8
-"""Classes that an overview of the schema names, and properties that a class shows in its detail."""
-
+# Examples that `sparql_peek` gives, and instances that `g_sample` gives.
 PEEK_ROWS = 20
 SAMPLE_ROWS = 20
-"""Examples that `sparql_peek` gives, and instances that `g_sample` gives."""
-
+# Procedures that `sparql_peek` names (source: the unified tool design).
 RELATED_PROCEDURES = 2
-"""Procedures that `sparql_peek` names (source: the unified tool design)."""
-
+# The largest `k` of `g_search`.
 FOUND_TERMS = 50
-"""The largest `k` of `g_search`."""
-
+# Texts of individuals that `g_search` reads (longer ones name nothing), and words of a search that it uses there.
 SEARCHED_TEXT_CHARS = 200
 SEARCHED_WORDS = 8
-"""Texts of individuals that `g_search` reads (longer ones name nothing), and words of a search that it uses there."""
-
+# How long one query that a tool makes by itself may take: an agent waits for several of them.
 LOOK_TIME_S = 10.0
-"""How long one query that a tool makes by itself may take: an agent waits for several of them."""
-
+# Triples of one thing that are counted on an endpoint: popular things have millions of them there.
 LOOK_TRIPLES = 1_000
-"""Triples of one thing that are counted on an endpoint: popular things have millions of them there."""
-
+# Events that are checked for changes to items; after more of them, projections are brought up to date instead.
 LOOK_BACK_EVENTS = 64
-"""Events that are checked for changes to items; after more of them, projections are brought up to date instead."""
 
 # -------------------- context
-
+# Budgets of the layers of a context in characters, titles and markup included (source: the layered memory plan).
 CONTEXT_BASE_CHARS = 800
 CONTEXT_L0_CHARS = 600
 CONTEXT_L1_CHARS = 1_000
@@ -358,283 +258,206 @@ CONTEXT_L2_ITEM_CHARS = 300
 CONTEXT_L3_CHARS = 1_000
 CONTEXT_LEAN_L1_CHARS = 400
 CONTEXT_LEAN_L3_CHARS = 200
-"""Budgets of the layers of a context in characters, titles and markup included (source: the layered memory plan)."""
-
+# A guide or a file of constraints that is given to a context.
 CONTEXT_FILE_BYTES = 4 * MIB
-"""A guide or a file of constraints that is given to a context."""
-
+# One entry of a list in a layer; a longer one is left out, because it would cost more room than it tells.
 CONTEXT_ENTRY_CHARS = 160
-"""One entry of a list in a layer; a longer one is left out, because it would cost more room than it tells."""
-
+# The report of what a layer left out.
 CONTEXT_CUT_CHARS = 200
-"""The report of what a layer left out."""
-
+# One curated line: at a third of the layer's budget, two of them leave room for derived ones.
 CURATED_TEXT_CHARS = 240
-"""One curated line: at a third of the layer's budget, two of them leave room for derived ones."""
-
+# Curated lines of one file and terms of one line: more than anyone curates by hand for a layer of 1,000 characters.
 CURATED_LINES = 200
 CURATED_TERMS = 20
-"""Curated lines of one file and terms of one line: more than anyone curates by hand for a layer of 1,000 characters."""
 
 # -------------------- models
-
+# Retries of a call to a model, and the longest wait between them that a provider may ask for.
 LM_RETRIES = 2
 LM_WAIT_S = 30.0
-"""Retries of a call to a model, and the longest wait between them that a provider may ask for."""
-
+# The timeout of one answer: default and maximum (some models think for minutes); and that of a connection.
 LM_TIME_S = 300.0
 LM_TIME_MOST_S = 86_400
 LM_CONNECT_S = 10.0
-"""The timeout of one answer: default and maximum (some models think for minutes); and that of a connection."""
-
+# One request to a model as JSON: escaped, it fits into a text line, and with the answer into a group.
 LM_REQUEST_BYTES = 4 * MIB
-"""One request to a model as JSON: escaped, it fits into a text line, and with the answer into a group."""
-
+# Bytes of one answer that are read, with all that a provider puts around it, and characters of it that are kept.
 LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
-"""Bytes of one answer that are read, with all that a provider puts around it, and characters of it that are kept."""
-
+# The longest field of malformed JSON that is repaired, in up to 1 s; 32,000 characters took 66 s.
 LM_REPAIRED_CHARS = 2_000
-"""The longest field of malformed JSON that is repaired, in up to 1 s; 32,000 characters took 66 s."""
-
+# One file of scripted turns.
 LM_SCRIPT_BYTES = 4 * MIB
-"""One file of scripted turns."""
-
+# Causes of an error that are searched for one of ours: a chain of causes can be a circle.
 LM_ERROR_CAUSES = 20
-"""Causes of an error that are searched for one of ours: a chain of causes can be a circle."""
-
+# What an error shows of an unreadable answer, of a request that a script did not expect (its end, which is what the
+# model was asked last), and on each side of a difference from a recorded request.
 LM_ANSWER_SHOWN_CHARS = 2_000
 LM_REQUEST_SHOWN_CHARS = 300
 LM_DIFFERENCE_SHOWN_CHARS = 60
-"""What an error shows of an unreadable answer, of a request that a script did not expect (its end, which is what the
-model was asked last), and on each side of a difference from a recorded request."""
 
 # -------------------- sandbox
-
+# How long the code of one step may run, without the time of the tools that it calls.
 STEP_TIME_S = 60.0
-"""How long the code of one step may run, without the time of the tools that it calls."""
-
+# How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine.
 SANDBOX_START_S = 60.0
-"""How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine."""
-
+# How long filling the cache (13 MB) may take.
 SANDBOX_WARM_S = 300.0
-"""How long filling the cache (13 MB) may take."""
-
+# Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript.
 SANDBOX_MEMORY_BYTES = 512 * MIB
 SANDBOX_HEAP_BYTES = 256 * MIB
-"""Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript."""
-
+# Characters of one step's output that are kept, head and tail; a model is shown less.
 SANDBOX_OUTPUT_CHARS = 20_000
-"""Characters of one step's output that are kept, head and tail; a model is shown less."""
-
+# Characters that one step may print before printing is refused: a loop prints a gigabyte in seconds.
 SANDBOX_PRINTED_CHARS = 10_000_000
-"""Characters that one step may print before printing is refused: a loop prints a gigabyte in seconds."""
-
+# Characters of a submission as JSON: room for a long answer, not for a result set.
 SANDBOX_SUBMIT_CHARS = 1_000_000
-"""Characters of a submission as JSON: room for a long answer, not for a result set."""
-
+# Arguments of one call out of the sandbox, as JSON: room for a batch of prompts.
 SANDBOX_ARGUMENT_CHARS = 1_000_000
-"""Arguments of one call out of the sandbox, as JSON: room for a batch of prompts."""
-
+# Depth of a value that is sent out of the sandbox, below which there is only text, and values within it: more would
+# exceed the limits of size, and a value that contains itself has no end.
 SANDBOX_VALUE_DEPTH = 50
 SANDBOX_VALUES = 500_000
-"""Depth of a value that is sent out of the sandbox, below which there is only text, and values within it: more would
-exceed the limits of size, and a value that contains itself has no end."""
-
+# Elements of one variable that are counted when its size is measured.
 SANDBOX_COUNTED_ELEMENTS = 10_000
-"""Elements of one variable that are counted when its size is measured."""
-
+# Places in the agent's code that an error message names.
 SANDBOX_ERROR_PLACES = 4
-"""Places in the agent's code that an error message names."""
-
+# Memory that is freed when a step has used up all, because the error message needs some.
 SANDBOX_RESERVE_BYTES = 4 * MIB
-"""Memory that is freed when a step has used up all, because the error message needs some."""
-
+# One line between a sandbox and this side, either way: a whole payload fits.
 SANDBOX_MESSAGE_BYTES = 16 * MIB
-"""One line between a sandbox and this side, either way: a whole payload fits."""
-
+# Lines from a sandbox in one step that are no messages; a session that sends more is ended.
 SANDBOX_NOISE_LINES = 1_000
-"""Lines from a sandbox in one step that are no messages; a session that sends more is ended."""
-
+# The end of a sandbox's standard error, kept for the error message when it dies.
 SANDBOX_STDERR_BYTES = 2_000
-"""The end of a sandbox's standard error, kept for the error message when it dies."""
-
+# New sessions of a run after its first was lost.
 SANDBOX_RESTARTS = 3
-"""New sessions of a run after its first was lost."""
-
+# Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB.
 SANDBOX_POOL = 16
-"""Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB."""
-
+# Sessions that a pool starts at a time: starting is work for the processor, so more would make all of them late.
 SANDBOX_STARTERS = 2
-"""Sessions that a pool starts at a time: starting is work for the processor, so more would make all of them late."""
-
+# How long a process that exits may take to be reaped before it is killed, and Deno to print its release.
 SANDBOX_EXIT_S = 2.0
 SANDBOX_PROBE_S = 10.0
-"""How long a process that exits may take to be reaped before it is killed, and Deno to print its release."""
-
+# What an error shows of a line of code, or of arguments, that differ from the recorded ones.
 SANDBOX_DIFFERENCE_SHOWN_CHARS = 200
-"""What an error shows of a line of code, or of arguments, that differ from the recorded ones."""
 
 # -------------------- executors
-
+# Steps of an agent, and calls of models by its code, before it is forced to submit.
 RUN_ITERATIONS = 12
 RUN_SUBCALLS = 25
-"""Steps of an agent, and calls of models by its code, before it is forced to submit."""
-
+# The maximum that settings accept: a run of so many steps is a mistake.
 RUN_ITERATIONS_MOST = 1_000
 RUN_SUBCALLS_MOST = 10_000
-"""The maximum that settings accept: a run of so many steps is a mistake."""
-
+# Characters of each earlier step's output that an agent is shown again, head and tail (source: dspy.RLM).
 STEP_OUTPUT_CHARS = 10_000
-"""Characters of each earlier step's output that an agent is shown again, head and tail (source: dspy.RLM)."""
-
+# Latest steps that the scratchpad shows whole, and characters of the one line for each step before.
 HISTORY_ENTRIES = 4
 HISTORY_LINE_CHARS = 200
-"""Latest steps that the scratchpad shows whole, and characters of the one line for each step before."""
-
+# What an agent is shown of a reply of its own that could not be parsed, and of the reason.
 REPLY_SHOWN_CHARS = 1_000
 REPLY_REASON_CHARS = 300
-"""What an agent is shown of a reply of its own that could not be parsed, and of the reason."""
-
+# What `rlm` shows of context and question: all of them, because the largest budgets give 4,000 characters.
 INPUT_SHOWN_CHARS = 20_000
-"""What `rlm` shows of context and question: all of them, because the largest budgets give 4,000 characters."""
-
+# What is kept of a step's output by an interpreter that has no limit of its own.
 INTERPRETER_OUTPUT_CHARS = 4 * SANDBOX_OUTPUT_CHARS
-"""What is kept of a step's output by an interpreter that has no limit of its own."""
-
+# Prompts of one batch that are sent side by side (source: dspy.RLM).
 SUBCALLS_AT_ONCE = 8
-"""Prompts of one batch that are sent side by side (source: dspy.RLM)."""
 
 # -------------------- judging
-
+# Rows or columns that are shown of one way in which two answers differ.
 DIFFERENCE_EXAMPLES = 3
-"""Rows or columns that are shown of one way in which two answers differ."""
-
+# Characters of one value that a judge quotes from a result: three rows of three still fit into a reason.
 JUDGE_VALUE_CHARS = 60
-"""Characters of one value that a judge quotes from a result: three rows of three still fit into a reason."""
-
+# Characters of an error, or of the right words, that a judge quotes in its reason.
 JUDGE_QUOTE_CHARS = 200
-"""Characters of an error, or of the right words, that a judge quotes in its reason."""
-
+# Ways to match the columns of two answers that are all tried; beyond, each column takes its most similar one.
 JUDGE_COLUMN_CHOICES = 5_000
-"""Ways to match the columns of two answers that are all tried; beyond, each column takes its most similar one."""
-
+# Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out.
 JUDGE_EXPONENT = 400
-"""Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out."""
-
+# Characters of a judgment's reason.
 JUDGE_REASON_CHARS = 2_000
-"""Characters of a judgment's reason."""
-
+# Characters of an answer, and of its query, that a judging model is shown.
 JUDGE_ANSWER_CHARS = 8_000
 JUDGE_QUERY_CHARS = 8_000
-"""Characters of an answer, and of its query, that a judging model is shown."""
-
+# Principles and past cases that a judging model is given, and the characters of each kind at most.
 JUDGE_PRINCIPLES = 5
 JUDGE_CASES = 3
 JUDGE_MEMORY_CHARS = 3_000
-"""Principles and past cases that a judging model is given, and the characters of each kind at most."""
-
+# Replies of a judging model that are parsed before it is given up; each time it is told the fault of the last.
 JUDGE_TRIES = 3
-"""Replies of a judging model that are parsed before it is given up; each time it is told the fault of the last."""
-
+# Characters of the reason why a reply can't be read, as the judging model is told: parsers quote all of a reply.
 JUDGE_PROBLEM_CHARS = 500
-"""Characters of the reason why a reply can't be read, as the judging model is told: parsers quote all of a reply."""
-
+# Terms of a query or an answer that are looked up in the data, in one query.
 JUDGE_TERMS = 200
-"""Terms of a query or an answer that are looked up in the data, in one query."""
-
+# A file of labelled cases.
 JUDGE_CASES_BYTES = 16 * MIB
-"""A file of labelled cases."""
 
 # -------------------- extraction
-
+# Items that are learned from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
+# arXiv:2509.25140), and of those that its agent proposed.
 EXTRACTION_ITEMS = 3
 EXTRACTION_PROPOSALS = 10
-"""Items that are learned from a run at most: of those that a model draws from it (source: the ReasoningBank paper,
-arXiv:2509.25140), and of those that its agent proposed."""
-
+# Answers of an extracting model that are parsed before it is given up; each time it is told the fault of the last.
 EXTRACTION_TRIES = 3
-"""Answers of an extracting model that are parsed before it is given up; each time it is told the fault of the last."""
-
+# Characters that an extracting model is shown of its own unusable answer, and of the reason why it is unusable.
 EXTRACTION_SHOWN_AGAIN_CHARS = 2_000
-"""Characters that an extracting model is shown of its own unusable answer, and of the reason why it is unusable."""
-
+# Characters below which steps are not shown at all: two truncated steps and the note between them need that many.
 EXTRACTION_TRAJECTORY_LEAST_CHARS = 200
-"""Characters below which steps are not shown at all: two truncated steps and the note between them need that many."""
-
+# What an extracting model is shown: of the steps of a run, of all rollouts of a task together, and of a task, an
+# answer, a query or a reason.
 EXTRACTION_TRAJECTORY_CHARS = 12_000
 EXTRACTION_ROLLOUTS_CHARS = 24_000
 EXTRACTION_TEXT_CHARS = 4_000
-"""What an extracting model is shown: of the steps of a run, of all rollouts of a task together, and of a task, an
-answer, a query or a reason."""
 
 # -------------------- loop and rerun
-
+# Runs of one task side by side: each has a sandbox of its own.
 ROLLOUTS = 16
-"""Runs of one task side by side: each has a sandbox of its own."""
-
+# A file of tasks, the question of one, and its id, which becomes part of the ids of its runs.
 TASKS = 10_000
 TASKS_BYTES = 16 * MIB
 TASK_CHARS = 10_000
 TASK_ID_CHARS = 100
-"""A file of tasks, the question of one, and its id, which becomes part of the ids of its runs."""
-
+# The highest temperature that providers accept.
 TEMPERATURE_MOST = 2.0
-"""The highest temperature that providers accept."""
-
+# Characters compared of each query or answer of a rollout, because difflib's work grows with their square.
 DIVERSITY_CHARS = 4_000
-"""Characters compared of each query or answer of a rollout, because difflib's work grows with their square."""
-
+# How long git may take to name the commit of the code, before runs are recorded without one.
 COMMIT_WAIT_S = 5.0
-"""How long git may take to name the commit of the code, before runs are recorded without one."""
 
 # -------------------- dashboard
-
+# Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged.
 FLAG_RETURN_CHARS = 1_000
 FLAG_ITEMS_INJECTED = 3
 FLAG_CONTEXT_CHARS = 4_000
-"""Red flags of leakage: one tool's return, memory items put into a prompt, the context of a run. More is flagged."""
-
+# Points of one line of a chart. More can't be told apart on a screen, and would slow the page.
 DASHBOARD_POINTS = 1_000
-"""Points of one line of a chart. More can't be told apart on a screen, and would slow the page."""
-
+# Rows of one table of the dashboard; more is for SQL and `--json`.
 DASHBOARD_ROWS = 200
-"""Rows of one table of the dashboard; more is for SQL and `--json`."""
-
+# Bars of one chart of the dashboard, each with a name to read.
 DASHBOARD_BARS = 20
-"""Bars of one chart of the dashboard, each with a name to read."""
-
+# Characters of a task, a title or a name that the dashboard shows.
 DASHBOARD_TEXT_CHARS = 120
-"""Characters of a task, a title or a name that the dashboard shows."""
-
+# Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500
-"""Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose."""
-
+# Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60
 DASHBOARD_PURPOSE_CHARS = 500
-"""Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose."""
 
 # -------------------- cli
-
+# The largest `--tail`.
 LOG_TAIL = 1_000_000
-"""The largest `--tail`."""
-
+# Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all.
 ERASURE_RUNS_SHOWN = 20
 ERASURE_POSITIONS_SHOWN = 20
-"""Runs and positions that `erase` names before it asks: more would scroll the list of places away; `--json` has all."""
-
+# Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question.
 GUIDE_ITERATIONS = 20
-"""Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question."""
-
+# Rollouts of `--matts`, unless asked otherwise (source: the ReasoningBank paper's parallel scaling).
 MATTS_ROLLOUTS = 3
-"""Rollouts of `--matts`, unless asked otherwise (source: the ReasoningBank paper's parallel scaling)."""
-
+# Hits of each search in the demo, and recorded queries that it tries, to find one whose hits changed over time.
 DEMO_HITS = 3
 DEMO_QUERIES = 12
-"""Hits of each search in the demo, and recorded queries that it tries, to find one whose hits changed over time."""
-
+# Hits of `search`, unless asked otherwise: as many as the agent's own search tool returns.
 SEARCH_HITS_DEFAULT = 6
-"""Hits of `search`, unless asked otherwise: as many as the agent's own search tool returns."""

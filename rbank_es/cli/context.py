@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
 
 
-class Subject(NamedTuple):
+class ContextSource(NamedTuple):
     """The source of a context, with its guide and its curated constraints; None for each that is missing."""
 
     ontology: Ontology | Source | None
@@ -93,7 +93,7 @@ def context(
         opened, point = open_at(bank) if bank is not None else (None, None)
         if opened is not None:
             stack.enter_context(opened)
-        subject = _subject(paths, endpoint, void, id, stack)
+        subject = _source(paths, endpoint, void, id, stack)
         built = build_context(
             ontology=subject.ontology,
             bank=opened,
@@ -111,18 +111,20 @@ def context(
             _print(built)
 
 
-def _subject(paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack) -> Subject:
+def _source(
+    paths: Sequence[str], endpoint: str | None, void: str | None, id: str | None, stack: ExitStack
+) -> ContextSource:
     if endpoint is not None:
         from rbank_es.sparql.source import open_source
 
         source = open_source(endpoint=endpoint, void=void)
         stack.callback(source.close)
-        return Subject(source, None, None)
+        return ContextSource(source, None, None)
     if not paths:
-        return Subject(None, None, None)
+        return ContextSource(None, None, None)
     if any(map(is_shipped, paths)):
-        return Subject(read_ontology(paths, id), lights().guide, lights().constraints)
-    return Subject(read_ontology(paths, id), None, constraints_beside(paths))
+        return ContextSource(read_ontology(paths, id), lights().guide, lights().constraints)
+    return ContextSource(read_ontology(paths, id), None, constraints_beside(paths))
 
 
 def _facts(built: Context, bank: Bank | None, point: str | None, task: str) -> dict[str, Any]:

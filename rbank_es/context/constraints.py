@@ -40,7 +40,7 @@ from rbank_es.context.layer import (
     short_count,
     whole_words,
 )
-from rbank_es.context.term_ranking import RankedTerms, TaskWords, hidden_instances
+from rbank_es.context.term_order import RankedTerms, TaskWords, hidden_instances
 from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 

@@ -19,7 +19,7 @@ from rbank_es.context.layer import (
     short_count,
     whole_words,
 )
-from rbank_es.context.term_ranking import RankedTerms, TaskWords, observed_terms
+from rbank_es.context.term_order import RankedTerms, TaskWords, observed_terms
 from rbank_es.ontology import rdf_names as names
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 

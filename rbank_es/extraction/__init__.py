@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         extract_common_patterns,
         extract_from_rollouts,
     )
-    from rbank_es.extraction.judged_run import Judgment, PastRun, RunStep, format_trajectory, past_run, trajectory_of
+    from rbank_es.extraction.judged_run import Judgment, PastRun, PastStep, format_trajectory, past_run, trajectory_of
     from rbank_es.extraction.prompts import ContrastiveExtractor, FailureExtractor, PatternExtractor, SuccessExtractor
     from rbank_es.extraction.proposals import from_proposals, proposals_of
     from rbank_es.policies.consolidation import content_jaccard, find_similar, title_similarity
@@ -29,7 +29,7 @@ __all__ = [
     "Judgment",
     "PastRun",
     "PatternExtractor",
-    "RunStep",
+    "PastStep",
     "SuccessExtractor",
     "consolidate",
     "content_jaccard",
@@ -49,7 +49,7 @@ __all__ = [
 _MODULES = {
     "extraction.candidates": ("Consolidated", "Extraction", "consolidate"),
     "extraction.extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
-    "extraction.judged_run": ("Judgment", "PastRun", "RunStep", "format_trajectory", "past_run", "trajectory_of"),
+    "extraction.judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run", "trajectory_of"),
     "extraction.prompts": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
     "extraction.proposals": ("from_proposals", "proposals_of"),
     "policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),

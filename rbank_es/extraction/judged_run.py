@@ -27,7 +27,7 @@ _LEAST_CLIP_CHARS = 80
 _TEXTS = ("reasoning", "code", "output")
 
 
-class RunStep(msgspec.Struct, frozen=True, kw_only=True):
+class PastStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step of an agent: its reasoning, its code and the output. `index` counts from 1."""
 
     index: int
@@ -36,7 +36,7 @@ class RunStep(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""
 
     @classmethod
-    def of(cls, given: Any, index: int) -> RunStep:
+    def of(cls, given: Any, index: int) -> PastStep:
         """Return the step that a mapping's keys or an object's attributes describe; `index` if it has none."""
         own = _get(given, "index")
         return cls(index=own if isinstance(own, int) else index, **{name: _text(_get(given, name)) for name in _TEXTS})
@@ -52,7 +52,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome = "submitted"
     error: str = ""
     domain: str | None = None
-    steps: tuple[RunStep, ...] = ()
+    steps: tuple[PastStep, ...] = ()
 
     @classmethod
     def of(cls, result: Any, task: str) -> PastRun:
@@ -70,7 +70,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             task=task,
             outcome=_get(result, "outcome") or ("submitted" if converged else "forced_at_limit"),
-            steps=tuple(RunStep.of(step, number) for number, step in enumerate(steps, 1)),
+            steps=tuple(PastStep.of(step, number) for number, step in enumerate(steps, 1)),
             **known,
         )
 
@@ -155,7 +155,7 @@ def past_run(bank: Bank, run: str) -> PastRun:
     return PastRun(task=task, run=run, domain=started.ontology, steps=trajectory_of(bank, run), **end)
 
 
-def trajectory_of(bank: Bank, run: str) -> tuple[RunStep, ...]:
+def trajectory_of(bank: Bank, run: str) -> tuple[PastStep, ...]:
     """Return the steps of a run from its events; its tool calls if no steps were recorded.
 
     Erased texts are empty. An unknown run has no steps.
@@ -166,15 +166,15 @@ def trajectory_of(bank: Bank, run: str) -> tuple[RunStep, ...]:
     return steps or tuple(_called(bank, event, index) for index, event in enumerate(calls, 1))
 
 
-def _recorded(bank: Bank, event: StepTaken) -> RunStep:
+def _recorded(bank: Bank, event: StepTaken) -> PastStep:
     texts = {name: bank.text(getattr(event, name)) or "" for name in _TEXTS}
-    return RunStep(index=event.index, **{name: _previewed(event, name, text) for name, text in texts.items()})
+    return PastStep(index=event.index, **{name: _previewed(event, name, text) for name, text in texts.items()})
 
 
-def _called(bank: Bank, event: ToolCalled, index: int) -> RunStep:
+def _called(bank: Bank, event: ToolCalled, index: int) -> PastStep:
     arguments = _previewed(event, "arguments", bank.text(event.arguments) or "")
     given = bank.text(event.error) if event.error_code else bank.text(event.result)
-    return RunStep(index=index, code=f"{event.tool}({arguments})", output=_previewed(event, "result", given or ""))
+    return PastStep(index=index, code=f"{event.tool}({arguments})", output=_previewed(event, "result", given or ""))
 
 
 def _previewed(event: StepTaken | ToolCalled, name: str, text: str) -> str:
@@ -193,7 +193,7 @@ def format_trajectory(steps: Iterable[Any], budget_chars: int = limits.EXTRACTIO
     """
     if budget_chars < 0:
         raise BadInput(f"a budget of {budget_chars} characters can't be kept; give 0 or more")
-    given = [RunStep.of(step, number) for number, step in enumerate(steps, 1)]
+    given = [PastStep.of(step, number) for number, step in enumerate(steps, 1)]
     whole = "\n\n".join(map(_block, given))
     if len(whole) <= budget_chars:
         return whole
@@ -204,7 +204,7 @@ def format_trajectory(steps: Iterable[Any], budget_chars: int = limits.EXTRACTIO
     return _first_and_last(given, budget_chars)
 
 
-def _first_and_last(steps: Sequence[RunStep], budget_chars: int) -> str:
+def _first_and_last(steps: Sequence[PastStep], budget_chars: int) -> str:
     room = budget_chars - (_NOTE_CHARS + 2 if len(steps) > 2 else 0) - 2
     first, last = _block(steps[0]), _block(steps[-1])
     if len(first) + len(last) > room:
@@ -224,14 +224,14 @@ def _first_and_last(steps: Sequence[RunStep], budget_chars: int) -> str:
     return "\n\n".join([first, *_note(skipped, len(steps)), *shown])
 
 
-def _note(skipped: Sequence[RunStep], total: int) -> list[str]:
+def _note(skipped: Sequence[PastStep], total: int) -> list[str]:
     if not skipped:
         return []
     which = f"step {skipped[0].index}" if len(skipped) == 1 else f"steps {skipped[0].index} to {skipped[-1].index}"
     return [f"[{which} left out: {len(skipped)} of {total}]"[:_NOTE_CHARS]]
 
 
-def _block(step: RunStep) -> str:
+def _block(step: PastStep) -> str:
     return _laid_out(step.index, {name: getattr(step, name).strip("\n") for name in _TEXTS})
 
 
@@ -243,7 +243,7 @@ def _laid_out(index: int, parts: Mapping[str, str]) -> str:
     return "\n".join(lines) if len(lines) > 1 else f"Step {index}\n(nothing was recorded)"
 
 
-def _clipped(step: RunStep, room: int) -> str:
+def _clipped(step: PastStep, room: int) -> str:
     """Return a step within the room, which its texts share equally; shorter texts leave their rest to longer ones."""
     texts = {name: text for name in _TEXTS if (text := getattr(step, name).strip("\n"))}
     left = room - len(_laid_out(step.index, dict.fromkeys(texts, "x"))) + len(texts)

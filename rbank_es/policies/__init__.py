@@ -19,7 +19,7 @@ from rbank_es.policies.consolidation import (
     find_similar,
     title_similarity,
 )
-from rbank_es.policies.forgetting import Bounded, ForgettingPolicy, Never
+from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never
 from rbank_es.policies.policy import POLICIES, Policy, default_policies, load_policies, policy_of
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure

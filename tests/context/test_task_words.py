@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.context.term_ranking import TaskWords, stem
+from rbank_es.context.term_order import TaskWords, stem
 
 NS = "https://example.org/ns#"
 

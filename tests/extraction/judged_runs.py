@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rbank_es.bank import Bank
-from rbank_es.extraction import PastRun, RunStep
+from rbank_es.extraction import PastRun, PastStep
 from rbank_es.models.router import Lms
 from tests.models.runs import Saying, models
 
@@ -18,8 +18,8 @@ WON = {"success": True, "reason": "the rows answer it"}
 LOST = {"success": False, "reason": "the class is missing"}
 
 STEPS = (
-    RunStep(index=1, reasoning="Look at the classes.", code="print(g_classes())", output="Light, Sector"),
-    RunStep(index=2, reasoning="Count.", code="sparql_query('SELECT …')", output="3"),
+    PastStep(index=1, reasoning="Look at the classes.", code="print(g_classes())", output="Light, Sector"),
+    PastStep(index=2, reasoning="Count.", code="sparql_query('SELECT …')", output="3"),
 )
 
 

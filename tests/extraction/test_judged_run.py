@@ -11,13 +11,13 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.extraction import RunStep, format_trajectory, past_run, trajectory_of
+from rbank_es.extraction import PastStep, format_trajectory, past_run, trajectory_of
 from rbank_es.extraction.judged_run import clip
 
 
-def steps(count: int, chars: int = 100) -> list[RunStep]:
+def steps(count: int, chars: int = 100) -> list[PastStep]:
     return [
-        RunStep(
+        PastStep(
             index=number, reasoning=f"thought {number}", code=f"code_{number}()", output=f"{number} " * (chars // 2)
         )
         for number in range(1, count + 1)
@@ -26,7 +26,9 @@ def steps(count: int, chars: int = 100) -> list[RunStep]:
 
 def test_a_short_trajectory_is_given_whole() -> None:
     """Each part under its name; what there is none of is not named."""
-    text = format_trajectory([RunStep(index=1, reasoning="look", code="x = 1\ny"), {"code": "print(x)", "output": "1"}])
+    text = format_trajectory(
+        [PastStep(index=1, reasoning="look", code="x = 1\ny"), {"code": "print(x)", "output": "1"}]
+    )
     assert text == "Step 1\nReasoning:\nlook\nCode:\nx = 1\ny\n\nStep 2\nCode:\nprint(x)\nOutput:\n1"
 
 
@@ -35,7 +37,7 @@ def test_a_short_trajectory_is_given_whole() -> None:
     [
         {"code": "a", "output": "b"},
         SimpleNamespace(code="a", output="b", reasoning=None),
-        RunStep(index=1, code="a", output="b"),
+        PastStep(index=1, code="a", output="b"),
     ],
 )
 def test_a_step_may_be_a_mapping_an_object_or_a_step(given: object) -> None:
@@ -61,8 +63,8 @@ def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_mor
     """Head and tail stay: an error stands at the end of an output."""
     long = "\n".join(f"line {number}" for number in range(1_000))
     given = [
-        RunStep(index=1, code=long, output=long),
-        RunStep(index=2, code="short()", output=long + "\nValueError: no"),
+        PastStep(index=1, code=long, output=long),
+        PastStep(index=2, code="short()", output=long + "\nValueError: no"),
     ]
     text = format_trajectory(given, 2_000)
     first, last = text.split("\n\nStep 2\n")
@@ -75,7 +77,7 @@ def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_mor
 def test_no_steps_and_no_room_give_an_empty_text() -> None:
     assert format_trajectory([]) == ""
     assert format_trajectory(steps(2), limits.EXTRACTION_TRAJECTORY_LEAST_CHARS - 1) == ""
-    assert format_trajectory([RunStep(index=1)]) == "Step 1\n(nothing was recorded)"
+    assert format_trajectory([PastStep(index=1)]) == "Step 1\n(nothing was recorded)"
     with pytest.raises(BadInput, match="can't be kept"):
         format_trajectory([], -1)
 
@@ -115,8 +117,8 @@ def test_the_steps_of_a_run_are_those_of_its_events(bank: Bank) -> None:
         ]
     )
     assert trajectory_of(bank, "r") == (
-        RunStep(index=1, reasoning="a", code="b", output=long),
-        RunStep(index=2, code="d…"),
+        PastStep(index=1, reasoning="a", code="b", output=long),
+        PastStep(index=2, code="d…"),
     )
     assert trajectory_of(bank, "unknown") == ()
 
@@ -130,8 +132,8 @@ def test_a_run_without_steps_is_told_by_its_calls_of_tools(bank: Bank) -> None:
         ]
     )
     assert trajectory_of(bank, "r") == (
-        RunStep(index=1, code="g_stats({})", output="9 triples"),
-        RunStep(index=2, code='g_query({"query": "x"})', output="no"),
+        PastStep(index=1, code="g_stats({})", output="9 triples"),
+        PastStep(index=2, code='g_query({"query": "x"})', output="no"),
     )
 
 
@@ -143,7 +145,7 @@ def test_a_past_run_has_its_end(bank: Bank) -> None:
     bank.append(RunFinished(run="r", outcome="forced_at_limit", answer="a", sparql="q"))
     ended = past_run(bank, "r")
     assert (ended.task, ended.answer, ended.sparql, ended.outcome) == ("why", "a", "q", "forced_at_limit")
-    assert ended.steps == (RunStep(index=1, code="x"),)
+    assert ended.steps == (PastStep(index=1, code="x"),)
     with pytest.raises(NotInBank):
         past_run(bank, "unknown")
 
@@ -152,4 +154,4 @@ def test_an_erased_run_can_still_be_told(bank: Bank) -> None:
     """Its texts are empty."""
     bank.append([RunStarted(run="r", task="why"), StepTaken(run="r", index=1, code="secret words here")])
     bank.erase(run="r")
-    assert past_run(bank, "r").steps == (RunStep(index=1),)
+    assert past_run(bank, "r").steps == (PastStep(index=1),)

@@ -21,7 +21,7 @@ from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtra
 from rbank_es.events.items import Item, ItemText, make_id
 from rbank_es.extraction import (
     Extraction,
-    RunStep,
+    PastStep,
     consolidate,
     contrastive_extract,
     extract,
@@ -138,11 +138,11 @@ def drawn(how: str, lms: Lms) -> Extraction:
 # ---------------------------------------------------------------- trajectories
 
 texts = st.text(max_size=40) | st.integers(0, 3_000).map(lambda chars: "some words\n" * (chars // 11))
-steps = st.lists(st.builds(RunStep, index=st.integers(1, 99), reasoning=texts, code=texts, output=texts), max_size=8)
+steps = st.lists(st.builds(PastStep, index=st.integers(1, 99), reasoning=texts, code=texts, output=texts), max_size=8)
 
 
 @given(steps, st.integers(0, 6_000))
-def test_a_trajectory_keeps_its_budget_and_shows_both_ends(given_steps: list[RunStep], budget: int) -> None:
+def test_a_trajectory_keeps_its_budget_and_shows_both_ends(given_steps: list[PastStep], budget: int) -> None:
     """Whole where it fits; else the first step, then the last ones in a row, and a word on those between."""
     numbered = [replace(step, index=number) for number, step in enumerate(given_steps, 1)]
     whole, text = format_trajectory(numbered, 10**9), format_trajectory(numbered, budget)

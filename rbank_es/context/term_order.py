@@ -42,7 +42,7 @@ terms of an upper ontology would outvote those that a person uses."""
 Info = TypeVar("Info", ClassInfo, PropertyInfo)
 
 
-class TermNames:
+class RankedNames:
     """The written names of terms: without a prefix in the namespace that most of the given IRIs share."""
 
     def __init__(self, prefixes: Prefixes, iris: Iterable[str]) -> None:
@@ -91,7 +91,7 @@ class RankedTerms:
         if self.traffic:
             iris = [info.iri for info in self.classes[:_NAMING_TERMS]]
             iris += [info.iri for info in self.properties[:_NAMING_TERMS]]
-        self.naming = TermNames(self.prefixes, iris)
+        self.naming = RankedNames(self.prefixes, iris)
 
     def links_of(self, iri: str) -> list[Link]:
         """Return the steps of a property in the data, the commonest first."""
