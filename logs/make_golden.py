@@ -138,7 +138,7 @@ class Teller:
 
 
 def tell_beginnings(teller: Teller) -> None:
-    """The bank, its policies, its ontology."""
+    """Return the events of the bank, its policies and its ontology."""
     teller.tell(
         BankCreated(name="golden", release=RELEASE, purpose="Every event type, to be read by every release."),
         PolicySet(
@@ -165,7 +165,7 @@ def tell_beginnings(teller: Teller) -> None:
 
 
 def tell_first_run(teller: Teller) -> None:
-    """A run with all that can be known of it, up to its answer."""
+    """Return the events of a run with every field set, up to its answer."""
     teller.tell(
         RunStarted(
             run="run-1",
@@ -201,7 +201,7 @@ def tell_first_run(teller: Teller) -> None:
 
 
 def tell_judgments(teller: Teller) -> None:
-    """What a judge said of the run, and a person who knew better."""
+    """Return a judge's verdict on the run, and the one of a person who knew better."""
     judged = teller.tell(
         RunJudged(
             run="run-1",
@@ -331,7 +331,7 @@ def _long_text(word: str) -> str:
 
 
 def tell_memory(teller: Teller) -> None:
-    """Extraction, consolidation, and every way in which an item ends and comes back."""
+    """Return an extraction, its consolidation, and every way in which an item ends and comes back."""
     proposal = MemoryProposed(
         run="run-1",
         by="mem_add",
@@ -386,7 +386,7 @@ def tell_memory(teller: Teller) -> None:
 
 
 def tell_the_rest(teller: Teller) -> None:
-    """An artifact, an experiment, a run that fails, and a run of which nothing is known."""
+    """Return an artifact, an experiment, a run that fails, and a run without any known field."""
     teller.tell(
         ArtifactMaterialised(
             artifact="guide-1",
@@ -450,7 +450,7 @@ def make(target: Path) -> None:
 
 
 def expected_of(log: FileLog) -> dict[str, Any]:
-    """What a reader must make of a log: heads at every position, events by type, digests of its state."""
+    """Return a reader's expected results: heads at every position, events by type, digests of the state."""
     events = list(log.read(resolve=RESOLVED))
     seen = log.verify()
     return {

@@ -33,7 +33,7 @@ with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
 {call}
 sys.setprofile(None)
 threading.setprofile(None)
-print("entered", json.dumps(list(seen)))
+print("entered", json.dumps(list(seen)), flush=True)
 os._exit(0)
 """
 EVENT = '{"type": "run_started", "run": "r1", "task": "Which lights are in service?"}\n'
@@ -103,7 +103,8 @@ def test_the_tour_is_short_and_has_three_walks() -> None:
 
 @pytest.mark.parametrize("title", ["An event", "A query"])
 def test_every_file_of_a_walk_is_entered_on_it(title: str, tmp_path: Path) -> None:
-    assert [path for path in walk(title) if path not in entered(title, tmp_path, CACHE)] == []
+    found = entered(title, tmp_path, CACHE)
+    assert [path for path in walk(title) if path not in found] == []
 
 
 @pytest.mark.slow
