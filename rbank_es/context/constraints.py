@@ -45,7 +45,7 @@ from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.guard.profiles import Profile
+    from rbank_es.sparql.endpoint_profiles import Profile
 
 
 CURATED_SHARE = (1, 2)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rbank_es.context.constraints import CuratedLine
     from rbank_es.events.run_events import Mode
     from rbank_es.ontology.schema_model import Schema
-    from rbank_es.sparql.guard.profiles import Profile
+    from rbank_es.sparql.endpoint_profiles import Profile
 
 Preset = Literal["full", "lean"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 class JudgingPolicy(Protocol):
     """The settings that `decide` takes from a judging policy of any name; a judge may have settings of its own."""
 
-    @property
-    def name(self) -> str:
-        """The name of the policy, and of its judge."""
+    name: ClassVar[str]
+    """The name of the policy, and of its judge."""
 
     @property
     def supervised(self) -> bool:
         """Whether the right answer judges for learning too, and not only for scoring."""
+        ...
 
     @property
     def grounding(self) -> bool:
         """Whether the terms of query and answer are looked up."""
+        ...
 
 
 class JudgeInputs(NamedTuple):
@@ -64,13 +65,16 @@ class Judge(Protocol):
     @property
     def needs(self) -> Set[str]:
         """Inputs without which the judge gives no verdict: `model`, `gold`."""
+        ...
 
     @property
     def policy(self) -> JudgingPolicy:
         """The default settings."""
+        ...
 
     def judge(self, outcome: RunOutcome, inputs: JudgeInputs) -> Verdict:
         """Return the verdict on a converged run. Raises `JudgeFailed` if there is none, and `LmFailed`."""
+        ...
 
 
 # By their homes, because `gold` loads the comparison of results and `lm` the models, and a run may need neither.

@@ -9,7 +9,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.context.constraints import CuratedLine, constraints
 from rbank_es.ontology.schema_model import Schema
-from rbank_es.sparql.guard.profiles import Profile, profile_named
+from rbank_es.sparql.endpoint_profiles import Profile, profile_named
 from tests.context.schemas import PREFIXES, cls, iri, line_of, link, make, prop, use, values
 
 APART = "- Inverses, each stored for some classes only: "

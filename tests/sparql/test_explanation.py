@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rbank_es.errors import QueryRefused
+from rbank_es.sparql.endpoint_profiles import Profile, profile_named
 from rbank_es.sparql.guard.guard import Surroundings, check, explain
 from rbank_es.sparql.guard.lint import CODES
-from rbank_es.sparql.guard.profiles import Profile, profile_named
 
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"}, graphs=frozenset({"http://ex/g"}))
 

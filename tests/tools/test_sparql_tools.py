@@ -14,8 +14,8 @@ from rbank_es.bank import Bank
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesRetrieved, MemoryProposed
 from rbank_es.events.items import Item
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.sparql.endpoint_profiles import LOCAL
 from rbank_es.sparql.guard.guard import Surroundings
-from rbank_es.sparql.guard.profiles import LOCAL
 from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of

@@ -21,9 +21,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.guard.lint import LintFinding, findings
 from rbank_es.sparql.guard.names import refuse_scopes, refuse_unknown
-from rbank_es.sparql.guard.profiles import LOCAL, Profile
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import (
     Edit,

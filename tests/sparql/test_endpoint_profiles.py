@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rbank_es.errors import BadInput
+from rbank_es.sparql.endpoint_profiles import LOCAL, Profile, names, profile_named
 from rbank_es.sparql.guard.guard import Surroundings, check
 from rbank_es.sparql.guard.lint import CODES
-from rbank_es.sparql.guard.profiles import LOCAL, Profile, names, profile_named
 
 GOOD = """
 name = "lab"
