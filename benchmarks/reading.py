@@ -81,7 +81,7 @@ def _consume(events: Iterable[Any]) -> None:
 
 def _lines(bank: Bank) -> Iterator[bytes]:
     """Yield all lines of the log except those that open and close its segments."""
-    for path in sorted(bank.path.glob("*.jsonl")):
+    for path in sorted(Path(bank.place).glob("*.jsonl")):
         with path.open("rb") as file:
             yield from (line for line in file if not line.startswith(lines.SEGMENT))
 

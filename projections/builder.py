@@ -257,16 +257,17 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    return _tuned(connection)
+    return keep_temporary_in_memory(connection)
 
 
 def in_memory() -> sqlite3.Connection:
     """Return a connection to a database of this process alone, which is gone when it is closed."""
-    return _tuned(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+    return keep_temporary_in_memory(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
 
 
-def _tuned(connection: sqlite3.Connection) -> sqlite3.Connection:
-    # Temporary tables and sorters hold texts. In memory, because erasure would have to search a file of them too.
+def keep_temporary_in_memory(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return the connection, with its temporary tables and sorters in memory."""
+    # They hold texts, and erasure would have to search a file of them too.
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
 

@@ -38,7 +38,7 @@ Origin = Callable[[], Mapping[str, Any]]
 
 def origin() -> Mapping[str, Any]:
     """Return the release and the commit of the code that runs; the commit is None outside a checkout."""
-    return {"release": __version__, "commit": _commit()}
+    return {"release": __version__, "commit": code_commit()}
 
 
 class LoopResources:
@@ -213,7 +213,8 @@ def registered_digest(bank: Bank, ontology: str | None, upto: int | None = None)
 
 # Once a process, because starting git takes milliseconds and the code that runs doesn't change.
 @cache
-def _commit() -> str | None:
+def code_commit() -> str | None:
+    """Return the commit of the checkout that this code runs from; None outside of one, or without git."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

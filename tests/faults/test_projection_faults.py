@@ -317,7 +317,7 @@ PROCESS = """
 import os, signal, sys
 from pathlib import Path
 from rbank_es import limits
-from rbank_es.projections import database_file as files
+from rbank_es.projections import builder as files
 from rbank_es.projections.read_models import ReadModels
 from tests.fakes import FakeLog
 from tests.faults.test_projection_faults import EVENTS
@@ -326,8 +326,8 @@ path, deed = Path(sys.argv[1]), sys.argv[2]
 log = FakeLog(EVENTS)
 if deed == "die":
     # With hardly any cache, changed pages reach the file before the commit, so its journal is needed.
-    real = files._tuned
-    files._tuned = lambda c: (c.execute("PRAGMA cache_size = 1"), real(c))[1]
+    real = files.keep_temporary_in_memory
+    files.keep_temporary_in_memory = lambda c: (c.execute("PRAGMA cache_size = 1"), real(c))[1]
     log.sync = lambda: os.kill(os.getpid(), signal.SIGKILL)
 else:
     limits.PROJECTION_BATCH_EVENTS = 3

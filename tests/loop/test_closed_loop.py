@@ -358,10 +358,10 @@ def test_the_agents_process_gets_no_commit_where_the_code_is_no_checkout(
 ) -> None:
     from rbank_es.loop import resources
 
-    resources._commit.cache_clear()
+    resources.code_commit.cache_clear()
     monkeypatch.setenv("PATH", os.devnull)
-    assert resources._commit() is None
-    resources._commit.cache_clear()
+    assert resources.code_commit() is None
+    resources.code_commit.cache_clear()
 
 
 def test_a_loop_may_ask_nothing(tmp_path: Path) -> None:

@@ -95,9 +95,10 @@ def lent(settings: SandboxSettings) -> Any:
     """The session that tests take in turn; a new one where it was lost, or somebody has it."""
     made = next((each for each in _LENT if each.is_as_new()), None)
     if made is None:
-        made = Lent(Session(runtime(), memory_bytes=settings.memory_bytes))
+        session = Session(runtime(), memory_bytes=settings.memory_bytes)
+        made = Lent(session)
         _LENT.append(made)
-        atexit.register(made._session.end)
+        atexit.register(session.end)
     made.is_taken = True
     return made
 
