@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import ProjectionError, ProjectionUnavailable
+from rbank_es.log.protocol import DERIVED_LOCK
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle
 
@@ -242,9 +243,6 @@ def _doubt_of_position(point: Checkpoint, log: EventLog) -> str | None:
     return None
 
 
-LOCK = "derived.lock"
-"""The lock of a folder of derived files, held by its one writer. The log's own lock is taken after it."""
-
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
@@ -308,7 +306,7 @@ def exclusive(path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A file beside the database, not the database itself: that one is replaced under its readers.
-        descriptor = os.open(path.parent / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path.parent / DERIVED_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise refused(path, "write", error) from error
     try:

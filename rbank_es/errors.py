@@ -3,7 +3,6 @@
 RBankError                       exit code of the command line
 ├── BadInput                     2   the input can't be used; nothing was changed
 │   ├── BadEvent                     an event is not one of the vocabulary (line, path)
-│   ├── BadItem                      an item breaks its limits
 │   ├── BadPolicy                    a policy is unknown or has wrong settings
 │   ├── BadPlugin                    a plugin of another package can't be loaded (plugin)
 │   ├── BadBankName                  a bank's name or place can't be one
@@ -122,10 +121,6 @@ class BadEvent(BadInput):
         super().__init__(f"{where}{reason}" + (f" (at {path})" if path else ""))
 
 
-class BadItem(BadInput):
-    """An item breaks its limits."""
-
-
 # -------------------- policies
 
 
@@ -143,7 +138,7 @@ class BadBankName(BadInput):
         self.name, self.reason = name, reason
         super().__init__(
             f"{name!r} can't name a bank: {reason}. Give a bare name (letters, digits, '-', '_', '.' inside), "
-            "or a path that begins with './', '../' or '/'."
+            "a path that begins with './', '../' or '/', or a URL such as 'memory:'."
         )
 
 

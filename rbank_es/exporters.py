@@ -58,6 +58,7 @@ from rbank_es.importers.trajectory_fields import (
     data_of,
     in_order,
 )
+from rbank_es.log.lines import REF
 from rbank_es.state import State
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]
@@ -74,7 +75,6 @@ SUFFIXES = {
 
 Point = str | int | None
 _OF_RUNS = ("run_started", "context_built", "tool_called", "step_taken", "lm_called", "run_finished")
-_REF = b'{"is":"ref",'
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -149,7 +149,7 @@ def item_fields(item: Item) -> dict[str, Any]:
 def _events(bank: Bank, upto: int) -> Iterator[bytes]:
     stored, resolved = bank.log.lines(upto=upto), bank.log.read(upto=upto, resolve=event_types().keys())
     for line, event in zip(stored, resolved, strict=True):
-        yield (line if _REF not in line else _with_texts(line, event)) + b"\n"
+        yield (line if REF not in line else _with_texts(line, event)) + b"\n"
 
 
 def _with_texts(line: bytes, event: Event) -> bytes:

@@ -83,10 +83,20 @@ class Registry(Generic[T]):
         home = self._homes[name]
         if not isinstance(home, str):
             return home
-        module, _, attribute = home.partition(":")
-        found: T = getattr(import_module(module), attribute)
+        found: T = self._imported(name, home)
         # Kept, so that later calls skip the import system.
         self._homes[name] = found
+        return found
+
+    def _imported(self, name: str, home: str) -> T:
+        module, _, attribute = home.partition(":")
+        try:
+            found: T = getattr(import_module(module), attribute)
+        except (AttributeError, ModuleNotFoundError) as error:
+            # Another missing module, such as dspy, is an extra that isn't installed: its error must stay what it is.
+            if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{error.name}."):
+                raise
+            raise BadPlugin(name, f"{self.kind} {name!r} has its home at {home}, and it is not there") from error
         return found
 
     def all(self) -> Iterator[tuple[str, T]]:

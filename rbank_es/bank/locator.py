@@ -65,7 +65,8 @@ def locate(bank: str | Path) -> Located:
     scheme, colon, _ = bank.partition(":")
     if colon:
         if scheme not in LOG_ENGINES.names():
-            raise BadBankName(bank, f"there is no engine for {scheme!r} URLs in this release")
+            known = ", ".join(f"{name}:" for name in LOG_ENGINES.names())
+            raise BadBankName(bank, f"there is no log engine for {scheme}:; there are {known}")
         return _located(scheme, bank)
     if not _BARE.fullmatch(bank) or len(bank) > limits.BANK_NAME_CHARS:
         raise BadBankName(bank, "that is neither a bare name nor a path")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadInput, JudgeFailed
+from rbank_es.errors import BadInput, BadPolicy, JudgeFailed
 from rbank_es.events.items import Item
 from rbank_es.judging.verdict import Verdict, bounded
 from rbank_es.models.adapter import unmarked
@@ -39,7 +39,14 @@ class LmJudge:
         """Return the model's verdict, with the findings of the checks. Raises as `judge_by_lm`."""
         if inputs.lms is None:
             raise BadInput("the judge lm asks a model, and none was given")
-        settings = inputs.policy if isinstance(inputs.policy, LmJudging) else self.policy
+        settings = inputs.policy
+        if not isinstance(settings, LmJudging):
+            # A policy of another name may ask this judge too; another version of its own has settings it can't obey.
+            if settings.name == self.policy.name:
+                raise BadPolicy(
+                    f"the judge lm-{VERSION} can't judge by {type(settings).__name__}, another version of it"
+                )
+            settings = self.policy
         known = None
         if inputs.bank is not None:
             k = {"principles": settings.principles, "cases": settings.cases}

@@ -13,12 +13,10 @@ from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
 from rbank_es.events.run_events import Outcome
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
+from rbank_es.tools.runtime.tool_session import QUERY_TOOLS
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-
-QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
-"""Tools that run the query in their argument `query`."""
 
 LOOKING_TOOLS = frozenset({"g_classes", "g_props", "g_search", "g_describe", "g_sample", "g_stats", "sparql_peek"})
 """Tools that show some of the data without a query."""

@@ -25,7 +25,6 @@ CRC_TAIL = len(b',"crc":"00000000"}')
 TEXT = b'{"type":"text","id":"'
 TEXT_ERASED = b'{"type":"text_erased","id":"'
 ANY_TEXT = b'{"type":"text'
-OPENED = b'{"type":"segment_opened",'
 SEALED = b'{"type":"segment_sealed",'
 SEGMENT = b'{"type":"segment_'
 UNNUMBERED = (ANY_TEXT, SEGMENT)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
+from rbank_es.judging.judges import NOBODY
 from rbank_es.loop.history import (
     INTERRUPTED,
     ExtractionProgress,
@@ -200,7 +201,7 @@ class ClosedLoop:
         """Return whether a task needs no further call of any model."""
         work, chosen = self._work(task), self.resources.settings
         runs = self._runs(work)
-        judged = chosen.judge == "none" or all(ran.judged for ran in runs if ran.is_usable)
+        judged = chosen.judge == NOBODY or all(ran.judged for ran in runs if ran.is_usable)
         learned = not chosen.extract or not all(map(is_of_proposals, self._extractions(runs)))
         return not self._to_run(work) and judged and learned
 

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 
-MakeExecutor = Callable[..., Executor]
-"""As `executor_named`, for those who bring an executor of their own."""
-
 Clock = Callable[[], float]
 Origin = Callable[[], Mapping[str, Any]]
 """As `origin`: names the code that runs."""

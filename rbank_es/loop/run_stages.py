@@ -238,7 +238,7 @@ class PostRun:
                 source = self._resources.source
                 verdict = decide(outcome, judge=judge, policy=policy, source=source, gold=gold, lms=lms, bank=bank)
         except LmFailed as failure:
-            raise _stopped_or(run, failure) from failure
+            raise _stopped_or(run, judge, failure) from failure
         bank.append(verdict.event(run))
         return verdict
 
@@ -346,8 +346,8 @@ def _gold(task: Task) -> Gold | None:
     return gold_of(task.gold_sparql, task.answer)
 
 
-def _stopped_or(run: str, failure: LmFailed) -> Exception:
+def _stopped_or(run: str, judge: str, failure: LmFailed) -> Exception:
     """Return `LoopStopped` if the next call of the judge's model would fail too, else `JudgeFailed`."""
     if failure.code in STOPPING or failure.code in FATAL:
         return LoopStopped(run, failure.code, str(failure), cause=failure)
-    return JudgeFailed("lm", failure.message)
+    return JudgeFailed(judge, failure.message)

@@ -9,7 +9,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli import main
-from rbank_es.errors import BadInput, JudgeFailed
+from rbank_es.errors import BadInput, BadPolicy, JudgeFailed
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, decide
 from rbank_es.judging.judges import NOBODY, JudgingPolicy, needs_of, policy_for
@@ -146,3 +146,15 @@ def test_a_judge_goes_by_the_policy_in_force_if_it_has_its_name_else_by_its_own(
         assert policy_for(view) == policy_for(view, "lm") == ("lm", LmJudging(cases=1))
         assert policy_for(view, "checks") == ("checks", CheckJudging())
         assert policy_for(view, "lm", supervised=True) == ("lm", LmJudging(cases=1, supervised=True))
+
+
+def test_another_version_of_the_lm_policy_is_refused_and_never_judged_by_defaults() -> None:
+    """Its settings mean something to its own version only."""
+
+    class OtherVersion(CheckJudging, frozen=True, kw_only=True):
+        name = "lm"
+        version = 2
+
+    inputs = JudgeInputs(policy=OtherVersion(), checked=decide(RUN), purpose="learning", lms=object())  # type: ignore[arg-type]
+    with pytest.raises(BadPolicy, match="OtherVersion, another version"):
+        JUDGES.get("lm").judge(RUN, inputs)

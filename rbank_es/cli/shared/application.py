@@ -94,7 +94,8 @@ class Commands(click.Group):
         """Write the meaning of BANK, POINT and the exit codes."""
         with formatter.section("BANK"):
             formatter.write_text(
-                "a bare name (kept under $RBANK_HOME, else ./logs), or a path that begins with ./ ../ /"
+                "a bare name (kept under $RBANK_HOME, else ./logs), a path that begins with ./ ../ /, "
+                "or a URL such as memory: (lost at the end)"
             )
         with formatter.section("POINT"):
             formatter.write_text(

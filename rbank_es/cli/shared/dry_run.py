@@ -81,8 +81,8 @@ def _done_tasks(tasks: Sequence[Task], settings: LoopSettings, source: Source, b
     from rbank_es.loop.closed_loop import ClosedLoop
     from rbank_es.loop.resources import LoopResources
 
-    with LoopResources(bank, settings, source) as equipment:
-        loop = ClosedLoop(equipment)
+    with LoopResources(bank, settings, source) as resources:
+        loop = ClosedLoop(resources)
         return {task.id for task in tasks if loop.is_done(task)}
 
 

@@ -45,6 +45,7 @@ from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.protocol import (
     ANY,
+    DERIVED_LOCK,
     EMPTY,
     Appended,
     Erasing,
@@ -232,6 +233,8 @@ class FileLog:
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
         """See `EventLog.exclusive`. The lock ends with the process, however that ends."""
+        if f"{name}.lock" == DERIVED_LOCK:
+            raise BadInput(f"the name {name!r} is taken by the log itself; choose another")
         with ExitStack() as stack:
             try:
                 self.derived_directory.mkdir(exist_ok=True)
