@@ -1,4 +1,4 @@
-"""The bank: one log, the state that follows from it, and its read models. The way in for Python programs.
+"""The class `Bank`: one log, its state and its read models, as Python programs use them.
 
 >>> from rbank_es import Bank, Item
 >>> from rbank_es.events import MemoriesConsolidated, MemoriesExtracted

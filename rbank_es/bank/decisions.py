@@ -1,9 +1,8 @@
-"""Consolidation: candidates are appended together with the decisions about them.
+"""Consolidation: the decisions about candidates, appended in one group with the extraction.
 
-An extraction and the decisions about it are one group, at the position whose state was decided on. If another writer
-was faster, the state is read again, and the decision is made again if that state could change it. So concurrent
-writers leave behind what they would have left one after the other.
-"""
+The group is appended at the position whose state the decisions were based on. If another writer was faster, the state
+is read again; decisions that the new state could change are made again. So concurrent writers record the same decisions
+as writers that append one after the other. """
 
 from __future__ import annotations
 

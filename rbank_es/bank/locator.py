@@ -1,13 +1,12 @@
-"""BANK and BANK@POINT: the engine and the locator that a text means, and the position that a point means.
+"""BANK and BANK@POINT, parsed: the engine and locator of a bank, and the position of a point.
 
-BANK is a bare name (a directory under `RBANK_HOME`, else `./logs`), a path that begins with `./`, `../` or `/`, or a
-URL whose scheme names a log engine (`file:`, `memory:`).
+BANK is one of three: a bare name (a directory under `RBANK_HOME`, else `./logs`); a path that begins with `./`, `../`
+or `/`; a URL whose scheme names a log engine (`file:`, `memory:`).
 
-POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id; it means everything up to and including
-a position. A time means the last event recorded at or before it; an event id, the bank just after that event; a run id,
-the bank just before that run began. `HEAD` and `HEAD~n` always count from the head. `seq:`, `event:` and `run:` in
-front settle what is meant; without them a text that could mean two things is refused.
-"""
+POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id. Its meaning is the log up to and
+including a position. A time means the last event recorded at or before it; an event id, the bank just after that event;
+a run id, the bank just before that run began. `HEAD` and `HEAD~n` always count from the head. The prefixes `seq:`,
+`event:` and `run:` choose a kind; an ambiguous text without one is refused. """
 
 from __future__ import annotations
 

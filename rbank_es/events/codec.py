@@ -1,4 +1,4 @@
-"""Events to bytes and back, for the whole vocabulary; the registry of event types; upcasts of older versions.
+"""The codec of events: encoding and decoding, the registry of event types, and upcasts of older versions.
 
 One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds the reason:
 an older version is upcast, a newer one or an unknown type raises `UnknownEvent`, anything else is not an event.

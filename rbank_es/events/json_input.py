@@ -1,4 +1,4 @@
-"""JSON as people and programs give it: read with limits, decoded strictly, and parsed into new events.
+"""JSON from people and programs: read with limits, decoded strictly, and parsed into new events.
 
 New events have no envelope and are checked field by field. Three conveniences are undone before anything is stored:
 free JSON (`note`, `arguments`, `extra`, …) may be given as JSON instead of as a string of JSON, a candidate as one
