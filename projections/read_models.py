@@ -1,8 +1,9 @@
-"""The read models of one bank, in one SQLite file: caught up, rebuilt, and opened for reading at any position.
+"""The read models of one bank in one SQLite file: their catch-up, their rebuild, and views of them at any position.
 
-The file is derived: delete it whenever you like. Each projection has a checkpoint (position, checksum of the log's
-line there, erasure epoch, version) that is committed in the same transaction as its rows. A checkpoint that doesn't
-fit the log is reported and means a rebuild, into a new file that takes the old one's place when it is complete.
+The file is derived and may be deleted at any time. Each projection has a checkpoint (position, checksum of the log's
+line there, erasure epoch, version) that is committed in the same transaction as its rows. If a checkpoint doesn't fit
+the log, this is reported and the projection is rebuilt. A rebuild fills a new file, which replaces the old one when it
+is complete.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""A view of the read models as of a position: the same SQL for the present and for the past.
+"""Views of the read models as of a position, with the same SQL for the present and for the past.
 
 A view hides all later rows. For every table the connection gets a temporary SQL view of the same name, which shadows
 the table: it leaves out rows that began later, and shows rows that ended later as open. For every named view it gets a
 temporary one with the same SQL, which then reads the shadows. Nothing is written to the file, and rows appended to it
 later don't show: reading the past never disturbs the present, nor the other way round.
 
-Search weighs exactly the items that were active at the position. BM25 weighs a word by how many documents have it, and
-a document by its length against the average, so an index that also holds later or ended items gives other scores and
-another order. The live index holds the active items; where another set was active at the position, an index of that
-set is made in memory, once per view.
+Search ranks exactly the items that were active at the position. BM25 weighs a word by the number of documents that have
+it, and a document by its length relative to the average. So an index that also holds later or ended items gives other
+scores and another order. The live index holds the active items. If another set was active at the position, an index of
+that set is made in memory, once per view.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class View:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file, and of every temporary copy."""
+        """Close the file, and drop every temporary copy."""
         with self._lock:
             self._connection.close()
 

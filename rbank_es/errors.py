@@ -158,9 +158,9 @@ class BankNotFound(BadInput):
 class BankExists(BadInput):
     """The place of a new bank is taken, by a bank or by other files."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
-        super().__init__(f"there is a bank at {place} already; nothing was changed")
+    def __init__(self, place: str, reason: str = "there is a bank already") -> None:
+        self.place, self.reason = place, reason
+        super().__init__(f"can't make a bank at {place}: {reason}; nothing was changed there")
 
 
 class BadPoint(BadInput):
@@ -262,7 +262,7 @@ class ErasureUnfinished(LogUnavailable):
         # The parent's message says that the log is unchanged, which is not true here.
         self.args = (
             f"the erasure in {bank} has begun and can't be completed: {cause.strerror or cause}. Nothing else is "
-            "written until it is; mend that, and the next append or erase completes it",
+            "written before; remove the cause, then the next append or erase completes the erasure",
         )
 
 

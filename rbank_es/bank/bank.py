@@ -333,9 +333,9 @@ class Bank:
         if check.different:
             first = check.different[0]
             raise CheckFailed(
-                f"{len(check.different)} of {check.checked + len(check.different)} retrievals don't find what they "
-                f"found; the first, at {first.seq:,}, found {', '.join(first.recorded) or 'nothing'} and now finds "
-                f"{', '.join(first.found) or 'nothing'}"
+                f"{len(check.different)} of {check.checked + len(check.different)} retrievals now find other "
+                f"items than recorded; the first, at {first.seq:,}, found {', '.join(first.recorded) or 'nothing'} "
+                f"and now finds {', '.join(first.found) or 'nothing'}"
             )
         return Verified(seen, check)
 

@@ -2,7 +2,8 @@
 
 The group is appended at the position whose state the decisions were based on. If another writer was faster, the state
 is read again; decisions that the new state could change are made again. So concurrent writers record the same decisions
-as writers that append one after the other. """
+as writers that append one after the other.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ or `/`; a URL whose scheme names a log engine (`file:`, `memory:`).
 POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id. Its meaning is the log up to and
 including a position. A time means the last event recorded at or before it; an event id, the bank just after that event;
 a run id, the bank just before that run began. `HEAD` and `HEAD~n` always count from the head. The prefixes `seq:`,
-`event:` and `run:` choose a kind; an ambiguous text without one is refused. """
+`event:` and `run:` choose a kind; an ambiguous text without one is refused.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def locate(bank: str | Path) -> Located:
             raise BadBankName(bank, f"there is no engine for {scheme!r} URLs in this release")
         return _located(scheme, bank)
     if not _BARE.fullmatch(bank) or len(bank) > limits.BANK_NAME_CHARS:
-        raise BadBankName(bank, "that is neither a bare name nor a path")
+        raise BadBankName(bank, "it is neither a bare name nor a path")
     return _in_directory(Path(os.environ.get("RBANK_HOME") or "logs") / bank)
 
 
@@ -85,7 +86,7 @@ def _located(scheme: str, locator: str) -> Located:
 
 
 def resolve_point(log: EventLog, point: str | int | None) -> int:
-    """Return the position that a point means; None means the head. Raises `BadPoint` if there is none, or two."""
+    """Return the position that a point means; None means the head. Raises `BadPoint` if it means none or several."""
     head = log.position()  # once, because other writers may append while the meanings are compared
     if point is None:
         return head

@@ -7,7 +7,8 @@
     L3    guide            the summary of a longer text
 
 Only this module decides the text that an agent gets. It calls no model and writes nothing. The same input gives the
-same bytes, and a layer's bytes don't depend on the other layers. """
+same bytes, and a layer's bytes don't depend on the other layers.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ ontologies, degree alone and its square times the subclasses did as well as any;
 Properties are ranked by uses if instances use them (VoID's counts did worse than none). Otherwise they are ranked by
 the number of core classes that they connect, divided by the number of their domains, because a property of all classes
 says little. Among equals, the most mentioned property of each pair of classes comes first, because different paths
-should precede variants of one path. Raw numbers of triples would put annotations first. """
+should precede variants of one path. Raw numbers of triples would put annotations first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups: from new events to the bytes of an append, and the rules that every engine checks before it writes one.
+"""Groups: new events as the bytes of one append, and the rules that every engine checks before it writes them.
 
 Pure: random bytes and the time are arguments.
 """
@@ -140,7 +140,7 @@ def _refuse_non_finite(event: Event) -> None:
     for name in facts_of(type(event)):
         value = getattr(event, name)
         if isinstance(value, float) and not math.isfinite(value):
-            raise BadEvent(f"{value} is not a number that can be kept", path=f"$.{name}")
+            raise BadEvent(f"{value} is not a number that JSON can hold", path=f"$.{name}")
 
 
 def without_handles(item: Prepared, read: Callable[[Ref], str | None]) -> Prepared:
@@ -268,7 +268,7 @@ def check_expected(place: str, expected: int | Expected, actual: int) -> None:
 def refuse_erasure_records(prepared: Sequence[Prepared]) -> None:
     """Raise `BadEvent` for an event that only an engine may write, when it erases."""
     if any(isinstance(item.event, ContentErased) for item in prepared):
-        raise BadEvent("content_erased is written by erasing, and by nothing else", path="$.type")
+        raise BadEvent("only an erasure writes content_erased; leave the event out", path="$.type")
 
 
 def known_group(
@@ -292,7 +292,7 @@ def known_group(
         return None
     first = min(found, key=lambda event_id: found[event_id])
     if len(found) < len(prepared):
-        raise DuplicateEvent(first, found[first], f"as {len(found)} of {len(prepared)} events of this append are")
+        raise DuplicateEvent(first, found[first], f"with only {len(found)} of {len(prepared)} events of this append")
     events = []
     for item in prepared:
         seq = found[item.id]

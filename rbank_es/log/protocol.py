@@ -1,7 +1,7 @@
 """The promises of a log, and of the engine that keeps it.
 
 `append` is atomic, durable before it returns, idempotent by event id, and checked against an expected position.
-Reading is in order of position, gap-free, validated. Nothing above this package knows which engine it has.
+Reading is in order of position, gap-free, validated. No code above this package depends on the engine.
 `rbank_es.testing` holds the suite of tests that every engine passes.
 """
 
@@ -276,7 +276,7 @@ class LogEngine(Protocol):
         fill: Callable[[EventLog], object] | None = None,
         **options: Any,
     ) -> EventLog:
-        """Make a log that begins with `events` and with what `fill` appends: nobody sees it without them.
+        """Make a log that begins with `events` and the appends of `fill`. No reader sees it without them.
 
         Where an event is refused or `fill` raises, nothing is left behind.
         Raises `BankExists` if there is a log already, `LogUnavailable`, and what `append` raises.

@@ -1,4 +1,4 @@
-"""The few system calls of the log, behind one class because tests make each of them fail, and locks."""
+"""The system calls of the log, in one class because tests make each of them fail; and file locks."""
 
 from __future__ import annotations
 

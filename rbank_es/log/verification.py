@@ -1,4 +1,4 @@
-"""Verification: one pass over all lines of a log, in order, that believes nothing and skips nothing."""
+"""Verification: one pass over all lines of a log, in order, that checks every byte and skips none."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ class LogCheck:
             if digest != self.digest.hex():
                 raise CheckFailed(
                     f"the head noted at {seq:,} was {digest}, it is {self.digest.hex()}: "
-                    "something up to that position was changed"
+                    "a fact or a text up to that position was changed"
                 )
 
     def finish(self, *, erasing: bool) -> None:
-        """Check what is known only at the end: noted heads beyond it, and what erasures list.
+        """Check the facts that are known only at the end: noted heads beyond it, and texts that erasures list.
 
         `erasing`: an erasure was interrupted, so texts that it lists may remain until the next writer completes it.
         """

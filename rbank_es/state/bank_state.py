@@ -1,4 +1,4 @@
-"""The pure fold: a bank's state, computed from its events and nothing else.
+"""The pure fold: a bank's state, computed from events alone.
 
 `fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It asks no
 clock, no model and no random source, and it is total: any sequence of well-typed events folds, and nonsense (an
@@ -395,7 +395,7 @@ def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
     # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
     for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
         if isinstance(words, Ref):
-            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; read it resolved")
+            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; resolve it before the fold")
         erased = isinstance(words, Erased)
         item = Item.join(head, None if isinstance(words, Erased) else words)
         work.candidates[event.id, index] = ExtractedCandidate(item=item, erased=erased)

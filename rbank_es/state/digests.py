@@ -1,4 +1,4 @@
-"""Digests of a state, by which two replays are compared by eye, or by a program in any language.
+"""Digests of a state, for the comparison of replays by eye or by a program in any language.
 
 A part's digest is SHA-256 over its canonical form: one line per row, each a compact JSON array in UTF-8 followed by a
 newline, in ascending order of the row's first value (or first two, for verdicts) by code point. Object keys are

@@ -1,4 +1,4 @@
-"""Differences between two states of a bank, or of two banks. Pure."""
+"""Differences between two states of a bank, or of two banks, as a pure function."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The index of a log's files: where it ends, the head at a position, the position of an event id, the line of a text.
+"""The index of a log's files: its end, the head at a position, the position of an event id, the line of a text.
 
-Whatever is remembered, in memory or in `derived/`, carries the file that it was made for, and is checked against that
-file before it is believed. All of it may be deleted at any time.
+Each entry, in memory or in `derived/`, names the file that it was made for, and is checked against that file before it
+is used. All entries may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def write_hint(folder: Path, hint: Hint) -> None:
 
 
 class Heads:
-    """The end of the log as far as it is known, and head digests.
+    """The known end of the log, and head digests.
 
     `durable` is the highest position known to be on disk, `last_at` the time of the last event seen.
     """

@@ -1,7 +1,7 @@
-"""Segments written again: the copy of a log up to a position, and segments without the texts that are erased.
+"""Rewritten segments: the copy of a log up to a position, and segments without erased texts.
 
-Erasing is safe to interrupt at any instant: a durable marker is written first, the next writer finds it and does all
-of it again, and every step may be done twice.
+Erasing may be interrupted at any instant. A durable marker is written first; the next writer finds the marker and
+repeats all steps, and every step may be done twice.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
 """The `memory:` engine: logs in the memory of this process, lost when it ends. The quickest way to try something.
 
-`memory:NAME` can be opened again in the same process; `memory:` is a new log each time it is created, and belongs to
-the object that `create` returned. The lines are those of the file engine, byte for byte, so everything that is proved
-about checksums, heads and erasure holds here too.
+`memory:NAME` can be opened again in the same process. Every `memory:` that is created is a new log, and belongs to the
+object that `create` returned. The lines are the same as the file engine's, byte for byte, so checksums, heads and
+erasure work alike.
 """
 
 from __future__ import annotations
@@ -393,7 +393,7 @@ class MemoryLog:
 def _name_in(locator: str) -> str:
     found = _NAME.fullmatch(locator)
     if found is None:
-        raise BadBankName(locator, "in memory it is memory:NAME or memory:")
+        raise BadBankName(locator, "a bank in memory is memory:NAME or memory:")
     return found[1] or ""
 
 
