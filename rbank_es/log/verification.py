@@ -104,7 +104,7 @@ class LogCheck:
                 )
 
     def finish(self, *, erasing: bool) -> None:
-        """Check the facts that are known only at the end: noted heads beyond it, and texts that erasures list.
+        """Check the facts that are known only at the end: noted heads beyond the end, and texts that erasures list.
 
         `erasing`: an erasure was interrupted, so texts that it lists may remain until the next writer completes it.
         """

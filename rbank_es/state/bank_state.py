@@ -1,11 +1,12 @@
 """The pure fold: a bank's state, computed from events alone.
 
-`fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It asks no
-clock, no model and no random source, and it is total: any sequence of well-typed events folds, and nonsense (an
-unknown id, a decision about a candidate that nobody extracted, a verdict on a run that never began) changes nothing.
+`fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It uses no
+clock, no model and no random source. It is total: any sequence of well-typed events folds, and an event without a
+subject changes nothing (an unknown id, a decision about a candidate that was never extracted, a verdict on a run that
+never began).
 
     candidates  the extracted items, by the id of the extraction and the index in it
-    births      add, merge and supersede bring their candidate's item to life; an id is born once
+        births      add, merge and supersede make their candidate's item active; an id is born once
     ends        merge and supersede end their targets; forgotten, retracted, undone end items; restored revives them
     support     the distinct candidates that landed on an item
     uses        the distinct runs that were given an item in full; wins are those that were judged a success
