@@ -273,7 +273,7 @@ def keep_temporary_in_memory(connection: sqlite3.Connection) -> sqlite3.Connecti
 
 
 def tune_for_building(connection: sqlite3.Connection) -> None:
-    """Trade every safety for speed: an unfinished build is thrown away."""
+    """Turn off SQLite's safety for speed, because an unfinished build is dropped."""
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA cache_size = -{limits.PROJECTION_CACHE_KIB}")
@@ -346,7 +346,7 @@ def put_in_place(path: Path) -> None:
 
 
 def _retire_journal(path: Path) -> None:
-    """Remove the journal of the old file, because SQLite finds it by name and would play it back into the new one.
+    """Remove the journal of the old file, because SQLite finds it by name and would apply it to the new one.
 
     Reading the old file plays the journal back where it belongs, so a crash right after this leaves the old file
     sound. Only a file that can't be read loses its journal unplayed.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Applied(Struct, frozen=True, kw_only=True):
     """The outcome of a catch-up or rebuild.
 
-    `position`: where all projections asked for are now. `events`: how many events were read. `rebuilt`: the
+    `position`: the position of all requested projections now. `events`: how many events were read. `rebuilt`: the
     projections that were rebuilt, each with the reason.
     """
 
@@ -40,7 +40,7 @@ class Applied(Struct, frozen=True, kw_only=True):
 
 
 class ReadModels:
-    """The read models in one file. It holds nothing open, so it reads a file that another process replaced."""
+    """The read models in one file. No handle stays open, so each call reads the newest file of any process."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path, read_only
@@ -57,7 +57,7 @@ class ReadModels:
         self.close()
 
     def close(self) -> None:
-        """Do nothing, because nothing is open; views are closed one by one."""
+        """Do nothing: no handle is open, and each view is closed by itself."""
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint of each projection in the file; none where there is no sound file."""

@@ -148,8 +148,8 @@ class View:
 
         Any text is a query; FTS syntax in it is searched as plain words. Filters narrow the hits and leave scores as
         they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
-        Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if the policy in force is not known to
-        this release.
+        Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if this release doesn't know the policy
+        in force.
         """
         from rbank_es.policies import Filters
 
@@ -177,7 +177,7 @@ class View:
         return retrieval_policy(msgspec.convert(chosen, PolicyChoice))
 
     def _ranked(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy) -> list[FoundItem]:
-        """Rank by a policy. Every search of people, agents, contexts, judges and `verify` ends here."""
+        """Rank by a policy. Every search of people, agents, contexts, judges and `verify` uses this method."""
         wanted = policy.k if k is None else k
         if not 1 <= wanted <= limits.SEARCH_HITS:
             raise BadSearch(f"can't return {wanted:,} hits: give a number from 1 to {limits.SEARCH_HITS}")
@@ -190,7 +190,7 @@ class View:
 
     @contextmanager
     def _indexing(self) -> Iterator[_Index]:
-        """Keep the index of the items active at the position under the name `items_fts` until this ends."""
+        """Provide the index of the items active at the position as `items_fts` until the context ends."""
         if self._own_index:
             yield _Index(self._connection)
             return

@@ -115,8 +115,8 @@ def optimistically(
 ) -> Made:
     """Call `attempt` with the log's position, and again each time that another writer was faster; return its result.
 
-    Waits longer after each lost try, because many writers then get through one after the other.
-    Raises the last error: `PositionConflict` after so many tries, `DuplicateEvent` if nobody else wrote.
+    Waits longer after each lost try, because many writers then succeed one after the other.
+    Raises the last error: `PositionConflict` after so many tries, `DuplicateEvent` if no other writer was there.
     """
     for lost in range(1, tries + 1):
         position, began = log.position(), time.monotonic()
@@ -170,7 +170,7 @@ def _decides_alike(one: State, other: State) -> bool:
 
 
 def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
-    """Return the group as it is in the log, if its first event is there."""
+    """Return the group as it is in the log, if the log holds its first event."""
     first = log.seq_of_id(given[0].id) if given else None
     if first is None:
         return None

@@ -19,7 +19,7 @@ _REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
 class LogCheck:
     """A check of lines that an engine feeds in order; `seq` and `digest` are the head so far.
 
-    `damage` makes the error for the line that is being checked, in the engine's words.
+    `damage` returns the error for the line that is being checked, in the engine's terms.
     """
 
     def __init__(self, seed: int, noted: Sequence[Head], damage: Callable[[str], LogCorruption]) -> None:
@@ -38,7 +38,7 @@ class LogCheck:
 
     @property
     def erased(self) -> int:
-        """How many texts are erased."""
+        """The number of erased texts."""
         return len(self._marks) + len(self._erased_texts)
 
     def begin_part(self) -> None:

@@ -76,8 +76,8 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     """An item and its state.
 
     `ended_seq` is the position of the event that set the present state, None while the item is active. `support` is
-    the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event that
-    brought its words.
+    the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event with
+    its words.
     """
 
     item: Item
@@ -151,7 +151,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
-    """All that was recorded under a run's id, whether or not the run began. `RunState` is drawn from it.
+    """All facts recorded under a run's id, whether or not the run began. `RunState` is computed from them.
 
     `started` is the run as it was when it began; `lm_calls` and the totals count `lm_called` only.
     """
@@ -180,7 +180,7 @@ class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
-    extraction, index) and `records` let the fold go on.
+    extraction, index) and `records` are kept for the continuation of the fold.
     """
 
     position: int = 0
@@ -235,7 +235,7 @@ def usage(state: State) -> dict[str, tuple[int, int]]:
 
 
 class _Run:
-    """The growing record of one run; the mutable twin of `RunRecord`."""
+    """The record of one run during a fold: the mutable form of `RunRecord`."""
 
     __slots__ = ("started", "finished", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "steps")
 

@@ -388,7 +388,7 @@ class FileEngine:
         fill: Callable[[EventLog], object] | None = None,
         **options: Any,
     ) -> FileLog:
-        """See `LogEngine.create`. A directory with other files than a log's remains is taken."""
+        """See `LogEngine.create`. A directory that holds files other than a log's remains raises `BankExists`."""
         directory = directory_of(locator)
         if fill is not None:
             return self._filled(directory, events, fill, options)

@@ -102,7 +102,7 @@ class Heads:
         self._noted: tuple[str, int, Digest] | None = None
 
     def look(self) -> Tail:
-        """Return where the whole groups end now. Takes no lock, and leaves the writer's knowledge as it is."""
+        """Return where the whole groups end now. Takes no lock, and changes no cached state of the writer."""
         segment = all_segments(self.directory)[-1]
         status = segment.path.stat()
         known = [
@@ -355,7 +355,7 @@ class Texts:
         self._mutex = threading.Lock()
 
     def forked(self) -> None:
-        """Start afresh in a forked child: a thread of the parent may have held the mutex."""
+        """Reset the mutex in a forked child, because a thread of the parent may have held it."""
         self._mutex, self._indexes = threading.Lock(), {}
 
     def line(self, key: str, segment: Segment) -> bytes | None:

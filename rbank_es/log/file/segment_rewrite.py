@@ -51,7 +51,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Job | None:
-        """Return the job that a marker holds; None if there is no marker any more."""
+        """Return the job that a marker holds; None if the marker was removed."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except FileNotFoundError:

@@ -312,7 +312,7 @@ class Writer:
         return self._open_next(tail.seq, digest)
 
     def sync(self, fd: int) -> None:
-        """Return when the file's bytes are on disk. Raises `LogFailed`, after which no writer may go on."""
+        """Wait until the file's bytes are on disk. Raises `LogFailed`, after which no writer may continue."""
         try:
             self._system.sync_data(fd)
         except OSError as error:
@@ -418,7 +418,7 @@ class Writer:
             pass
 
     def forked(self) -> None:
-        """Start afresh in a forked child: its parent's threads hold no lock here, and its files must not be shared."""
+        """Reset the state in a forked child: its parent's threads hold no lock here, and files must not be shared."""
         self._mutex = threading.RLock()
         _close_all((self._fd, self._lock_fd))
         self._forget()
