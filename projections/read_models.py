@@ -103,7 +103,7 @@ class ReadModels:
         if log is not None:
             return self.as_of(log.position(), log)
         points = self.checkpoints()
-        # Not of all that are there: a plugin that is gone leaves a checkpoint behind, which never moves again.
+        # Only known projections: the checkpoint of a removed plugin stays behind, and never moves again.
         known = (points[projection.name].position for projection in all_projections() if projection.name in points)
         return self.as_of(min(known, default=0))
 
@@ -224,7 +224,7 @@ class _Writer:
         if not self.path.exists():
             return {projection.name: "not built before" for projection in all_projections()}
         try:
-            # Opened for writing, so that SQLite plays back the journal of a writer that died.
+            # Open for writing, because SQLite must play back the journal of a writer that died.
             with closing(builder.connect(self.path, "rw")) as connection:
                 return builder.doubts_of(connection, builder.checkpoints_in(connection), self.log)
         except sqlite3.DatabaseError as error:

@@ -257,7 +257,7 @@ def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:
 
 
 def _shadow_of(table: Table) -> str:
-    # A view takes no parameters, so the position stands in a table of one row; SQLite reads it once a statement.
+    # A view takes no parameters, so the position is in a table of one row; SQLite reads it once a statement.
     columns = ", ".join(f'"{name}"' for name in table.names if name != "to_seq")
     return f"""
     CREATE TEMP VIEW {table.name} AS

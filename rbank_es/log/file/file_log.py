@@ -246,7 +246,7 @@ class FileLog:
 
     def erasures(self) -> int:
         segment = all_segments(self.directory)[-1]
-        # The first line of the last segment tells, because an erasure always ends a segment.
+        # The first line of the last segment shows this, because an erasure always ends a segment.
         with self._reading(), opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 

@@ -136,7 +136,7 @@ class Heads:
         return hint.offset, hint.seq
 
     def _crc_before(self, segment: Segment, offset: int) -> str:
-        # The checksum of the line that ends there tells whether the file is still the one that was meant.
+        # The checksum of the line that ends there shows whether the file is still the same one.
         with opened(segment.path) as fd:
             return last_line(fd, offset)[-_CRC_CHARS - 2 : -2].decode(errors="replace")
 

@@ -421,7 +421,7 @@ def _of_types(
     numbered: list[bytes], positions: range, wanted: frozenset[bytes] | None
 ) -> tuple[list[bytes], Sequence[int]]:
     """Return the lines of the wanted types, with the positions they must have."""
-    # Lines of unknown types are included, so that they raise instead of passing for types nobody asked for.
+    # Lines of unknown types are included, because they must raise, not be skipped like types that were not requested.
     if wanted is None:
         return numbered, positions
     types = [lines.type_of_line(line) for line in numbered]
