@@ -1,7 +1,7 @@
-"""Read models: each a pure function from events to rows, rebuildable from the log at any time.
+"""Projections: pure functions from events to the rows of read models, which can be rebuilt at any time.
 
-`PROJECTIONS` is their registry: a projection is one file. `ReadModels` keeps them all in one SQLite file per bank,
-`View` reads them, now or at an earlier position.
+`PROJECTIONS` is their registry: a projection is one file. `ReadModels` keeps the rows of all projections in one SQLite
+file per bank; `View` reads them, now or at an earlier position.
 """
 
 from rbank_es.projections.projection import PROJECTIONS, Projection, all_projections, chosen_projections, view_names

@@ -1,8 +1,8 @@
-"""The builder of read models: all at once into empty tables, or batch by batch from checkpoints on.
+"""The builder of read models: it fills empty tables at once, or continues from checkpoints batch by batch.
 
-A checkpoint is how far a projection has got, on which log; it says whether the rows can still be trusted. The file that
-read models live in is opened, locked and replaced here: a rebuild fills a file beside it, then swaps it whole, while
-readers of the old one read on.
+A checkpoint records the log and the position that a projection has reached, and decides whether its rows can still be
+trusted. This module also opens, locks and replaces the file of the read models. A rebuild fills a new file and then
+replaces the old one, whose readers can go on.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ CREATE TABLE checkpoints (
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """How far a projection has got, and on which log.
+    """The position that a projection has reached, and on which log.
 
     `crc` is the checksum of the log's line at `position` ('' at 0), `erasures` the erasure epoch, `digest` names the
     declaration that made the rows.
@@ -259,7 +259,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def in_memory() -> sqlite3.Connection:
-    """Return a connection to a database of this process alone, which is gone when it is closed."""
+    """Return a connection to a database in memory, which is lost when the connection is closed."""
     return keep_temporary_in_memory(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
 
 
@@ -271,14 +271,14 @@ def keep_temporary_in_memory(connection: sqlite3.Connection) -> sqlite3.Connecti
 
 
 def tune_for_building(connection: sqlite3.Connection) -> None:
-    """Trade every safety for speed: an unfinished build is thrown away."""
+    """Turn off SQLite's safety for speed, because an unfinished build is dropped."""
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA cache_size = -{limits.PROJECTION_CACHE_KIB}")
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file is broken, or is none of SQLite's; a rebuild mends both."""
+    """Return whether an error says that the file is broken, or not one of SQLite's; a rebuild repairs both."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in DAMAGED
 
@@ -344,7 +344,7 @@ def put_in_place(path: Path) -> None:
 
 
 def _retire_journal(path: Path) -> None:
-    """Remove the journal of the old file, because SQLite finds it by name and would play it back into the new one.
+    """Remove the journal of the old file, because SQLite finds it by name and would apply it to the new one.
 
     Reading the old file plays the journal back where it belongs, so a crash right after this leaves the old file
     sound. Only a file that can't be read loses its journal unplayed.

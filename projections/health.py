@@ -1,7 +1,7 @@
-"""Health: the bank's size, the novelty of its candidates and the win rate of its items, over time.
+"""The projection `health`: the bank's size, the novelty of its candidates and the win rate of its items, over time.
 
-One row per event that changed the memory. Everything in a row is as of its position, except that wins follow the
-verdicts that stand at the position of the view: an overruled verdict corrects the past as well.
+It has one row per event that changed the memory. All values of a row are as of its position, except that wins follow
+the verdicts in force at the position of the view. So an overruled verdict corrects the past as well.
 
     size            active items
     candidates      decided about so far, of which `added` and `skipped`

@@ -1,4 +1,4 @@
-"""Leakage: how many characters reached the model's context that should stay behind a handle, per run and per tool.
+"""The projection `leakage`: the characters, per run and tool, that reached a prompt instead of staying behind a handle.
 
 All sizes are in characters. A red flag marks a tool call that returned more than 1,000, more than 3 injected memory
 items, and a context larger than 4,000. A size that was not recorded is NULL, not 0.

@@ -1,4 +1,4 @@
-"""Lineage: where every item comes from and where it went, as edges; exportable as W3C PROV-O.
+"""The projection `lineage`: the origins and uses of every item, as edges; exportable as W3C PROV-O.
 
     run -judged_by-> judgment -led_to-> extraction -born_as, supports-> item -hit_in-> retrieval -served-> run
     run -drawn_from-> extraction                                        item -used_in-> run

@@ -1,11 +1,11 @@
-"""Memory index: every item with its states over time, and the full-text index over the active ones.
+"""The projection `memory_index`: every item with its states over time, and the full-text index of the active items.
 
 Candidates and decisions are kept as the events have them. Births, support and states depend on earlier rows, so they
 are settled in SQL: an item is born once; only decisions about a candidate that was extracted before, under the item's
 own id, count; only an item that was born can end.
 
-The full-text index holds exactly the active items, because documents of ended or later items would change the document
-frequencies and average lengths that BM25 is made of, and so the scores of all others.
+The full-text index holds exactly the active items. Documents of ended or later items would change the document
+frequencies and average lengths in BM25, and so the scores of all others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policies in force: the one of each kind, and the position since when; a search ranks by it."""
+"""The projection of policies in force: one of each kind, with the position from which it holds."""
 
 from __future__ import annotations
 

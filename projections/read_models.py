@@ -1,8 +1,9 @@
-"""The read models of one bank, in one SQLite file: caught up, rebuilt, and opened for reading at any position.
+"""The read models of one bank in one SQLite file: their catch-up, their rebuild, and views of them at any position.
 
-The file is derived: delete it whenever you like. Each projection has a checkpoint (position, checksum of the log's
-line there, erasure epoch, version) that is committed in the same transaction as its rows. A checkpoint that doesn't
-fit the log is reported and means a rebuild, into a new file that takes the old one's place when it is complete.
+The file is derived and may be deleted at any time. Each projection has a checkpoint (position, checksum of the log's
+line there, erasure epoch, version) that is committed in the same transaction as its rows. If a checkpoint doesn't fit
+the log, this is reported and the projection is rebuilt. A rebuild fills a new file, which replaces the old one when it
+is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class Applied(Struct, frozen=True, kw_only=True):
     """The outcome of a catch-up or rebuild.
 
-    `position`: where all projections asked for are now. `events`: how many events were read. `rebuilt`: the
+    `position`: the position of all requested projections now. `events`: how many events were read. `rebuilt`: the
     projections that were rebuilt, each with the reason.
     """
 
@@ -39,7 +40,7 @@ class Applied(Struct, frozen=True, kw_only=True):
 
 
 class ReadModels:
-    """The read models in one file. It holds nothing open, so it reads a file that another process replaced."""
+    """The read models in one file. No handle stays open, so each call reads the newest file of any process."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path, read_only
@@ -56,7 +57,7 @@ class ReadModels:
         self.close()
 
     def close(self) -> None:
-        """Do nothing, because nothing is open; views are closed one by one."""
+        """Do nothing: no handle is open, and each view is closed by itself."""
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint of each projection in the file; none where there is no sound file."""
@@ -102,7 +103,7 @@ class ReadModels:
         if log is not None:
             return self.as_of(log.position(), log)
         points = self.checkpoints()
-        # Not of all that are there: a plugin that is gone leaves a checkpoint behind, which never moves again.
+        # Only known projections: the checkpoint of a removed plugin stays behind, and never moves again.
         known = (points[projection.name].position for projection in all_projections() if projection.name in points)
         return self.as_of(min(known, default=0))
 
@@ -223,7 +224,7 @@ class _Writer:
         if not self.path.exists():
             return {projection.name: "not built before" for projection in all_projections()}
         try:
-            # Opened for writing, so that SQLite plays back the journal of a writer that died.
+            # Open for writing, because SQLite must play back the journal of a writer that died.
             with closing(builder.connect(self.path, "rw")) as connection:
                 return builder.doubts_of(connection, builder.checkpoints_in(connection), self.log)
         except sqlite3.DatabaseError as error:

@@ -1,7 +1,8 @@
-"""Runs: the task, outcome, cost and verdicts of each.
+"""The projection `runs`: the task, outcome, cost and verdicts of each run.
 
-A run exists from its first `run_started`. Its end and its costs may be recorded in any order, also before: the latest
-`run_finished` holds, and calls of models add up. Totals that no call has are those of `run_finished`.
+A run exists from its first `run_started`. Its end and its costs may be recorded in any order, even before its start.
+The latest `run_finished` holds, and costs of model calls are added up. Totals that no call recorded are taken from
+`run_finished`.
 """
 
 from __future__ import annotations

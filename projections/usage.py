@@ -1,8 +1,8 @@
-"""Usage: in which runs an item was used, and which of those were judged a success.
+"""The projection `usage`: the runs in which each item was used, and those of them that were judged a success.
 
-A use is a pair of item and run: the item was in the run's context, or was read there in full; a quotation is none.
-A win is a use whose run's standing learning verdict is success. Wins are a join, not a counter, because then a verdict
-that is overruled, or that comes before the use, counts as it should without any recomputation.
+A use is a pair of item and run: the item was in the run's context, or was read there in full; a quotation is none. A
+win is a use whose run's standing learning verdict is success. Wins are a join, not a counter, because a verdict may be
+overruled later, or come before the use.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def record_read(event: MemoriesRead) -> list[Insert]:
 
 
 def record_verdict(event: RunJudged | JudgmentOverruled) -> tuple[Put]:
-    """Record the verdict that stands from here on."""
+    """Record the verdict that is in force from here on."""
     facts = (event.run, event.purpose, event.success, event.judge, event.judge_version, event.kind, event.confidence)
     row = (*facts, isinstance(event, JudgmentOverruled), event.id, event.seq)
     return (Put("verdicts", row),)

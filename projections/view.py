@@ -1,14 +1,14 @@
-"""A view of the read models as of a position: the same SQL for the present and for the past.
+"""Views of the read models as of a position, with the same SQL for the present and for the past.
 
 A view hides all later rows. For every table the connection gets a temporary SQL view of the same name, which shadows
 the table: it leaves out rows that began later, and shows rows that ended later as open. For every named view it gets a
 temporary one with the same SQL, which then reads the shadows. Nothing is written to the file, and rows appended to it
 later don't show: reading the past never disturbs the present, nor the other way round.
 
-Search weighs exactly the items that were active at the position. BM25 weighs a word by how many documents have it, and
-a document by its length against the average, so an index that also holds later or ended items gives other scores and
-another order. The live index holds the active items; where another set was active at the position, an index of that
-set is made in memory, once per view.
+Search ranks exactly the items that were active at the position. BM25 weighs a word by the number of documents that have
+it, and a document by its length relative to the average. So an index that also holds later or ended items gives other
+scores and another order. The live index holds the active items. If another set was active at the position, an index of
+that set is made in memory, once per view.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class View:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file, and of every temporary copy."""
+        """Close the file, and drop every temporary copy."""
         with self._lock:
             self._connection.close()
 
@@ -148,8 +148,8 @@ class View:
 
         Any text is a query; FTS syntax in it is searched as plain words. Filters narrow the hits and leave scores as
         they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
-        Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if the policy in force is not known to
-        this release.
+        Raises `BadSearch` for a `k` or a polarity that can't be, `BadPolicy` if this release doesn't know the policy
+        in force.
         """
         from rbank_es.policies import Filters
 
@@ -177,7 +177,7 @@ class View:
         return retrieval_policy(msgspec.convert(chosen, PolicyChoice))
 
     def _ranked(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy) -> list[FoundItem]:
-        """Rank by a policy. Every search of people, agents, contexts, judges and `verify` ends here."""
+        """Rank by a policy. Every search of people, agents, contexts, judges and `verify` uses this method."""
         wanted = policy.k if k is None else k
         if not 1 <= wanted <= limits.SEARCH_HITS:
             raise BadSearch(f"can't return {wanted:,} hits: give a number from 1 to {limits.SEARCH_HITS}")
@@ -190,7 +190,7 @@ class View:
 
     @contextmanager
     def _indexing(self) -> Iterator[_Index]:
-        """Keep the index of the items active at the position under the name `items_fts` until this ends."""
+        """Provide the index of the items active at the position as `items_fts` until the context ends."""
         if self._own_index:
             yield _Index(self._connection)
             return
@@ -257,7 +257,7 @@ def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:
 
 
 def _shadow_of(table: Table) -> str:
-    # A view takes no parameters, so the position stands in a table of one row; SQLite reads it once a statement.
+    # A view takes no parameters, so the position is in a table of one row; SQLite reads it once a statement.
     columns = ", ".join(f'"{name}"' for name in table.names if name != "to_seq")
     return f"""
     CREATE TEMP VIEW {table.name} AS

@@ -1,19 +1,19 @@
-"""Every error, as one hierarchy and by room. An error carries its fields; its message says what failed and what to do.
+"""The hierarchy of all errors. Each has its facts as fields, and a message with the failure and the next step.
 
 RBankError                       exit code of the command line
 ├── BadInput                     2   the input can't be used; nothing was changed
-│   ├── BadEvent                     an event is not one of the vocabulary (line, path)
+│   ├── BadEvent                     an event does not fit the vocabulary (line, path)
 │   ├── BadPolicy                    a policy is unknown or has wrong settings
 │   ├── BadPlugin                    a plugin of another package can't be loaded (plugin)
-│   ├── BadBankName                  a bank's name or place can't be one
-│   ├── BankNotFound                 there is no bank there
-│   ├── BankExists                   there is one already
+│   ├── BadBankName                  a text can't be a bank's name or place
+│   ├── BankNotFound                 there is no bank at a place
+│   ├── BankExists                   a new bank's place is taken by a bank or other files
 │   ├── BadPoint                     a point in time can't be read, doesn't exist, or is ambiguous
 │   ├── NotInBank                    no such item, run or event at that point
 │   ├── CannotRerun                  a recorded run can't be executed again (run, reason)
 │   ├── BadImport                    a file is of no known form, or broken
 │   ├── BadSearch                    a search's filters are wrong
-│   ├── LimitExceeded                larger than a limit allows
+│   ├── LimitExceeded                an input is larger than a limit allows
 │   ├── MissingExtra                 an optional part of this package is not installed
 │   ├── BadOntology                  an ontology's file is missing, empty, broken, too large, or of no known form
 │   ├── BadContextFile               a guide, or a file of constraints, can't be used
@@ -22,12 +22,12 @@ RBankError                       exit code of the command line
 │   └── CannotWrite                  a requested file can't be written
 ├── LogError
 │   ├── PositionConflict         4   the log is not where the writer expected it
-│   ├── DuplicateEvent           4   an id is known, with other content
+│   ├── DuplicateEvent           4   an event's id is in the log already, with other content
 │   ├── LogCorruption            3   bytes of the log are damaged
 │   ├── UnknownEvent             3   the log holds a type or version that this release doesn't know
 │   ├── LogFailed                3   a sync failed earlier; writers stop until `verify`
-│   ├── LogUnavailable           2   the system refused: read-only, disk full, I/O error
-│   ├── ErasureUnfinished        2   (a LogUnavailable) the same amid an erasure; the next writer completes it
+│   ├── LogUnavailable           2   the system refused access: read-only, disk full, I/O error
+│   ├── ErasureUnfinished        2   (a LogUnavailable) the same during an erasure; the next writer completes it
 │   └── LogBusy                  4   another writer holds the log for too long
 ├── QueryFailed                  2   a query ran without an answer: time, memory, the endpoint (code, hint)
 ├── LmFailed                     2   a language model gave no usable answer (code, hint)
@@ -35,7 +35,7 @@ RBankError                       exit code of the command line
 ├── LoopStopped                  2   a run failed for a reason that would fail all others too (run, code)
 ├── SandboxUnavailable           2   the sandbox for an agent's code can't run here (code, fix)
 ├── ProjectionError              3   a read model can't be built or read
-│   └── ProjectionUnavailable    2   the system refused: read-only, disk full, I/O error
+│   └── ProjectionUnavailable    2   the system refused access: read-only, disk full, I/O error
 └── CheckFailed                  1   a verification found a difference
 """
 
@@ -45,7 +45,7 @@ from collections.abc import Iterator
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error, with its kind where it is not of this project; of a group, each message once."""
+    """Return the message of an error, after its type if not one of this project; of a group, each message once."""
     return "; ".join(dict.fromkeys(_messages(error)))
 
 
@@ -72,7 +72,7 @@ class BadInput(RBankError):
 
 
 class LimitExceeded(BadInput):
-    """Something is larger than a limit allows."""
+    """An input is larger than a limit allows."""
 
     def __init__(self, what: str, actual: int, allowed: int, advice: str = "") -> None:
         self.what, self.actual, self.allowed = what, actual, allowed
@@ -113,7 +113,7 @@ class CheckFailed(RBankError):
 
 
 class BadEvent(BadInput):
-    """An event is not one of the vocabulary: malformed JSON, unknown type, wrong, missing or extra field."""
+    """An event does not fit the vocabulary: malformed JSON, unknown type, wrong, missing or extra field."""
 
     def __init__(self, reason: str, *, line: int | None = None, path: str | None = None) -> None:
         self.reason, self.line, self.path = reason, line, path
@@ -132,7 +132,7 @@ class BadPolicy(BadInput):
 
 
 class BadBankName(BadInput):
-    """A bank's name or place can't be one."""
+    """A text can't be a bank's name or place."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
@@ -143,7 +143,7 @@ class BadBankName(BadInput):
 
 
 class BankNotFound(BadInput):
-    """There is no bank there."""
+    """There is no bank at a place."""
 
     def __init__(self, place: str, advice: str = "Make one with: rbank-es init BANK") -> None:
         self.place, self.advice = place, advice
@@ -151,11 +151,11 @@ class BankNotFound(BadInput):
 
 
 class BankExists(BadInput):
-    """There is a bank already."""
+    """The place of a new bank is taken, by a bank or by other files."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
-        super().__init__(f"there is a bank at {place} already; it was left as it is")
+    def __init__(self, place: str, reason: str = "there is a bank already") -> None:
+        self.place, self.reason = place, reason
+        super().__init__(f"can't make a bank at {place}: {reason}; nothing was changed there")
 
 
 class BadPoint(BadInput):
@@ -169,7 +169,7 @@ class BadPoint(BadInput):
 
 
 class NotInBank(BadInput):
-    """There is no such item, run or event at that point."""
+    """The bank has no such item, run or event at a point."""
 
     def __init__(self, thing: str, position: int) -> None:
         self.thing, self.position = thing, position
@@ -180,11 +180,11 @@ class NotInBank(BadInput):
 
 
 class LogError(RBankError):
-    """Reading or writing the log did not work."""
+    """The log can't be read or written."""
 
 
 class PositionConflict(LogError):
-    """The log is at another position than the writer expected: re-read, decide again, retry."""
+    """The log is at another position than the writer expected: read the new events, decide again, and retry."""
 
     exit_code = 4
 
@@ -197,7 +197,7 @@ class PositionConflict(LogError):
 
 
 class DuplicateEvent(LogError):
-    """An event's id is known already, with other content, or in a group of known and new ids."""
+    """An event's id is in the log already, with other content, or for only some events of an append."""
 
     exit_code = 4
 
@@ -207,7 +207,7 @@ class DuplicateEvent(LogError):
 
 
 class LogCorruption(LogError):
-    """Bytes of the log are damaged; nothing damaged is guessed or skipped. `where` is in words of the log's engine."""
+    """Bytes of the log are damaged; none are guessed or skipped. `where` names the place in the engine's terms."""
 
     exit_code = 3
 
@@ -242,7 +242,7 @@ class LogFailed(LogError):
 
 
 class LogUnavailable(LogError):
-    """The system refused: a read-only place, a full disk, an I/O error. The log is as it was."""
+    """The system refused access (a read-only place, a full disk, an I/O error). The log is unchanged."""
 
     def __init__(self, bank: str, action: str, cause: OSError) -> None:
         self.bank, self.action, self.cause = bank, action, cause
@@ -250,14 +250,14 @@ class LogUnavailable(LogError):
 
 
 class ErasureUnfinished(LogUnavailable):
-    """The system refused in the middle of an erasure, which is recorded and must be completed first."""
+    """The system refused access during an erasure, which is recorded and must be completed first."""
 
     def __init__(self, bank: str, cause: OSError) -> None:
         super().__init__(bank, "complete the erasure in", cause)
         # The parent's message says that the log is unchanged, which is not true here.
         self.args = (
             f"the erasure in {bank} has begun and can't be completed: {cause.strerror or cause}. Nothing else is "
-            "written until it is; mend that, and the next append or erase completes it",
+            "written before; remove the cause, then the next append or erase completes the erasure",
         )
 
 

@@ -1,4 +1,4 @@
-"""Every limit of the project, by room, each with its unit in its name and its reason above it.
+"""All limits of the project, by package, each with its unit in its name and its reason above it.
 
 A limit is a promise to everybody who shares the machine: no input, however large or hostile, makes the bank hold,
 write or print more than is named here. A comment covers all limits below it, up to the next comment.

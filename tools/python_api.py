@@ -1,4 +1,4 @@
-"""The calls of a Python program where an agent calls tools: each returns a handle, and is recorded like a tool call."""
+"""The tools as calls for a Python program: each returns a handle, and is recorded like an agent's call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bank: one log, the state that follows from it, and its read models. The way in for Python programs."""
+"""The bank: one log, its state and its read models, as Python programs use them."""
 
 from rbank_es.bank.bank import PROJECTIONS, Bank, Replayed, Verified
 

@@ -1,4 +1,4 @@
-"""The bank: one log, the state that follows from it, and its read models. The way in for Python programs.
+"""The class `Bank`: one log, its state and its read models, as Python programs use them.
 
 >>> from rbank_es import Bank, Item
 >>> from rbank_es.events import MemoriesConsolidated, MemoriesExtracted
@@ -90,8 +90,8 @@ class Bank:
     ) -> Bank:
         """Make a bank and record its first policies (the defaults, unless given).
 
-        `place` is a bare name, a path, or a URL: `memory:` makes a bank that is lost when this process ends. With
-        `fill`, nobody sees the bank before that has returned, and nothing is left behind if it raises.
+        `place` is a bare name, a path, or a URL: `memory:` makes a bank that is lost when this process ends. No
+        reader sees the bank before `fill` has returned; if `fill` raises, nothing is left behind.
         `options` are those of the log's engine. Raises `BankExists`, `BadBankName`, `LogUnavailable`.
         """
         from rbank_es import __version__
@@ -111,7 +111,7 @@ class Bank:
         return cls(engine.open(locator, **options), name)
 
     def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
-        """Return a bank of its own, equal to this one up to a point: the same id, events, texts and heads.
+        """Return a separate bank, equal to this one up to a point: the same id, events, texts and heads.
 
         `into` is a place of the same log engine; without it, the copy is removed when it is closed.
         Raises `BadPoint`, `BadBankName`, `BadInput` where something is at `into` already, `LogUnavailable`.
@@ -125,7 +125,7 @@ class Bank:
 
     @property
     def place(self) -> str:
-        """The place of the bank, for people to read; for a bank in memory also that it is lost with this process."""
+        """The place of the bank, for people to read; a bank in memory is marked as such."""
         return self.log.place
 
     @property
@@ -239,7 +239,7 @@ class Bank:
         rebuild(into, self.log, upto=position, on_batch=progress)
 
     def read_models(self) -> ReadModels:
-        """Return the bank's read models as they are, behind the log or not."""
+        """Return the bank's read models without bringing them up to date."""
         from rbank_es.projections.read_models import ReadModels
 
         if self._models is None:
@@ -333,9 +333,9 @@ class Bank:
         if check.different:
             first = check.different[0]
             raise CheckFailed(
-                f"{len(check.different)} of {check.checked + len(check.different)} retrievals don't find what they "
-                f"found; the first, at {first.seq:,}, found {', '.join(first.recorded) or 'nothing'} and now finds "
-                f"{', '.join(first.found) or 'nothing'}"
+                f"{len(check.different)} of {check.checked + len(check.different)} retrievals now find other "
+                f"items than recorded; the first, at {first.seq:,}, found {', '.join(first.recorded) or 'nothing'} "
+                f"and now finds {', '.join(first.found) or 'nothing'}"
             )
         return Verified(seen, check)
 
@@ -354,7 +354,7 @@ class Bank:
 
         A text that is also the whole of a text of another run stays there. Ids, numbers, times and lengths stay; heads
         noted before still verify. Read models are rebuilt.
-        Raises `BadInput` unless exactly one thing is named, `NotInBank` if it does not exist.
+        Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist.
         """
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:

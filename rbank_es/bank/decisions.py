@@ -1,8 +1,8 @@
-"""Consolidation: candidates are appended together with the decisions about them.
+"""Consolidation: the decisions about candidates, appended in one group with the extraction.
 
-An extraction and the decisions about it are one group, at the position whose state was decided on. If another writer
-was faster, the state is read again, and the decision is made again if that state could change it. So concurrent
-writers leave behind what they would have left one after the other.
+The group is appended at the position whose state the decisions were based on. If another writer was faster, the state
+is read again; decisions that the new state could change are made again. So concurrent writers record the same decisions
+as writers that append one after the other.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def optimistically(
 ) -> Made:
     """Call `attempt` with the log's position, and again each time that another writer was faster; return its result.
 
-    Waits longer after each lost try, because many writers then get through one after the other.
-    Raises the last error: `PositionConflict` after so many tries, `DuplicateEvent` if nobody else wrote.
+    Waits longer after each lost try, because many writers then succeed one after the other.
+    Raises the last error: `PositionConflict` after so many tries, `DuplicateEvent` if no other writer was there.
     """
     for lost in range(1, tries + 1):
         position, began = log.position(), time.monotonic()
@@ -170,7 +170,7 @@ def _decides_alike(one: State, other: State) -> bool:
 
 
 def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
-    """Return the group as it is in the log, if its first event is there."""
+    """Return the group as it is in the log, if the log holds its first event."""
     first = log.seq_of_id(given[0].id) if given else None
     if first is None:
         return None

@@ -1,12 +1,12 @@
-"""BANK and BANK@POINT: the engine and the locator that a text means, and the position that a point means.
+"""BANK and BANK@POINT, parsed: the engine and locator of a bank, and the position of a point.
 
-BANK is a bare name (a directory under `RBANK_HOME`, else `./logs`), a path that begins with `./`, `../` or `/`, or a
-URL whose scheme names a log engine (`file:`, `memory:`).
+BANK is one of three: a bare name (a directory under `RBANK_HOME`, else `./logs`); a path that begins with `./`, `../`
+or `/`; a URL whose scheme names a log engine (`file:`, `memory:`).
 
-POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id; it means everything up to and including
-a position. A time means the last event recorded at or before it; an event id, the bank just after that event; a run id,
-the bank just before that run began. `HEAD` and `HEAD~n` always count from the head. `seq:`, `event:` and `run:` in
-front settle what is meant; without them a text that could mean two things is refused.
+POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id. Its meaning is the log up to and
+including a position. A time means the last event recorded at or before it; an event id, the bank just after that event;
+a run id, the bank just before that run began. `HEAD` and `HEAD~n` always count from the head. The prefixes `seq:`,
+`event:` and `run:` choose a kind; an ambiguous text without one is refused.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def locate(bank: str | Path) -> Located:
             raise BadBankName(bank, f"there is no log engine for {scheme}:; there are {known}")
         return _located(scheme, bank)
     if not _BARE.fullmatch(bank) or len(bank) > limits.BANK_NAME_CHARS:
-        raise BadBankName(bank, "that is neither a bare name nor a path")
+        raise BadBankName(bank, "it is neither a bare name nor a path")
     return _in_directory(Path(os.environ.get("RBANK_HOME") or "logs") / bank)
 
 
@@ -87,7 +87,7 @@ def _located(scheme: str, locator: str) -> Located:
 
 
 def resolve_point(log: EventLog, point: str | int | None) -> int:
-    """Return the position that a point means; None means the head. Raises `BadPoint` if there is none, or two."""
+    """Return the position that a point means; None means the head. Raises `BadPoint` if it means none or several."""
     head = log.position()  # once, because other writers may append while the meanings are compared
     if point is None:
         return head

@@ -1,8 +1,8 @@
-"""The check of recorded retrievals: each is repeated at its own position, and must find the same items.
+"""The check of recorded retrievals: a repetition of each at its own position, which must find the same items.
 
-Each is ranked by the version of the policy that ranked it first. A retrieval can't be repeated if its query, or the
-words of an item that it could find, were erased since: it counts as unverifiable. So does one by a policy that was not
-in force, because its settings are not recorded.
+A repetition ranks by the same version of the policy as the record. If the query of a retrieval, or the words of an item
+that it could find, were erased since, the retrieval counts as unverifiable. So does a retrieval by a policy that was
+not in force, because its settings are not recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOLERANCE = 1e-9
 
 
 class RetrievalDifference(msgspec.Struct, frozen=True):
-    """A retrieval that finds something else now: item ids with scores as recorded, and as found."""
+    """A retrieval that finds other items now: item ids with scores, as recorded and as found."""
 
     seq: int
     recorded: tuple[str, ...]

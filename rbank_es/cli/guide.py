@@ -1,4 +1,4 @@
-"""`guide`: an agent explores an ontology once and writes a guide, whose summary later runs get."""
+"""`guide`: let an agent explore an ontology once and write a guide, whose summary later runs get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run`: set an agent to tasks, one after the other, each with the items that earlier ones taught."""
+"""`run`: let an agent work on tasks, one after the other, each with items learned from the earlier ones."""
 
 from __future__ import annotations
 

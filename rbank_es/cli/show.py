@@ -1,4 +1,4 @@
-"""`show`: one item, run or event with all that is known of it at a point in time."""
+"""`show`: one item, run or event with all its recorded facts at a point in time."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
     L2    procedures       what earlier runs taught; chosen by the bank's retrieval policy
     L3    guide            the summary of a longer text
 
-The one place where an experiment decides what an agent is told. It asks no model and writes nothing. The same input
-gives the same bytes, and a layer's bytes don't depend on which other layers are on.
+Only this module decides the text that an agent gets. It calls no model and writes nothing. The same input gives the
+same bytes, and a layer's bytes don't depend on the other layers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Base instructions: how to work, for every agent. Versioned, so that runs can be compared."""
+"""Base instructions for every agent, with a version, because only runs with the same version can be compared."""
 
 from __future__ import annotations
 

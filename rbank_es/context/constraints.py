@@ -1,7 +1,8 @@
-"""L1, constraints: what holds in an ontology, and which mistakes its shape invites. Curated lines first, then derived.
+"""L1, constraints: facts about an ontology and likely mistakes with it. Curated lines come first, then derived ones.
 
-Derived lines come from the schema alone, whatever stated it: rdfs:domain and range, OWL restrictions and unions,
-schema.org's includes, SHACL shapes, a VoID description. Curated lines come from people, in a TOML beside the ontology:
+Derived lines come from the schema alone, whichever vocabulary states it: rdfs:domain and range, OWL restrictions and
+unions, schema.org's includes, SHACL shapes, a VoID description. Curated lines come from people, in a TOML beside the
+ontology:
 
     [[constraint]]                 # what holds
     text = "A keeper watches at most one light at a time."

@@ -1,4 +1,4 @@
-"""L3, the guide: the summary of a long text about an ontology that was written once. No model is asked.
+"""L3, the guide: the summary of a long text about an ontology, made without a model.
 
 The summary is the guide's own: its section `Summary` (or `Overview`, `In short`, `TL;DR`) if it has one, then each
 heading with the first sentences under it. Code, comments and front matter are left out.

@@ -1,4 +1,4 @@
-"""L0, the sense card: what an ontology is about, in a few lines. Deterministic; no model, no query.
+"""L0, the sense card: the subject and size of an ontology in a few lines. Deterministic; no model, no query.
 
 It shows size and formalism, prefixes, the most important classes and properties, where labels and definitions are
 found, and which tool to call first.

@@ -4,10 +4,10 @@ Classes with instances come first, ranked by their uses in data and schema. The 
 of properties that name them as domain or range) cubed, times one more than their subclasses. Measured on real
 ontologies, degree alone and its square times the subclasses did as well as any; subclasses alone did badly.
 
-Properties are ranked by uses if instances use them (VoID's counts did worse than none). Else they are ranked by the
-core classes that they touch, over the number of their domains, because a property of everything says little. Among
-equals, the most mentioned property of each pair of classes comes first, so that different paths precede variants of
-one. Raw numbers of triples would put annotations first.
+Properties are ranked by uses if instances use them (VoID's counts did worse than none). Otherwise they are ranked by
+the number of core classes that they connect, divided by the number of their domains, because a property of all classes
+says little. Among equals, the most mentioned property of each pair of classes comes first, because different paths
+should precede variants of one path. Raw numbers of triples would put annotations first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The vocabulary: everything that can happen in a bank. It is the contract between all parts and all releases.
+"""The vocabulary: all types of events, as the contract between all parts and all releases.
 
 bank        bank_created  policy_set  bank_forked  ontology_registered
 run         run_started  context_built  memories_retrieved  memories_read  tool_called  step_taken  lm_called

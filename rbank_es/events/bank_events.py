@@ -1,4 +1,4 @@
-"""Events about the bank itself: its birth, its policies, its forks, its ontologies, its erasures."""
+"""Events about the bank itself: its creation, policies, forks, ontologies and erasures."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Events to bytes and back, for the whole vocabulary; the registry of event types; upcasts of older versions.
+"""The codec of events: encoding and decoding, the registry of event types, and upcasts of older versions.
 
 One tagged union decodes a whole line in one pass. A line that it refuses takes the slow path, which finds the reason:
 an older version is upcast, a newer one or an unknown type raises `UnknownEvent`, anything else is not an event.
 
 The log is never rewritten for a new schema. A type whose schema changes gets the next version (`v`), and an upcaster
-from the version before. Every chain is checked at start-up, because a fault there would otherwise surface years later,
-on an old bank.
+from the version before. Every chain of upcasters is checked at start-up, because a fault in one would otherwise surface
+years later, on an old bank.
 """
 
 from __future__ import annotations

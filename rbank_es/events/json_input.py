@@ -1,8 +1,8 @@
-"""JSON as people and programs give it: read with limits, decoded strictly, and parsed into new events.
+"""JSON from people and programs: read with limits, decoded strictly, and parsed into new events.
 
-New events have no envelope and are checked field by field. Three conveniences are undone before anything is stored:
-free JSON (`note`, `arguments`, `extra`, …) may be given as JSON instead of as a string of JSON, a candidate as one
-whole item without `heads`, and an item's id and polarity may be left out where they follow from the rest.
+New events have no envelope and are checked field by field. Three short forms are accepted, and expanded before anything
+is stored. Free JSON (`note`, `arguments`, `extra`, …) may be JSON instead of a string of JSON. A candidate may be one
+whole item without `heads`. An item's id and polarity may be left out where they follow from the rest.
 """
 
 from __future__ import annotations

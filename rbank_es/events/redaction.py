@@ -1,4 +1,4 @@
-"""Redaction: secrets of the environment are kept out of everything recorded."""
+"""Redaction: the removal of the environment's secrets from everything that is recorded."""
 
 from __future__ import annotations
 

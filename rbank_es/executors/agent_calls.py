@@ -1,4 +1,4 @@
-"""What executors ask of models: the agent's prompts and replies, the forced answer, sub-calls. Loads dspy."""
+"""Calls of an executor to its models: the agent's prompts and replies, the forced answer, sub-calls. Loads dspy."""
 
 from __future__ import annotations
 

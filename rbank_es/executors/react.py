@@ -1,9 +1,9 @@
 """The executor `react`: no code, one tool call a step. Importing this module loads dspy.
 
-It extends dspy.ReAct instead of dspy.ReActV2, because ReAct's history is text, which can show an unparsable reply, and
-its tool name can become free text, which makes an unknown tool an error for the agent. ReActV2 keeps well-formed calls
-only and ends at the first other one, sends two user messages in a row, which some servers refuse, and may call several
-tools a step.
+It extends dspy.ReAct instead of dspy.ReActV2, for two reasons. ReAct's history is text, which can show an unparsable
+reply. Its tool name can become free text, which makes an unknown tool an error for the agent. ReActV2 keeps only
+well-formed calls, and ends at the first other one. It sends two user messages in a row, which some servers refuse, and
+may call several tools a step.
 
 Differences from dspy 3.4: the loop records each step, and no reply ends the run; tools are called without validation,
 and never show a traceback of the host; SUBMIT ends the run, so a second call that extracts the answer is made at the

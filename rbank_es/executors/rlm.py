@@ -3,7 +3,7 @@
 Differences from dspy 3.4 (found in its source and by running it):
 
 - `_execute_iteration` is replaced, because in dspy an unparsable reply ends the run without a record. Here it costs an
-  iteration, and the agent is told why.
+  iteration, and the agent gets the reason.
 - Sub-agents are never installed, because no limit of the run covers their calls. Sub-calls are this project's, because
   all executors must count them alike.
 - Tools are called without dspy's validation, because they validate and record their arguments themselves.

@@ -1,8 +1,8 @@
 """The executor `scratchpad`: a loop over one dspy.Predict and one interpreter. Importing this module loads dspy.
 
 Variables last from step to step. The inputs are set once, and again only after a lost session, because a second
-assignment would undo the agent's changes. The prompt holds the latest steps whole and each earlier one as a line,
-because the total length of prompts must not grow with the square of the steps.
+assignment would undo the agent's changes. The prompt holds the latest steps whole and each earlier one as a line.
+Otherwise the total length of prompts would grow with the square of the steps.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Prompts of the extracting model as dspy signatures, created on first use; and the conversation with the model.
 
-SuccessExtractor      strategies: what made a run succeed
-FailureExtractor      guardrails: what made a run fail
-ContrastiveExtractor  what the successful runs of a task did that the failed ones didn't
-PatternExtractor      what the successful runs of a task have in common
+SuccessExtractor      strategies: the causes of a run's success
+FailureExtractor      guardrails: the causes of a run's failure
+ContrastiveExtractor  the differences between successful and failed runs of a task
+PatternExtractor      the common steps of the successful runs of a task
 
 All return `memory_items`, a list of objects with the schema of `MemoryItem`, and `why_none`. The parser of answers in
 `rbank_es.extraction.candidates` is more tolerant than this schema.

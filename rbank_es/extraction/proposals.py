@@ -1,6 +1,6 @@
 """Proposals of tools, which become candidates once their run is judged.
 
-Strategies are taken from successes only; guardrails from failures too, because that is when an agent learns them.
+Strategies are taken from successes only; guardrails from failures too, because a failure shows an agent what to avoid.
 """
 
 from __future__ import annotations

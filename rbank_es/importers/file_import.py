@@ -1,4 +1,4 @@
-"""The import of files: checked, planned against the bank's state, appended; a second time nothing is added.
+"""The import of files: checked, planned against the bank's state, and appended; a second import adds nothing.
 
 Planning is pure: it decides about candidates by the consolidation policy in force.
 """

@@ -1,4 +1,4 @@
-"""The form of an importer, the registry of importers, and the choice of one for a file.
+"""The declaration of an importer, the registry of importers, and the choice of one for a file.
 
 An importer is one file with an `IMPORTER`: `recognise` decides from the beginning of a file whether it is of this form,
 `parse` returns its events, with ids that follow from the source. A file's name plays no part. Importers share the units

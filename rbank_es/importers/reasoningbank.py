@@ -5,8 +5,8 @@
     scaling   task_id, query, memory_items (one string, or a list), no status
 
 Each line becomes run_started, a step_taken per thought and action, run_finished, run_judged where there is a status,
-and memories_extracted; the bank's own policy decides about the candidates. The form does not tell how a run ended: it
-is recorded as submitted, and `extra` says that this is unknown. Without a status the items count as contrastive,
+and memories_extracted; the bank's own policy decides about the candidates. The form doesn't have a run's outcome: the
+run is recorded as submitted, and `extra` says that this is unknown. Without a status the items count as contrastive,
 because the scaling form draws them from several tries of one task. `task_id`, `template_id` and unknown keys are kept
 in the `extra` of run_started, stray text of `memory_items` in that of memories_extracted.
 

@@ -1,8 +1,8 @@
-"""Two queries compared by their text, where no data can tell them apart.
+"""Comparison of two queries by their text, for lack of data to run them on.
 
-Layout, prefixes, names of variables, the order of triples, and `a/b` against two triples make no difference. Queries
-of triples alone can be told to be the same; of others, only those that are the same but for their layout. So a
-difference may be one in words only, and no difference is certain.
+Layout, prefixes, names of variables, the order of triples, and `a/b` against two triples make no difference. Queries of
+triples alone can be recognised as equal; other queries, only if they differ in layout alone. So equality is certain,
+and a difference may be one of wording only.
 """
 
 from __future__ import annotations

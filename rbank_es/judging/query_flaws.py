@@ -1,4 +1,4 @@
-"""Flaws that a query shows by itself, whatever it finds: they were taken for right answers before."""
+"""Flaws that are visible in a query itself, whatever its result: without these checks, such runs counted as right."""
 
 from __future__ import annotations
 

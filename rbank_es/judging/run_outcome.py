@@ -1,4 +1,4 @@
-"""A run as a judge sees it: the task and what its words ask for, the submission, and the queries that the run made."""
+"""A run as a judge sees it: the task, the demands in its words, the submission, and the queries of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: append-only, typed, the only truth. Everything else in a bank can be deleted and made again from it."""
+"""The log: an append-only sequence of typed events, from which everything else in a bank can be rebuilt."""
 
 from rbank_es.log.protocol import (
     ANY,

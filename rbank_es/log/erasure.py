@@ -1,7 +1,7 @@
 """Erasure: the search for every place that holds a text, and the lines that are left without it.
 
 Facts, lengths and salted commitments stay. The digest chain is made of those, so heads noted before still verify.
-An engine provides a `LineSource` to search, and replaces its lines by what `erased_line` returns.
+An engine provides a `LineSource` to search, and replaces its lines by the results of `erased_line`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
     forms = {pattern for needle in needles for pattern in patterns(needle)}
     recorded = f"{reason}\n{by or ''}"
     if any(needle in recorded for needle in needles) or any(form in recorded.encode() for form in forms):
-        raise BadInput("the reason, or who asked, holds the text that is to be erased; put it in other words")
+        raise BadInput("the reason, or the name of who asked, holds the text to erase; use other words")
     search.sweep(forms)
     search.follow_handles()
     found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))
@@ -212,7 +212,7 @@ class _Search(Generic[Part]):
             for needle in needles:
                 for where, line in self._source.lines_with(part, needle):
                     if not lines.is_intact(line, self._source.seed):
-                        raise LogCorruption(where, "a damaged line holds what is to be erased")
+                        raise LogCorruption(where, "a damaged line holds the text to erase")
                     self._sweep_line(line, needle, part)
 
     def _sweep_line(self, line: bytes, needle: bytes, part: Part) -> None:
@@ -228,7 +228,7 @@ class _Search(Generic[Part]):
                     self._add(line, unit, part, named=False)
 
     def follow_handles(self) -> None:
-        """Add every text that is a handle to one that goes."""
+        """Add every text that is a handle to a text to erase."""
         for key, part in list(self.keys.items()):
             for line, unit in self._handles_to(key, part):
                 self._add(line, unit, part, named=False)
@@ -284,7 +284,7 @@ class Targets(NamedTuple):
         return cls(paths, keys)
 
     def erased_line(self, line: bytes, seed: int) -> bytes:
-        """Return an event's or a text's line, ended by a newline, without the texts that go."""
+        """Return an event's or a text's line, ended by a newline, without the texts to erase."""
         if line.startswith(lines.ANY_TEXT):
             key = lines.key_of_text(line)
             return lines.text_erased_line(key, seed) if key in self.keys else line + b"\n"

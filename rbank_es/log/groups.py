@@ -1,4 +1,4 @@
-"""Groups: from new events to the bytes of an append, and the rules that every engine checks before it writes one.
+"""Groups: new events as the bytes of one append, and the rules that every engine checks before it writes them.
 
 Pure: random bytes and the time are arguments.
 """
@@ -77,7 +77,7 @@ class Circumstances(NamedTuple):
 
 
 class ComposedGroup(NamedTuple):
-    """The bytes of an append, the events as they will be read, and the texts that are stored with them."""
+    """The bytes of an append, its events as readers get them, and the texts that are stored with them."""
 
     data: bytes
     events: tuple[Event, ...]
@@ -140,11 +140,11 @@ def _refuse_non_finite(event: Event) -> None:
     for name in facts_of(type(event)):
         value = getattr(event, name)
         if isinstance(value, float) and not math.isfinite(value):
-            raise BadEvent(f"{value} is not a number that can be kept", path=f"$.{name}")
+            raise BadEvent(f"{value} is not a number that JSON can hold", path=f"$.{name}")
 
 
 def without_handles(item: Prepared, read: Callable[[Ref], str | None]) -> Prepared:
-    """Return the event encoded with texts in place of its handles, because a handle is good only where it was made."""
+    """Return the event encoded with texts in place of its handles, because a handle is valid only in its segment."""
     return prepare([resolved(item.event, read)], [item.id], [item.salt])[0]
 
 
@@ -235,7 +235,7 @@ def _replaced(event: Event, new: Callable[[Any], Any]) -> Event:
 
 
 def resolved(event: Event, read: Callable[[Ref], str | None]) -> Event:
-    """Return the event with texts in place of its handles. `read` returns None for an erased text: a mark is put."""
+    """Return the event with its handles resolved. `read` returns None for an erased text, which becomes a mark."""
 
     def value_of(value: Any) -> Any:
         if not isinstance(value, Ref):
@@ -266,9 +266,9 @@ def check_expected(place: str, expected: int | Expected, actual: int) -> None:
 
 
 def refuse_erasure_records(prepared: Sequence[Prepared]) -> None:
-    """Raise `BadEvent` for an event that only an engine may write, when it erases."""
+    """Raise `BadEvent` for an event that only an engine may write, during an erasure."""
     if any(isinstance(item.event, ContentErased) for item in prepared):
-        raise BadEvent("content_erased is written by erasing, and by nothing else", path="$.type")
+        raise BadEvent("only an erasure writes content_erased; leave the event out", path="$.type")
 
 
 def known_group(
@@ -276,7 +276,7 @@ def known_group(
     find: Callable[[Sequence[str]], dict[str, int]],
     stored: Callable[[int], tuple[Event, Event]],
 ) -> Appended | None:
-    """Return where a group that is appended again already is; None if it is new.
+    """Return the place of a group that the log holds already; None if the group is new.
 
     `find` returns the positions of those of some ids that are known; `stored` returns the event at a position, as it
     was read and with its texts. Raises `DuplicateEvent` if only a part of the group is known, or its content differs.
@@ -292,7 +292,7 @@ def known_group(
         return None
     first = min(found, key=lambda event_id: found[event_id])
     if len(found) < len(prepared):
-        raise DuplicateEvent(first, found[first], f"as {len(found)} of {len(prepared)} events of this append are")
+        raise DuplicateEvent(first, found[first], f"with only {len(found)} of {len(prepared)} events of this append")
     events = []
     for item in prepared:
         seq = found[item.id]

@@ -1,4 +1,4 @@
-"""The bytes of a line: composed, checked, split into units, chained, and erased. Pure functions.
+"""The bytes of a line: pure functions that compose, check, split, chain and erase lines.
 
     {"type":T,"seq":N,"at":…,"id":…,"v":1, FACTS ,"salt":S, TEXTS ,"more":k,"dur":d,"crc":"8 hex"}
 

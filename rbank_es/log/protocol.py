@@ -1,7 +1,7 @@
 """The promises of a log, and of the engine that keeps it.
 
 `append` is atomic, durable before it returns, idempotent by event id, and checked against an expected position.
-Reading is in order of position, gap-free, validated. Nothing above this package knows which engine it has.
+Reading is in order of position, gap-free, validated. No code above this package depends on the engine.
 `rbank_es.testing` holds the suite of tests that every engine passes.
 """
 
@@ -65,7 +65,7 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class TornTail(msgspec.Struct, frozen=True):
-    """The remains of an interrupted append, in the engine's words: no reader sees them, the next writer drops them."""
+    """The remains of an interrupted append, in the engine's terms: no reader sees them, the next writer drops them."""
 
     where: str
     size_bytes: int
@@ -75,7 +75,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """The result of checking a whole sound log.
 
     `erasing`: an erasure has begun, and the next writer completes it. `cleared`: writers were stopped, and are
-    admitted again. `parts` counts what the engine keeps the log in, in its own words, such as `segments`.
+    admitted again. `parts` counts the engine's units of storage, by their names, such as `segments`.
     """
 
     head: Head
@@ -102,8 +102,8 @@ class Place(msgspec.Struct, frozen=True):
 class Erasure(msgspec.Struct, frozen=True):
     """The texts that were erased, or with `dry_run` would be.
 
-    `places` are texts inside events; `texts` keys of texts stored apart; `facts` positions of events whose facts
-    (ids, names), which are never erased, hold the same characters. `short` counts texts too short to search for.
+    `places` are texts inside events; `texts` keys of texts stored apart. `facts` are positions of events whose facts
+    (ids, names) hold the same characters; facts are never erased. `short` counts texts too short to search for.
     `shared` counts texts of a named run that stay elsewhere, because other runs have them too.
     """
 
@@ -119,8 +119,8 @@ class Erasure(msgspec.Struct, frozen=True):
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     """A request for erasure: whole events by position, single texts by position and path, any text by its words.
 
-    `run` is the run of the events, if they are of one. A text that is also the whole of a text of another run is then
-    erased in the named events only.
+    `run` is the run of the events, if they belong to one. Then a text that is also the whole of a text of another run
+    is erased in the named events only.
     """
 
     events: frozenset[int] = frozenset()
@@ -139,7 +139,7 @@ class EventLog(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the log is, for people to read."""
+        """The place of the log, for people to read."""
         ...
 
     @property
@@ -203,7 +203,7 @@ class EventLog(Protocol):
         ...
 
     def wait(self, seen: int, timeout_s: float, stop: Signal | None = None) -> None:
-        """Return when the log may be past position `seen`, when `stop` is set, or after `timeout_s` at the latest."""
+        """Wait until the log may be past position `seen` or `stop` is set, for `timeout_s` at most."""
         ...
 
     def exclusive(self, name: str) -> AbstractContextManager[None]:
@@ -222,14 +222,14 @@ class EventLog(Protocol):
         ...
 
     def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
-        """Remove texts, and every text that holds them verbatim, from everything the engine keeps; heads still verify.
+        """Remove texts, and every text that holds them verbatim, from all that the engine stores; heads still verify.
 
         Raises as `append` does. If it is interrupted, the next writer completes it.
         """
         ...
 
     def sync(self) -> None:
-        """Return when everything that a reader could have seen so far is durable."""
+        """Wait until every event that a reader could have seen so far is durable."""
         ...
 
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
@@ -255,7 +255,7 @@ class EventLog(Protocol):
 
 
 class LogEngine(Protocol):
-    """A keeper of logs: it finds each by a locator, the text that people write for a bank (a path, a URL).
+    """An engine that stores logs, and finds each by a locator: the text that people write for a bank (a path, a URL).
 
     `options` of `create` and `open` are the engine's own. An engine is registered in `LOG_ENGINES` under the scheme of
     its URLs, with the tests of `rbank_es.testing.EventLogContract` as its proof.
@@ -276,7 +276,7 @@ class LogEngine(Protocol):
         fill: Callable[[EventLog], object] | None = None,
         **options: Any,
     ) -> EventLog:
-        """Make a log that begins with `events` and with what `fill` appends: nobody sees it without them.
+        """Make a log that begins with `events` and the appends of `fill`. No reader sees it without them.
 
         Where an event is refused or `fill` raises, nothing is left behind.
         Raises `BankExists` if there is a log already, `LogUnavailable`, and what `append` raises.

@@ -1,4 +1,4 @@
-"""The few system calls of the log, behind one class because tests make each of them fail, and locks."""
+"""The system calls of the log, in one class because tests make each of them fail; and file locks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class System:
         os.ftruncate(fd, size)
 
     def sync_data(self, fd: int) -> None:
-        """Return when the file's bytes are on disk."""
+        """Wait until the file's bytes are on disk."""
         os.fdatasync(fd)
 
     def sync_directory(self, path: Path) -> None:
-        """Return when the directory's entries are on disk."""
+        """Wait until the directory's entries are on disk."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)

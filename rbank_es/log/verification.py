@@ -1,4 +1,4 @@
-"""Verification: one pass over all lines of a log, in order, that believes nothing and skips nothing."""
+"""Verification: one pass over all lines of a log, in order, that checks every byte and skips none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
 class LogCheck:
     """A check of lines that an engine feeds in order; `seq` and `digest` are the head so far.
 
-    `damage` makes the error for the line that is being checked, in the engine's words.
+    `damage` returns the error for the line that is being checked, in the engine's terms.
     """
 
     def __init__(self, seed: int, noted: Sequence[Head], damage: Callable[[str], LogCorruption]) -> None:
@@ -38,7 +38,7 @@ class LogCheck:
 
     @property
     def erased(self) -> int:
-        """How many texts are erased."""
+        """The number of erased texts."""
         return len(self._marks) + len(self._erased_texts)
 
     def begin_part(self) -> None:
@@ -100,11 +100,11 @@ class LogCheck:
             if digest != self.digest.hex():
                 raise CheckFailed(
                     f"the head noted at {seq:,} was {digest}, it is {self.digest.hex()}: "
-                    "something up to that position was changed"
+                    "a fact or a text up to that position was changed"
                 )
 
     def finish(self, *, erasing: bool) -> None:
-        """Check what is known only at the end: noted heads beyond it, and what erasures list.
+        """Check the facts that are known only at the end: noted heads beyond the end, and texts that erasures list.
 
         `erasing`: an erasure was interrupted, so texts that it lists may remain until the next writer completes it.
         """

@@ -1,6 +1,6 @@
-"""The history of tasks in a bank: how far each run got, under which settings, and what was learned from it.
+"""The history of tasks in a bank: the progress and settings of each run, and the extractions from it.
 
-A task under given settings has a key. The ids of its runs begin with it, so that a later process finds them:
+A task under given settings has a key. The ids of its runs begin with the key, because a later process must find them:
 
     lights-L1-1-3f2a9c1b-1        the task's id, the key, the number of the run
     lights-L1-1-3f2a9c1b-1.r0     the same of rollout 0

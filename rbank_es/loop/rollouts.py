@@ -1,4 +1,4 @@
-"""Rollouts: several runs of one task side by side, the best of them, and how much they differ.
+"""Rollouts: several runs of one task side by side, the best of them, and the measures of their differences.
 
 pass@1      the share of the rollouts that succeeded: the mean of a single run
 pass@k      whether any succeeded

@@ -1,7 +1,7 @@
 """The stages of a run: begin, execute, judge, score, learn. Each is recorded when it ends.
 
-Whatever fails while a run executes, the run is closed and keeps its steps. The stages after it read the bank's events
-alone, so their outcome is the same whether the run has just ended or ended in an earlier process.
+Whatever fails while a run executes, the run is closed and keeps its steps. Later stages read only the bank's events. So
+their outcome doesn't depend on whether the run ended in this process or in an earlier one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The dspy adapter of every caller: it formats questions as text, and parses answers in bounded time.
 
-dspy's own adapter repairs malformed JSON in more than quadratic time (66 s for 32,000 characters), raises whatever the
-repair raises, and turns marks in any text into blocks of the request (images, files to fetch). This one bounds time
-and errors, and text stays text.
+dspy's own adapter repairs malformed JSON in more than quadratic time (66 s for 32,000 characters), and raises all
+errors of the repair. It also turns marks in any text into blocks of the request (images, files to fetch). This adapter
+bounds time and errors, and text stays text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The failures of a call, as one error with a code; which are retried, and after how many seconds."""
+"""The failures of a call as one error with a code, the codes that are retried, and the waits before a retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine of every call: it records each try before it returns the response, and retries where that may help."""
+"""The engine of every call, which records each try before it returns the response, and retries temporary failures."""
 
 from __future__ import annotations
 

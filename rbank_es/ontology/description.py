@@ -1,4 +1,4 @@
-"""The description of an ontology: from triples to a `Schema`, in whatever order and with whatever blank node names."""
+"""The description of an ontology: a `Schema` made from triples, independent of their order and blank node names."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 An entry is a directory named after the digest of the files and the form of the entry. It holds `graph.nq` (the whole
 dataset) and `schema` (its description, with a checksum of both). It is written beside its place and renamed into it,
-so that two processes may make the same one. A torn or damaged entry counts as absent and is made again.
+because two processes may make the same entry at once. A torn or damaged entry counts as absent and is made again.
 """
 
 from __future__ import annotations

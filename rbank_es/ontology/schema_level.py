@@ -1,10 +1,10 @@
 """The level of each thing in an ontology: schema, value of the vocabulary, or instance.
 
-- *Schema* by type: a class, a property, a datatype, a shape, an ontology header, a restriction, and anything else with
-  a type of RDF, RDFS, OWL or SHACL, but for the few types that data carry too (`DATA_TYPES`). A class that is a shape
-  as well, as in Brick, is schema like any other.
-- *Schema* by use: a type, a predicate, an ontology that is imported; and anything in a hierarchy, a domain or a range,
-  or that is equal, inverse or disjoint to something, deprecated or versioned, unless its own type is a class of data.
+- *Schema* by type: a class, a property, a datatype, a shape, an ontology header, a restriction. So is any other thing
+  with a type of RDF, RDFS, OWL or SHACL, except the few types that data carry too (`DATA_TYPES`). A class that is a
+  shape as well, as in Brick, is schema like any other.
+- *Schema* by use: a type, a predicate, an imported ontology. So is a thing in a hierarchy, a domain or a range, or one
+  that is equal, inverse or disjoint to another, deprecated or versioned, unless its own type is a class of data.
   UniProt's taxa are instances of up:Taxon, though they are subclasses of one another.
 - A blank node that only things of the schema lead to is schema, whatever its type.
 - A *value* belongs to the vocabulary as well: an individual all of whose classes are classes of values. In such a

@@ -1,8 +1,8 @@
-"""The files of an ontology: found, recognised by name and content, and checked for what would break a reader.
+"""The files of an ontology: found, recognised by name and content, and checked for content that breaks a reader.
 
-pyoxigraph accepts XML that ends before its last element does, expands entities within entities until memory is gone,
-and dies of JSON objects and triple terms that are nested too deep. rdflib joins a text of many pieces in quadratic
-time. All of this was seen with files of a few kilobytes.
+pyoxigraph accepts XML that ends before its last element does, and expands nested entities until memory is exhausted. It
+crashes on JSON objects and triple terms that are nested too deep. rdflib joins a text of many pieces in quadratic time.
+All of this was measured with files of a few kilobytes.
 """
 
 from __future__ import annotations

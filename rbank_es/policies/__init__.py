@@ -1,4 +1,4 @@
-"""Policies: named, versioned, pure rules by which a bank decides. Which are in force is an event, `policy_set`.
+"""Policies: named, versioned, pure rules by which a bank decides. An event, `policy_set`, puts them in force.
 
 retrieval      bm25-1  bm25-2
 consolidation  append-1  dedup-1

@@ -1,8 +1,8 @@
-"""Consolidation: decisions about candidates. A pure function of state, policy and candidates.
+"""Consolidation policies: decisions about candidates, as a pure function of state, policy and candidates.
 
 A candidate whose id the bank knows is skipped and supports the item of that id, active or ended: an ended item stays
 ended. `append` adds all others. `dedup` compares each of the others with the active items of the same source and
-polarity whose words are not erased, and skips it in favour of the first that is a near duplicate:
+polarity that still have words. It skips a candidate in favour of the first near duplicate:
 
     title    difflib.SequenceMatcher(None, new.lower(), old.lower()).ratio() >= title_min
     content  numerator * |union| <= denominator * |intersection|, of the sets of words (`words_of`), in integers;

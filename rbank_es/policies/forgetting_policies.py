@@ -1,4 +1,4 @@
-"""Forgetting: the active items that a bank gives up. A pure function of state and policy."""
+"""Forgetting policies: the active items that a bank evicts, as a pure function of state and policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies about runs: who judges them, and which lessons are drawn from them. Judges and extractors are elsewhere."""
+"""Policies about runs: the choice of their judge, and of the lessons that are drawn from them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The comparison of a recorded run with its rerun, event by event, and hints at what may have changed.
+"""The comparison of a recorded run with its rerun, event by event, and hints at possible causes of differences.
 
-Positions, times, ids, salts, checksums and durations say when and where a run was made, not what it did, so they are
-not compared. Nor are the release and the commit: a rerun asks whether another release still does the same.
+Positions, times, ids, salts, checksums and durations are not compared, because they record when and where a run was
+made, not its actions. Nor are the release and the commit, because a rerun tests whether another release still does the
+same.
 """
 
 from __future__ import annotations

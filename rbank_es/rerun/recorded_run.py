@@ -1,7 +1,7 @@
 """A recorded run: its events, the stages after it, and whether that is enough to re-execute it.
 
 The stages are those of the loop: verdict, score, lesson. Each was made from the bank as it was just before, so each is
-repeated there, whatever was recorded in between. What several rollouts taught together is one stage of the best one.
+repeated at that point, whatever was recorded in between. The lesson of several rollouts is one stage of the best one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deno, the runtime of the sandbox: its binary, its command line, and the cache from which it starts offline.
 
-The cache is this project's own, because other users of Deno must not change what the sandbox runs. `session.warm` fills
-it once, with a network; every session of an agent starts from it, or fails.
+The cache belongs to this project alone, because other users of Deno must not change the sandbox's code. `session.warm`
+fills it once, with a network; every session of an agent starts from it, or fails.
 """
 
 from __future__ import annotations

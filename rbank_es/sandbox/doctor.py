@@ -1,4 +1,4 @@
-"""The doctor: runs the sandbox to see whether it works here, and says what to do about each failure."""
+"""The doctor: a trial of the sandbox on this machine, with a fix for each failure."""
 
 from __future__ import annotations
 

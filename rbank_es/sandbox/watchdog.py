@@ -1,4 +1,4 @@
-"""Runs one sandbox process, and kills it when the project's process is gone, however that ended.
+"""The watchdog, which runs one sandbox process and kills it when the project's process has ended in any way.
 
 Run as `python -I -S watchdog.py LIFELINE COMMAND...`. LIFELINE is the descriptor of a socket; the starting process
 holds its other end, which only the system closes. The command gets the three standard streams, and its process id is

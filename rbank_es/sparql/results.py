@@ -2,8 +2,8 @@
 
 Sources: https://www.w3.org/TR/sparql11-results-json/ and https://www.w3.org/TR/rdf-sparql-XMLres/. Triples (construct,
 describe) have no results form of their own: they are written as bindings of subject, predicate and object, and a member
-`form` beside `head` says so. `truncated` and `clipped` stand there too, because whoever reads the text later must know
-that it is not all.
+`form` beside `head` says so. The members `truncated` and `clipped` are there too, because a later reader of the text
+must know that it is incomplete.
 """
 
 from __future__ import annotations

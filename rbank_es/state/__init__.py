@@ -1,4 +1,4 @@
-"""The state of a bank: the pure fold over its events, digests of it, and differences between two states."""
+"""The state of a bank: the pure fold over events, digests of states, and differences between two states."""
 
 from rbank_es.state.bank_state import (
     BIRTHS,

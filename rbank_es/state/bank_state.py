@@ -1,11 +1,12 @@
-"""The pure fold: a bank's state, computed from its events and nothing else.
+"""The pure fold: a bank's state, computed from events alone.
 
-`fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It asks no
-clock, no model and no random source, and it is total: any sequence of well-typed events folds, and nonsense (an
-unknown id, a decision about a candidate that nobody extracted, a verdict on a run that never began) changes nothing.
+`fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It uses no
+clock, no model and no random source. It is total: any sequence of well-typed events folds, and an event without a
+subject changes nothing (an unknown id, a decision about a candidate that was never extracted, a verdict on a run that
+never began).
 
     candidates  the extracted items, by the id of the extraction and the index in it
-    births      add, merge and supersede bring their candidate's item to life; an id is born once
+        births      add, merge and supersede make their candidate's item active; an id is born once
     ends        merge and supersede end their targets; forgotten, retracted, undone end items; restored revives them
     support     the distinct candidates that landed on an item
     uses        the distinct runs that were given an item in full; wins are those that were judged a success
@@ -75,8 +76,8 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     """An item and its state.
 
     `ended_seq` is the position of the event that set the present state, None while the item is active. `support` is
-    the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event that
-    brought its words.
+    the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event with
+    its words.
     """
 
     item: Item
@@ -150,7 +151,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
-    """All that was recorded under a run's id, whether or not the run began. `RunState` is drawn from it.
+    """All facts recorded under a run's id, whether or not the run began. `RunState` is computed from them.
 
     `started` is the run as it was when it began; `lm_calls` and the totals count `lm_called` only.
     """
@@ -179,7 +180,7 @@ class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
-    extraction, index) and `records` let the fold go on.
+    extraction, index) and `records` are kept for the continuation of the fold.
     """
 
     position: int = 0
@@ -234,7 +235,7 @@ def usage(state: State) -> dict[str, tuple[int, int]]:
 
 
 class _Run:
-    """The growing record of one run; the mutable twin of `RunRecord`."""
+    """The record of one run during a fold: the mutable form of `RunRecord`."""
 
     __slots__ = ("started", "finished", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "steps")
 
@@ -395,7 +396,7 @@ def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
     # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
     for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
         if isinstance(words, Ref):
-            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; read it resolved")
+            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; resolve it before the fold")
         erased = isinstance(words, Erased)
         item = Item.join(head, None if isinstance(words, Erased) else words)
         work.candidates[event.id, index] = ExtractedCandidate(item=item, erased=erased)

@@ -1,9 +1,9 @@
-"""Digests of a state, by which two replays are compared by eye, or by a program in any language.
+"""Digests of a state, for the comparison of replays by eye or by a program in any language.
 
-A part's digest is SHA-256 over its canonical form: one line per row, each a compact JSON array in UTF-8 followed by a
-newline, in ascending order of the row's first value (or first two, for verdicts) by code point. Object keys are
-sorted. Positions, times of recording and event ids are left out, because an import of an export must have the digests
-of the original.
+A part's digest is SHA-256 over its canonical form. This has one line per row: a compact JSON array in UTF-8, followed
+by a newline. Lines are in ascending order of the row's first value (or first two, for verdicts) by code point. Object
+keys are sorted. Positions, times of recording and event ids are left out, because an import of an export must have the
+digests of the original.
 
     items     [id, title, desc, content, src, polarity, tags, role, scope, domain, state, support, erased]
     usage     [item, uses, wins], of every item that was ever used

@@ -1,4 +1,4 @@
-"""Differences between two states of a bank, or of two banks. Pure."""
+"""Differences between two states of a bank, or of two banks, as a pure function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rbank_es.state import ItemState, State, usage
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One value that differs: `before` and `after`, None where it was absent; `what` names it."""
+    """One value that differs: its name in `what`, and its values `before` and `after` (None where absent)."""
 
     what: str
     before: Any
@@ -46,7 +46,7 @@ class Diff(msgspec.Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing differs."""
+        """Whether the two states are equal."""
         return not (self.added or self.removed or self.changed or self.runs or self.policies)
 
 

@@ -1,4 +1,4 @@
-"""Promises of `erase`: texts go, everything else stays, and heads noted before still hold."""
+"""Promises of `erase`: texts are removed, all other bytes stay, and heads noted before still verify."""
 
 from __future__ import annotations
 

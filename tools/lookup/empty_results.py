@@ -1,4 +1,4 @@
-"""Hints at what to try where a query found nothing, about this query and these data, as far as the schema tells."""
+"""Hints for a query without results: likely causes in this query and these data, as far as the schema shows."""
 
 from __future__ import annotations
 

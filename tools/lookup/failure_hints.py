@@ -1,4 +1,4 @@
-"""Checks to make when a query failed: spelling, subclasses, directions, as far as the ontology tells."""
+"""Hints for a query that failed: checks of spelling, subclasses and directions, as far as the ontology shows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The schema as tools show it: ranked rows of classes and properties, and searches among them by words.
 
-Tables are made once per ontology and kept in memory by the digest of its files, so that all runs of a process share
-them.
+Tables are made once per ontology, and cached in memory by the digest of its files. All runs of a process share them.
 """
 
 from __future__ import annotations

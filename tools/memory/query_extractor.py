@@ -1,7 +1,7 @@
 """Extractors: a memory from a query that worked, or a warning from one that didn't.
 
-An extractor only proposes. Its item goes into the log as `memory_proposed`, and becomes a memory when the run was
-judged and the policies decided so. The one here needs no model: it makes a pattern of the query, without its data.
+An extractor only proposes. Its item is recorded as `memory_proposed`, and becomes active only after the run was judged,
+if the policies add it. The one here needs no model: it makes a pattern of the query, without its data.
 """
 
 from __future__ import annotations

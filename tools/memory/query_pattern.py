@@ -1,7 +1,8 @@
-"""A query's pattern: its classes, properties and structure, with places to fill in where its data stood.
+"""A query's pattern: its classes, properties and structure, with placeholders instead of its data.
 
-Nothing that a person could have put into the query as data gets through: literals and instances become places such as
-«organism», variables are named after what they stand for, prefixes are those of the ontology, comments and layout go.
+No data that a person could have put into the query is kept. Literals and instances become placeholders such as
+«organism», and variables are named after their classes or properties. Prefixes are those of the ontology; comments and
+layout are dropped.
 """
 
 from __future__ import annotations

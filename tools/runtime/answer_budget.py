@@ -1,8 +1,8 @@
 """The budget of an answer, in characters: pages of rows, texts and names that fit into it.
 
-A page holds at least one row where there is one, so that following `next_offset` reaches the end, whatever the rows
-hold. A text that is too long is truncated, marked with `CUT`, and counted. An IRI in a result stays whole where a page
-can hold it, because nothing can be asked about a part of one.
+A page holds at least one row if there is one, because following `next_offset` must reach the end, whatever the rows
+hold. A text that is too long is truncated, marked with `CUT`, and counted. An IRI in a result stays whole if a page can
+hold it, because a part of an IRI can't be looked up.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The one encoder of tool results: every answer becomes a small JSON object that survives the sandbox's boundary.
 
 At the boundary (dspy 3.4 with Pyodide, measured) None becomes '' or JsNull, integers beyond 2^53 become floats, 1.0
-becomes 1, keys of digits change their order, and a NaN, a Struct, any other object or a key named `constructor` turns
-the whole answer into text. None of these leaves this module.
+becomes 1, and keys of digits change their order. A NaN, a Struct, any other object or a key named `constructor` turns
+the whole answer into text. So no encoded result holds any of these.
 
 An encoded result is a dict. Its keys are texts, none of them of digits only. Its values are texts, booleans, integers
-within 2^53, finite floats that are no integers within 2^53, and lists and dicts of these. It goes through JSON and the
+within 2^53, finite floats that are no integers within 2^53, and lists and dicts of these. It passes JSON and the
 sandbox unchanged.
 """
 

@@ -1,7 +1,7 @@
 """One call of one tool: arguments checked, an answer within its cap, and an event on disk before the agent sees it.
 
-No failure raises into the sandbox: it is data with a code, a message and a hint. An answer whose event can't be
-appended is withheld, because an agent must not know anything that the log doesn't.
+No failure raises into the sandbox: the agent gets data with a code, a message and a hint. An answer whose event can't
+be appended is withheld, because an agent must not know anything that the log doesn't.
 """
 
 from __future__ import annotations

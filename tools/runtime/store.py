@@ -1,4 +1,4 @@
-"""The store: payloads by key, so that prompts hold handles instead.
+"""The store of payloads by key, because prompts hold handles instead of payloads.
 
 A store over a bank keeps payloads in the bank: a payload's key is the id of the `tool_called` event that will hold it,
 and it is durable once that event is appended. Such a key is valid in every later process, and in `rbank-es show`.

@@ -1,4 +1,4 @@
-"""Tool families: the registry of everything that an agent may call, and the declaration of one family.
+"""Tool families: the declaration of one family, and the registry of all tools that an agent may call.
 
 A family is one file in `tools/`: a class whose public methods are the tools, and a `ToolFamily` that declares when they
 are offered and how much each may return. A family of another package is added to `TOOL_FAMILIES` by a plugin.

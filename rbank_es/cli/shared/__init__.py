@@ -1,1 +1,1 @@
-"""What commands share: options, output, progress, the table of commands."""
+"""Shared parts of the commands: options, output, progress, the table of commands."""

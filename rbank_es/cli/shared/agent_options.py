@@ -1,6 +1,6 @@
-"""Options of the commands that set an agent to work: models, sources, budgets; how they are read and refused.
+"""Options of the commands that run an agent (models, sources, budgets), and the checks on them.
 
-An option that would do nothing beside the others of a command line is refused, with advice.
+An option that has no effect beside the others of a command line is refused, with the alternative.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs; text, tables and a progress bar for people.
+"""Output of the commands: JSON for programs; text, tables and a progress bar for people.
 
 On a terminal, tables fit its width and colours are used unless NO_COLOR is set. Elsewhere the output is plain aligned
 text, whole, without escape sequences. Stored texts go through `safe_line` or `safe_block` before they are printed.

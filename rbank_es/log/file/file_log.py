@@ -100,7 +100,7 @@ class FileLog:
 
     @classmethod
     def create(cls, directory: Path, events: Sequence[Event] = (), **options: Any) -> FileLog:
-        """Make a log that begins with these events: nobody ever sees it without them.
+        """Make a log that begins with these events. No reader ever sees it without them.
 
         Raises `BankExists`, `LogUnavailable`, and what `append` raises for events that it refuses.
         """
@@ -220,7 +220,7 @@ class FileLog:
             return self._texts.read(ref)
 
     def wait(self, seen: int, timeout_s: float, stop: Signal | None = None) -> None:
-        """See `EventLog.wait`. File systems that do not notify (NFS) are waited for until the timeout."""
+        """See `EventLog.wait`. On file systems without notification (NFS), every wait lasts until the timeout."""
         from watchfiles._rust_notify import RustNotify  # slow to load
 
         with RustNotify([str(self.directory)], False, False, 300, False, False) as watcher:
@@ -249,7 +249,7 @@ class FileLog:
 
     def erasures(self) -> int:
         segment = all_segments(self.directory)[-1]
-        # The first line of the last segment tells, because an erasure always ends a segment.
+        # The first line of the last segment shows this, because an erasure always ends a segment.
         with self._reading(), opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 
@@ -365,7 +365,7 @@ def directory_of(locator: str) -> Path:
     if locator.startswith(("./", "../", "/")):
         return Path(locator)
     if not locator.startswith("file:"):
-        raise BadBankName(locator, "that is not a directory")
+        raise BadBankName(locator, "the path is not a directory")
     parts = urlsplit(locator)
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise BadBankName(locator, "a file URL looks like file:///absolute/path")
@@ -391,7 +391,7 @@ class FileEngine:
         fill: Callable[[EventLog], object] | None = None,
         **options: Any,
     ) -> FileLog:
-        """See `LogEngine.create`. A directory with other files than a log's remains is taken."""
+        """See `LogEngine.create`. A directory that holds files other than a log's remains raises `BankExists`."""
         directory = directory_of(locator)
         if fill is not None:
             return self._filled(directory, events, fill, options)
@@ -403,18 +403,18 @@ class FileEngine:
                 raise BankExists(str(directory)) from None
             return log
         if directory.exists() and not directory.is_dir():
-            raise BankExists(f"{directory} (it is a file)")
+            raise BankExists(str(directory), "it is a file")
         remains = (LOCK, index.FOLDER)
         if directory.is_dir() and any(
             path.name not in remains and path.suffix != ".tmp" for path in directory.iterdir()
         ):
-            raise BankExists(f"{directory} (or other files are)")
+            raise BankExists(str(directory), "the directory holds other files")
         return FileLog.create(directory, events, **options)
 
     def _filled(
         self, directory: Path, events: Sequence[Event], fill: Callable[[EventLog], object], options: dict[str, Any]
     ) -> FileLog:
-        """Make the log in a directory beside, and rename that when it is complete."""
+        """Make the log in a temporary directory beside its place, and rename this when the log is complete."""
         if directory.exists():
             raise BankExists(str(directory))
         missing = [folder for folder in directory.parents if not folder.exists()]

@@ -1,7 +1,7 @@
-"""The index of a log's files: where it ends, the head at a position, the position of an event id, the line of a text.
+"""The index of a log's files: its end, the head at a position, the position of an event id, the line of a text.
 
-Whatever is remembered, in memory or in `derived/`, carries the file that it was made for, and is checked against that
-file before it is believed. All of it may be deleted at any time.
+Each entry, in memory or in `derived/`, names the file that it was made for, and is checked against that file before it
+is used. All entries may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def write_hint(folder: Path, hint: Hint) -> None:
 
 
 class Heads:
-    """The end of the log as far as it is known, and head digests.
+    """The known end of the log, and head digests.
 
     `durable` is the highest position known to be on disk, `last_at` the time of the last event seen.
     """
@@ -102,7 +102,7 @@ class Heads:
         self._noted: tuple[str, int, Digest] | None = None
 
     def look(self) -> Tail:
-        """Return where the whole groups end now. Takes no lock, and leaves the writer's knowledge as it is."""
+        """Return where the whole groups end now. Takes no lock, and changes no cached state of the writer."""
         segment = all_segments(self.directory)[-1]
         status = segment.path.stat()
         known = [
@@ -136,7 +136,7 @@ class Heads:
         return hint.offset, hint.seq
 
     def _crc_before(self, segment: Segment, offset: int) -> str:
-        # The checksum of the line that ends there tells whether the file is still the one that was meant.
+        # The checksum of the line that ends there shows whether the file is still the same one.
         with opened(segment.path) as fd:
             return last_line(fd, offset)[-_CRC_CHARS - 2 : -2].decode(errors="replace")
 
@@ -355,7 +355,7 @@ class Texts:
         self._mutex = threading.Lock()
 
     def forked(self) -> None:
-        """Start afresh in a forked child: a thread of the parent may have held the mutex."""
+        """Reset the mutex in a forked child, because a thread of the parent may have held it."""
         self._mutex, self._indexes = threading.Lock(), {}
 
     def line(self, key: str, segment: Segment) -> bytes | None:

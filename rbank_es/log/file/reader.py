@@ -1,10 +1,11 @@
-"""The reader: events in order, whole groups only; every returned line was checked.
+"""The reader of a log's files: events in order, from whole groups with checked lines only.
 
-A closed segment must be sound to the last byte. In the active one, damage that no later line vouches for (`dur`) is
-an interrupted append: readers stop before its group, and the next writer truncates the file there.
+A closed segment must be sound to the last byte. In the active one, damage is an interrupted append unless a later line
+proves by its `dur` that the damaged line was on disk. Readers stop before an interrupted append, and the next writer
+truncates the file there.
 
-Lines are checked a block at a time, which is quick. Only when a block does not pass are its lines checked one by one,
-to report what is wrong and where.
+Lines are checked a block at a time, because this is faster. Only if a block fails are its lines checked one by one, to
+report the fault and its place.
 """
 
 from __future__ import annotations
@@ -275,8 +276,8 @@ class Reader:
     def whole_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups]:
         """Yield whole groups of an active segment from `offset` on, many at a time; `before` is the position before it.
 
-        Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line vouches for the
-        damaged one, `UnknownEvent` for a line from the future.
+        Stops at the first group that is torn or damaged. Raises `LogCorruption` if a later line proves that the
+        damaged one was on disk, `UnknownEvent` for a line of a later release.
         """
         block_bytes = limits.READ_BLOCK_BYTES
         while True:
@@ -317,7 +318,7 @@ class Reader:
         return WholeGroups(events[:count], numbered[:count], base + sum(map(len, complete[:end])) + end)
 
     def _check_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups]:
-        """Yield groups one by one; at the first wrong line, tell damage from an interrupted append."""
+        """Yield groups one by one; at the first wrong line, distinguish damage from an interrupted append."""
         # Apparent damage may be a tail that a writer is healing: read again while no writer moves.
         for found in self._groups(fd, segment, offset, before):
             if isinstance(found, WholeGroups):
@@ -366,7 +367,8 @@ class Reader:
             yield
 
     def _vouched(self, fd: int, wrong: WrongLine) -> bool:
-        """Return whether that line had reached the disk, by the word of an intact line behind it or its own."""
+        """Return whether that line had reached the disk, as its own `dur` or that of an intact line behind it
+        proves."""
         if isinstance(wrong.error, UnknownEvent):
             return True
         for _, complete in blocks(fd, wrong.offset):
@@ -419,7 +421,7 @@ def _of_types(
     numbered: list[bytes], positions: range, wanted: frozenset[bytes] | None
 ) -> tuple[list[bytes], Sequence[int]]:
     """Return the lines of the wanted types, with the positions they must have."""
-    # Lines of unknown types are included, so that they raise instead of passing for types nobody asked for.
+    # Lines of unknown types are included, because they must raise, not be skipped like types that were not requested.
     if wanted is None:
         return numbered, positions
     types = [lines.type_of_line(line) for line in numbered]

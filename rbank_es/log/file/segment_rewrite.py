@@ -1,7 +1,7 @@
-"""Segments written again: the copy of a log up to a position, and segments without the texts that are erased.
+"""Rewritten segments: the copy of a log up to a position, and segments without erased texts.
 
-Erasing is safe to interrupt at any instant: a durable marker is written first, the next writer finds it and does all
-of it again, and every step may be done twice.
+Erasing may be interrupted at any instant. A durable marker is written first; the next writer finds the marker and
+repeats all steps, and every step may be done twice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Job | None:
-        """Return the job that a marker holds; None if there is no marker any more."""
+        """Return the job that a marker holds; None if the marker was removed."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except FileNotFoundError:

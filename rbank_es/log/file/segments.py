@@ -80,7 +80,7 @@ def all_segments(directory: Path) -> list[Segment]:
 
 
 def segment_of(segments: list[Segment], seq: int) -> int:
-    """Return the index of the segment that holds position `seq`, or would."""
+    """Return the index of the segment that holds position `seq`, or that would if the position existed."""
     return max(0, bisect_right(segments, seq, key=lambda segment: segment.first) - 1)
 
 
@@ -152,7 +152,7 @@ def find_line(fd: int, start: tuple[int, int], high: int, seq: int, seed: int) -
     """Return an offset from which a reader meets position `seq`, and the position before that offset.
 
     A bisection over bytes between `start` and `high`. A line that it lands on is used only if it is intact; otherwise
-    the search ends early, which costs time and nothing else.
+    the search ends early, which costs only time.
     """
     while high - start[0] > limits.READ_BLOCK_BYTES // 16:
         middle = (start[0] + high) // 2

@@ -1,4 +1,4 @@
-"""The writer: one group at a time under the bank's lock, synced outside it.
+"""The writer of a log's files: it writes one group at a time under the bank's lock, and syncs outside the lock.
 
 The order of steps under the lock: refuse if a sync failed earlier; complete an interrupted erasure; catch up with other
 writers, and truncate the remains of an interrupted append; answer a retry; compare the expected position; write the
@@ -126,7 +126,7 @@ class Writer:
         return self._catch_up()
 
     def _grown(self, tail: Tail, size: int) -> Tail | None:
-        """Return the tail behind the few whole groups that others appended; None if anything else happened."""
+        """Return the tail behind a few whole groups that others appended; None if there was any other change."""
         if not tail.offset < size <= tail.offset + limits.READ_BLOCK_BYTES:
             return None
         data = os.pread(self._fd, size - tail.offset, tail.offset)
@@ -186,7 +186,7 @@ class Writer:
         return compose(self._prepare(events), self._circumstances(1)).data if events else b""
 
     def _append_once(self, prepared: list[Prepared], expected: int | Expected) -> tuple[Appended, int]:
-        """Write the group, or find it written; return a descriptor to sync."""
+        """Write the group unless the log holds it already; return a descriptor to sync."""
         with self:
             tail = self._ready()
             # Before the expectation, because a retry can't know that its first try succeeded.
@@ -259,7 +259,7 @@ class Writer:
         self._stored_upto = _end_of(tail)
 
     def _write(self, data: bytes, tail: Tail) -> None:
-        """Write all of the bytes, or take back what a full disk or a signal truncated."""
+        """Write all bytes; if a full disk or a signal stops the write, remove the part that was written."""
         # A whole write is not taken back, because somebody may have read it.
         try:
             self._system.write(self._fd, data)
@@ -312,7 +312,7 @@ class Writer:
         return self._open_next(tail.seq, digest)
 
     def sync(self, fd: int) -> None:
-        """Return when the file's bytes are on disk. Raises `LogFailed`, after which no writer may go on."""
+        """Wait until the file's bytes are on disk. Raises `LogFailed`, after which no writer may continue."""
         try:
             self._system.sync_data(fd)
         except OSError as error:
@@ -418,7 +418,7 @@ class Writer:
             pass
 
     def forked(self) -> None:
-        """Start afresh in a forked child: its parent's threads hold no lock here, and its files must not be shared."""
+        """Reset the state in a forked child: its parent's threads hold no lock here, and files must not be shared."""
         self._mutex = threading.RLock()
         _close_all((self._fd, self._lock_fd))
         self._forget()

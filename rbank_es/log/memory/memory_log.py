@@ -1,9 +1,9 @@
 # ruff: noqa: D102  the methods without a docstring are documented in `EventLog` and `LogEngine`
 """The `memory:` engine: logs in the memory of this process, lost when it ends. The quickest way to try something.
 
-`memory:NAME` can be opened again in the same process; `memory:` is a new log each time it is created, and belongs to
-the object that `create` returned. The lines are those of the file engine, byte for byte, so everything that is proved
-about checksums, heads and erasure holds here too.
+`memory:NAME` can be opened again in the same process. Every `memory:` that is created is a new log, and belongs to the
+object that `create` returned. The lines are the same as the file engine's, byte for byte, so checksums, heads and
+erasure work alike.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NAME = re.compile(r"memory:([A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)?")
 
 @dataclass(eq=False)
 class MemoryStore:
-    """Everything that is kept of one log: lines without newline, in the order in which they were written.
+    """The stored form of one log: lines without newline, in the order in which they were written.
 
     `events` are the lines of events, that of position n at n - 1; `texts` the lines of long texts by key.
     """
@@ -87,7 +87,7 @@ class MemoryStore:
         _STORES.add(self)
 
     def forked(self) -> None:
-        """Start afresh in a forked child: a thread of the parent may hold the lock, and its files are the parent's."""
+        """Reset the state in a forked child: a parent's thread may hold the lock, and the files are the parent's."""
         self.changed, self._derived = threading.Condition(threading.RLock()), None
         self.held.clear()
 
@@ -179,7 +179,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class MemoryLog:
-    """A log in memory; see `EventLog` for its promises. Durable means here: as long as this process.
+    """A log in memory; see `EventLog` for its promises. Durable means: until this process ends.
 
     Safe for many threads. A forked child has a log of its own, equal up to the fork. `clock` returns UTC microseconds,
     `entropy` random bytes.
@@ -393,12 +393,12 @@ class MemoryLog:
 def _name_in(locator: str) -> str:
     found = _NAME.fullmatch(locator)
     if found is None:
-        raise BadBankName(locator, "in memory it is memory:NAME or memory:")
+        raise BadBankName(locator, "a bank in memory is memory:NAME or memory:")
     return found[1] or ""
 
 
 class MemoryEngine:
-    """The engine that keeps logs in this process: those that have a name are found again by it."""
+    """The engine that stores logs in this process; a log with a name can be opened again by this name."""
 
     outlives_process = False
 
@@ -411,7 +411,7 @@ class MemoryEngine:
         return _name_in(locator) or "memory"
 
     def publish(self, store: MemoryStore) -> bool:
-        """Make a store known by its name; return whether the name was free."""
+        """Register a store by its name; return whether the name was free."""
         with self._mutex:
             return not store.name or self._stores.setdefault(store.name, store) is store
 

@@ -1,4 +1,4 @@
-"""An endpoint's address without its secrets, and its refusals as errors that tell what to do next."""
+"""An endpoint's address without its secrets, and its refusals as errors with a hint at the next step."""
 
 from __future__ import annotations
 

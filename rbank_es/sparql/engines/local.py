@@ -1,4 +1,5 @@
-"""The local engine: pyoxigraph in a worker process, because nothing less stops a query that takes too long."""
+"""The local engine: pyoxigraph in a worker process, because only killing a process stops a query that takes too
+long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol of query engines, the caps that they keep, and the rows that fit under these."""
+"""The protocol of query engines, the caps on their answers, and the rows that fit into these caps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The remote engine: the SPARQL 1.1 Protocol (https://www.w3.org/TR/sparql11-protocol/) over httpx.
 
-Whatever an endpoint does, a call ends in time, takes no more memory than its caps, never gives a part for the whole,
-and asks nobody but that endpoint.
+Whatever an endpoint does, a call ends in time, and takes no more memory than its caps. It never returns a part as the
+whole answer, and connects only to that endpoint.
 """
 
 from __future__ import annotations

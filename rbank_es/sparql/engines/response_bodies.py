@@ -1,7 +1,7 @@
 """Bodies of answers in JSON, XML, N-Triples and Turtle, read as they come in, piece by piece.
 
-A body that ended by itself must be whole: an endpoint that reaches its own time limit was seen to stop amid an answer
-that it had begun with status 200. A body that we cut ourselves gives the rows before the cut.
+A body that the endpoint ended must be whole, because endpoints were seen to stop at their own time limit amid an answer
+with status 200. A body that this client truncated gives the rows before the cut.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The process that runs queries for the local engine: `python -m rbank_es.sparql.engines.worker FILE.nq`.
 
-It loads its graph, then gives up what a query might misuse: no further memory than its share, no further file or
-socket, no core dump. Requests come in on standard input, responses leave on standard output; when the engine's side is
-closed, it ends at once, also amid a query. Whatever becomes of the engine, no query outlives its time limit.
+The process loads its graph, then drops the permissions that a query might misuse: memory beyond its share, further
+files or sockets, core dumps. It reads requests from standard input and writes responses to standard output. When the
+engine's side is closed, the process ends at once, even during a query. No query outlives its time limit, even if the
+engine dies.
 """
 
 from __future__ import annotations

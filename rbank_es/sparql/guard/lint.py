@@ -1,4 +1,4 @@
-"""Lint: parts of a query that are slow or probably not meant, as warnings that a profile may turn into refusals."""
+"""Lint: warnings about parts of a query that are slow or probably unintended; a profile may refuse such queries."""
 
 from __future__ import annotations
 

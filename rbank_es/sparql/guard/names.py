@@ -1,7 +1,6 @@
 """The names of a query: variables and labels where no engine takes them, and terms that a vocabulary doesn't know.
 
-Both are found before anything runs, because whoever asked learns here what to write instead; engines only say that
-they can't.
+Both are found before anything runs, because an engine's error doesn't say what to write instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query's text, tokenised once and parsed once: the one value that every reader of queries works from."""
+"""The class `ParsedQuery`: a query's text, tokenised once and parsed once, for all checks and edits of queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints at what was meant where a query can't be parsed, for whoever wrote it, most often a language model."""
+"""Syntax hints: the probable intention behind text that can't be parsed, for the author of a query."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The tree of a query, with the offset of every name, and the functions that walk over it.
 
-The tree leaves out what nobody asks for later (DISTINCT, the rows of VALUES). Offsets count characters from 0. Walks
+The tree leaves out parts that no check uses (DISTINCT, the rows of VALUES). Offsets count characters from 0. Walks
 keep waiting parts on a list where they can, because brackets may nest `QUERY_NESTING` deep.
 """
 
