@@ -1,4 +1,4 @@
-"""`doctor`: a check of whether the sandbox for an agent's code runs here, with fixes."""
+"""`doctor`: check the sandbox for an agent's code on this machine, and print a fix for each failure."""
 
 from __future__ import annotations
 

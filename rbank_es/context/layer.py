@@ -1,4 +1,4 @@
-"""Layers of a context: the one table of them, and how text is fitted into a layer's budget of characters.
+"""Layers of a context: their table, and the fitting of text into a layer's budget of characters.
 
 Budgets count every character that reaches the prompt, titles and markup included. Entries and sentences that don't fit
 are dropped whole; only one long quoted text is truncated, and ends in `…`. A budget too small for anything useful gives

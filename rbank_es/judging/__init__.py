@@ -1,4 +1,4 @@
-"""Judging: whether a run succeeded, by checks, by the right answer, or by a model.
+"""Judging: verdicts on runs, by checks, by the right answer, or by a model.
 
 The public names below are imported on first use. `judge` and `TrajectoryJudge` are those of the source. `JUDGES` is the
 registry of judges; `calibrate` measures any judge on cases that an expert labelled.

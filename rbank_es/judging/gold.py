@@ -1,4 +1,4 @@
-"""The judge `gold`: compares a run with the right query or answer, for scoring; for learning only if supervised."""
+"""The judge `gold`, which compares a run with the right query or answer: for scoring, or for learning if supervised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms that a query and an answer name, and whether they exist in the ontology or its data."""
+"""Grounding: the terms that a query and an answer name, and the check that the ontology or its data have them."""
 
 from __future__ import annotations
 

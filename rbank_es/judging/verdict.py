@@ -1,4 +1,4 @@
-"""Verdicts: whether a run succeeded, why, and who judged it."""
+"""Verdicts: the success or failure of a run, with the reason and the judge."""
 
 from __future__ import annotations
 

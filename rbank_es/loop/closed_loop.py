@@ -1,9 +1,10 @@
-"""The closed loop: retrieve, run, judge, extract, consolidate; one task after the other, because later ones use memory.
+"""The closed loop: retrieve, run, judge, extract and consolidate, for one task after the other.
 
-Progress is in the log, so an interrupted loop resumes where it stopped: a task that was finished, judged and learned
-from under the same settings is not repeated. A run that was cut off is closed as failed (`interrupted`) and its task
-run again; a finished run is judged, and a judged one learned from, without a new run. At most the calls of the one
-stage that was cut off are made twice.
+Tasks never run side by side, because later ones use the memory of earlier ones. Progress is in the log, so an
+interrupted loop resumes where it stopped. A task that was finished, judged and learned from under the same settings is
+not repeated. A run that was cut off is closed as failed (`interrupted`) and its task run again. A finished run is
+judged, and a judged one learned from, without a new run. At most the calls of the one stage that was cut off are made
+twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A recorded run: its events, the stages after it, and whether that is enough to re-execute it.
+"""A recorded run: its events, the stages after it, and the check that they suffice to re-execute it.
 
 The stages are those of the loop: verdict, score, lesson. Each was made from the bank as it was just before, so each is
 repeated at that point, whatever was recorded in between. The lesson of several rollouts is one stage of the best one.

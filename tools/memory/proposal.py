@@ -1,4 +1,4 @@
-"""Proposals of items: the checks on an item, whether it is new, and the event that proposes it."""
+"""Proposals of items: the checks on an item, the check that it is new, and the event that proposes it."""
 
 from __future__ import annotations
 
