@@ -251,7 +251,7 @@ def test_tasks_that_are_left_undone_end_in_an_exit_code_and_are_run_by_the_same_
     (place / "turns.toml").write_text('[[task]]\nid = "*"\n[[task.agent]]\nerror = "timeout"\n')
     shown = run(*LOOP, "--extract", cwd=place, code=2)
     assert shown.out.count("failed (timeout)  not judged") == 2
-    assert "2 tasks of 2 left undone" in shown.err and "the same command runs what is left" in shown.err
+    assert "2 tasks of 2 left undone" in shown.err and "the same command runs these" in shown.err
     told = run(*LOOP, "--extract", "--json", cwd=place, code=2).json
     assert [each["error_code"] for each in told["results"]] == ["timeout", "timeout"]
     (place / "turns.toml").write_text(SCRIPT)

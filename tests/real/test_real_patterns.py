@@ -13,6 +13,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.ontology.prefixes import WELL_KNOWN
+from rbank_es.sparql.parser.query import parse_query
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern
 from rbank_es.tools.memory.query_pattern import Terms, generalise
 
@@ -48,7 +49,7 @@ def refill(place: re.Match[str]) -> str:
 def test_every_pattern_filled_in_is_a_query_again(queries: list[str]) -> None:
     assert len(queries) == QUERIES
     for query in queries:
-        pattern = generalise(query, {}, Terms(None))
+        pattern = generalise(parse_query(query), {}, Terms(None))
         assert pattern is not None
         declared = {**WELL_KNOWN, **pattern.prefixes}
         prologue = "".join(f"PREFIX {prefix}: <{namespace}>\n" for prefix, namespace in declared.items())
