@@ -245,8 +245,15 @@ class _Run:
         self.steps = set(record.steps)
 
     def record(self) -> RunRecord:
-        facts = {name: getattr(self, name) for name in RunRecord.__struct_fields__ if name != "steps"}
-        return RunRecord(**facts, steps=frozenset(self.steps))
+        return RunRecord(
+            started=self.started,
+            finished=self.finished,
+            lm_calls=self.lm_calls,
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cost_usd=self.cost_usd,
+            steps=frozenset(self.steps),
+        )
 
 
 class _Work:
@@ -353,8 +360,21 @@ def _run_started(work: _Work, event: RunStarted) -> None:
     # The first start counts: a second one is a slip of a writer.
     if gathered.started is not None:
         return
-    facts = _shared(event, RunState)
-    gathered.started = RunState(**facts, started_seq=event.seq, started_at=event.occurred_at or event.at)
+    # Field by field, because gathering them by name takes 1.6 times as long, and a log has many runs.
+    gathered.started = RunState(
+        run=event.run,
+        ontology=event.ontology,
+        endpoint=event.endpoint,
+        executor=event.executor,
+        model=event.model,
+        mode=event.mode,
+        scripted=event.scripted,
+        rollout_group=event.rollout_group,
+        rollout_index=event.rollout_index,
+        iterations_max=event.iterations_max,
+        started_seq=event.seq,
+        started_at=event.occurred_at or event.at,
+    )
 
 
 def _run_finished(work: _Work, event: RunFinished) -> None:
