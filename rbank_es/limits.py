@@ -98,7 +98,7 @@ IMPORT_TRIES = 20
 EXPORT_NAME_CHARS = 200
 
 # -------------------- bank
-# How often candidates are decided about anew because other writers were faster, and the longest wait before that. With
+# How often candidates are decided about again because other writers were faster, and the longest wait before that. With
 # 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions.
 CONSOLIDATION_TRIES = 50
 CONSOLIDATION_WAIT_S = 2.0
@@ -383,9 +383,9 @@ JUDGE_QUERY_CHARS = 8_000
 JUDGE_PRINCIPLES = 5
 JUDGE_CASES = 3
 JUDGE_MEMORY_CHARS = 3_000
-# Replies of a judging model that are parsed before it is given up; each time it is told the fault of the last.
+# Replies of a judging model that are parsed before it is given up; each time it gets the fault of the last.
 JUDGE_TRIES = 3
-# Characters of the reason why a reply can't be read, as the judging model is told: parsers quote all of a reply.
+# Characters of the reason why a reply can't be read, as the judging model gets it: parsers quote all of a reply.
 JUDGE_PROBLEM_CHARS = 500
 # Terms of a query or an answer that are looked up in the data, in one query.
 JUDGE_TERMS = 200
@@ -397,7 +397,7 @@ JUDGE_CASES_BYTES = 16 * MIB
 # arXiv:2509.25140), and of those that its agent proposed.
 EXTRACTION_ITEMS = 3
 EXTRACTION_PROPOSALS = 10
-# Answers of an extracting model that are parsed before it is given up; each time it is told the fault of the last.
+# Answers of an extracting model that are parsed before it is given up; each time it gets the fault of the last.
 EXTRACTION_TRIES = 3
 # Characters that an extracting model is shown of its own unusable answer, and of the reason why it is unusable.
 EXTRACTION_SHOWN_AGAIN_CHARS = 2_000

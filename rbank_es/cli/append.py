@@ -138,8 +138,8 @@ def _report(done: AppendResult, created: bool, as_json: bool) -> None:
         return
     where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
     if not new:
-        echo(f"nothing appended to {bank}: {count(known, 'event')} stood there already, at {where}")
+        echo(f"nothing appended to {bank}: {count(known, 'event')} were there already, at {where}")
     else:
-        also = f" ({known:,} more stood there already)" if known else ""
+        also = f" ({known:,} more were there already)" if known else ""
         echo(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
     echo(f"head {head}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Interpreters = Callable[[], Any]
 """Makes an interpreter (dspy's `CodeInterpreter`) for one run; a `SandboxPool` is one. The caller shuts it down.
 
-It may have `execution_instructions`, which the agent is told."""
+It may have `execution_instructions`, which go to the agent."""
 
 Fault = Literal[
     "unreadable", "no_code", "syntax", "raised", "lost", "exhausted", "refused", "unknown_tool", "tool_failed"

@@ -47,9 +47,9 @@ class LaterSteps(REPLHistory):
     def format(self) -> str:
         """Return the remaining steps, with their original numbers."""
         first = f"(Steps 1 to {self.left_out} are left out"
-        told = f"{first}: the prompt was too long with them. Variables are as they were.)"
+        note = f"{first}: the prompt was too long with them. Variables are as they were.)"
         steps = list(enumerate(self.entries))[self.left_out :]
-        return "\n".join([told, *(entry.format(index, self.max_output_chars) for index, entry in steps)])
+        return "\n".join([note, *(entry.format(index, self.max_output_chars) for index, entry in steps)])
 
 
 def _without(history: REPLHistory, left_out: int) -> REPLHistory:

@@ -105,8 +105,8 @@ class Recorder:
             self.bank.append(redact_event(self._end(result)))
         except (RBankError, OSError) as error:
             kept = msgspec.structs.replace(result, answer="", sparql="", evidence={}, outcome="failed")
-            told = result.error or f"the end of the run could not be recorded: {error}"
-            return msgspec.structs.replace(kept, error_code="not_recorded", error=told)
+            reason = result.error or f"the end of the run could not be recorded: {error}"
+            return msgspec.structs.replace(kept, error_code="not_recorded", error=reason)
         return result
 
     def _end(self, result: RunResult) -> RunFinished:

@@ -33,7 +33,7 @@ from rbank_es.log.groups import derived_id
 
 JUDGE = "reasoningbank"
 EXTRACTOR = "reasoningbank"
-TOLD = frozenset({"query", "think_list", "action_list", "status", "memory_items"})
+READ_FIELDS = frozenset({"query", "think_list", "action_list", "status", "memory_items"})
 """Keys that have fields of their own; all others are kept in `extra`."""
 
 Kind = Literal["success", "failure", "contrastive"]
@@ -60,7 +60,7 @@ class _Run:
     def events(self) -> Iterator[Event]:
         fields = self._line.fields
         kind = self._kind()
-        rest = {key: value for key, value in fields.items() if key not in TOLD}
+        rest = {key: value for key, value in fields.items() if key not in READ_FIELDS}
         task = text_field(self._path, self._line, "query")
         yield RunStarted(id=self._id(), run=self.run, task=task, extra=_json(rest))
         yield from self._steps()

@@ -103,8 +103,8 @@ def untyped(query: ParsedQuery, schema: Schema) -> Iterator[Finding]:
         shared = frozenset.intersection(*(_domains(by_iri.get(iri)) for iri in asked))
         classes = _topmost(shared, schema)
         if len(classes) > 1:
-            told = ", ".join(sorted(map(local_name, classes)))
-            message = f"?{name} has no type: by its properties it may be any of {told}"
+            named = ", ".join(sorted(map(local_name, classes)))
+            message = f"?{name} has no type: by its properties it may be any of {named}"
             yield Finding(code="untyped_variable", message=message)
 
 

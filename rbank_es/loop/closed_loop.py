@@ -256,7 +256,7 @@ class ClosedLoop:
         for ran in self.history.catch_up().runs_of(work.task, work.key):
             if ran.finished is not None:
                 continue
-            close_run(self.resources.bank, ran.run, INTERRUPTED, "the run was cut off; the task is run anew")
+            close_run(self.resources.bank, ran.run, INTERRUPTED, "the run was interrupted; the task is run again")
         self.history.catch_up()
 
     # ---------------------------------------------------------------- running

@@ -34,7 +34,7 @@ sparql empty."""
 
 _RUN_FIELDS = ("run", "outcome", "scripted", "lm_calls", "tokens_in", "tokens_out", "cost_usd")
 
-RUN_ANEW = "The same command has it run anew"
+RUN_AGAIN = "The same command runs it again"
 ANOTHER = "Nothing else comes of the same command: have another one written with --again, or with other settings"
 
 
@@ -106,7 +106,7 @@ def _without_text(result: TaskResult) -> LoopStopped:
     """Return the error for a run without a text. Such a run counts as done if the failure was the agent's own."""
     reason = result.error or "the agent submitted no text"
     stopped = LoopStopped(result.run, result.error_code or "no_guide", reason)
-    stopped.advice = RUN_ANEW if result.undone else ANOTHER
+    stopped.advice = RUN_AGAIN if result.undone else ANOTHER
     return stopped
 
 

@@ -93,7 +93,7 @@ DEFAULT_SETTINGS = SandboxSettings()
 class Restart(msgspec.Struct, frozen=True, kw_only=True):
     """The replacement of a lost session. `number` counts from 1; `code` and `detail` are those of `Lost`.
 
-    `message` is what the agent is told.
+    `message` goes to the agent.
     """
 
     number: int

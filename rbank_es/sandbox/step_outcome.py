@@ -99,12 +99,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def by_name(types: dict[str, int]) -> dict[str, int]:
     """Return numbers of variables by type, with uncommon types as `other`."""
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, number in sorted(types.items()):
         known = name if name in COMMON_TYPES else "other"
         # Clamped, because the guest's counts may be forged, and events bound theirs.
-        told[known] = min(told.get(known, 0) + number, MOST_COUNT)
-    return told
+        counts[known] = min(counts.get(known, 0) + number, MOST_COUNT)
+    return counts
 
 
 class SubmissionRefused(ValueError):

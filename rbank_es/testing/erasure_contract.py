@@ -110,9 +110,9 @@ class ErasingContract(ContractBase):
         ]
         assert erasure.shared == 2
         self.check_erased(log, noted)
-        told = [getattr(event, "task", getattr(event, "note", None)) for event in log.read(upto=8, resolve=TYPES)]
-        assert told[3:6] == ["Which berths are taken?", guide, "berth 5 is"]
-        assert all(isinstance(told[index], Erased) for index in (0, 1, 2, 6, 7))
+        texts = [getattr(event, "task", getattr(event, "note", None)) for event in log.read(upto=8, resolve=TYPES)]
+        assert texts[3:6] == ["Which berths are taken?", guide, "berth 5 is"]
+        assert all(isinstance(texts[index], Erased) for index in (0, 1, 2, 6, 7))
 
     def test_what_runs_share_goes_with_the_last_of_them(self) -> None:
         """No copy of a shared text is left when each of its runs was erased."""

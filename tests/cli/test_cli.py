@@ -207,7 +207,7 @@ def test_append_again_adds_nothing(place: Path) -> None:
     again = run("append", "notes", "--json", "--expect", "3", cwd=place, stdin=event).json
     assert (again["first"], again["appended"], again["known"], again["duplicate"]) == (first["first"], 0, 1, True)
     assert again["head"] == first["head"]
-    assert "stood there already" in run("append", "notes", cwd=place, stdin=event).out
+    assert "were there already" in run("append", "notes", cwd=place, stdin=event).out
     assert "other content" in fails("append", "notes", cwd=place, stdin=event.replace("{}", "[]"), code=4)
 
 

@@ -125,6 +125,6 @@ def test_no_guide_comes_of_an_agent_that_hands_in_nothing(tmp_path: Path) -> Non
 def test_a_guide_that_the_model_was_too_slow_for_is_written_by_the_same_call(tmp_path: Path) -> None:
     slow = '[[task]]\nid = "guide-lights"\n[[task.agent]]\nerror = "timeout"\n'
     with quick(tmp_path / "bank") as bank:
-        with pytest.raises(LoopStopped, match="timeout.*run anew"):
+        with pytest.raises(LoopStopped, match="timeout.*runs it again"):
             write_guide(bank, scripted(tmp_path, slow), source(), interpreters=local)
         assert write_guide(bank, scripted(tmp_path, SCRIPT), source(), interpreters=local).how == "ran"

@@ -30,7 +30,7 @@ def checks(pattern: GeneralisedQuery, terms: Terms, fault: str, prefixes: Mappin
         others = {prefix: space for prefix, space in WELL_KNOWN.items() if space not in own.values()}
         check = _PatternCheck(pattern, terms, Prefixes({**others, **own}).shorten)
         yield from check.spelling()
-        # Without counts of instances, unused terms can't be told from those that nobody counted.
+        # Without counts of instances, unused terms look like those that nobody counted.
         if any(each.instances for each in terms.schema.classes):
             yield from check.subclasses()
             yield from check.unused()

@@ -245,8 +245,8 @@ def _listed(iris: Sequence[str], name: Callable[[str], str], most: int) -> str:
 
 def _desc(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
     article = "An" if pattern.form[0] in "AEIOU" else "A"
-    told = f"{article} {pattern.form} query {_described(pattern)}{_given_back(pattern, evidence)}."
-    return truncate(told, limits.ITEM_DESC_CHARS)
+    words = f"{article} {pattern.form} query {_described(pattern)}{_given_back(pattern, evidence)}."
+    return truncate(words, limits.ITEM_DESC_CHARS)
 
 
 def _described(pattern: GeneralisedQuery) -> str:
@@ -264,8 +264,8 @@ def _given_back(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
 
 def _meanings(pattern: GeneralisedQuery, terms: Terms) -> str:
     """Return the ontology's words on the terms sought: they tell apart patterns that differ in one term alone."""
-    told = [f"{pattern.prefixes.shorten(iri)}: {_meaning(iri, terms)}" for iri in _sought(pattern) or pattern.classes]
-    return "\n".join(told[:MEANINGS])
+    iris = _sought(pattern) or pattern.classes
+    return "\n".join(f"{pattern.prefixes.shorten(iri)}: {_meaning(iri, terms)}" for iri in iris[:MEANINGS])
 
 
 def _meaning(iri: str, terms: Terms) -> str:
@@ -303,10 +303,10 @@ def _fault(evidence: ProposalEvidence) -> str:
     """Return the fault in one of a few phrases."""
     codes = (evidence.error_code, *_WORD.findall(evidence.reason))
     named = next((_FAULT_OF_CODE[code] for code in codes if code in _FAULT_OF_CODE), "")
-    told = next((fault for fault, pattern in _FAULT_IN_WORDS if pattern.search(evidence.reason)), "")
+    known = next((fault for fault, pattern in _FAULT_IN_WORDS if pattern.search(evidence.reason)), "")
     if evidence.rows == 0:
         return named or "it found nothing"
-    return named or told or ("its answer was wrong" if evidence.rows else "it failed")
+    return named or known or ("its answer was wrong" if evidence.rows else "it failed")
 
 
 def _scrubbed(evidence: ProposalEvidence, pattern: GeneralisedQuery, terms: Terms) -> str:

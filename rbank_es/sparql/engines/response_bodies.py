@@ -282,7 +282,7 @@ BEGINNING_BYTES = 16
 
 _HTML = (b"<!doctype", b"<html", b"<head", b"<body", b"<?xml")
 _RESULTS = (RESULTS_JSON, RESULTS_XML)
-_UNTOLD = ("", "text/plain", "application/octet-stream")
+_UNNAMED = ("", "text/plain", "application/octet-stream")
 
 
 def accepted(form: Form) -> str:
@@ -346,7 +346,7 @@ class AnswerBody:
         raise NotResults("it is empty" if not beginning else "it is no results document")
 
     def _triples(self, beginning: bytes) -> Body:
-        if beginning.startswith(_HTML) or self._media not in (N_TRIPLES, TURTLE, *_UNTOLD):
+        if beginning.startswith(_HTML) or self._media not in (N_TRIPLES, TURTLE, *_UNNAMED):
             raise NotResults(self._otherwise(), complete=True)
         return TriplesBody("turtle" if self._media == TURTLE else "n-triples", self._base_iri)
 

@@ -26,7 +26,7 @@ _OBJECTS: dict[str, Kind] = {
 }
 """Predicates that lead to a class or a property."""
 
-TOLD = 5
+SHOWN_TERMS = 5
 """Unknown terms that a refusal names; how many more there are, it counts."""
 
 NEAREST = 3
@@ -208,13 +208,13 @@ def refuse_unknown(parsed: ParsedQuery, vocabulary: Vocabulary, *, whole: bool) 
     if not unknown:
         return
     shorten = Prefixes(dict(parsed.prefixes)).shorten
-    told = [(use, clipped(parsed.token_at(use.offset).text)) for use in list(unknown.values())[:TOLD]]
-    more = f" and {len(unknown) - TOLD} more" if len(unknown) > TOLD else ""
+    shown = [(use, clipped(parsed.token_at(use.offset).text)) for use in list(unknown.values())[:SHOWN_TERMS]]
+    more = f" and {len(unknown) - SHOWN_TERMS} more" if len(unknown) > SHOWN_TERMS else ""
     refuse_at(
-        parsed.token_at(told[0][0].offset),
+        parsed.token_at(shown[0][0].offset),
         "unknown_term",
-        f"unknown: {', '.join(f'{written} (no {use.kind} here)' for use, written in told)}{more}",
-        "; ".join(_suggestion(use, written, vocabulary, shorten) for use, written in told),
+        f"unknown: {', '.join(f'{written} (no {use.kind} here)' for use, written in shown)}{more}",
+        "; ".join(_suggestion(use, written, vocabulary, shorten) for use, written in shown),
     )
 
 
