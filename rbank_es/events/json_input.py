@@ -11,7 +11,6 @@ import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -176,11 +175,6 @@ def _head(item: dict[str, Any], kind: str) -> dict[str, Any]:
 
 def _words(item: dict[str, Any]) -> dict[str, Any]:
     return {"is": "item"} | {name: item[name] for name in TEXT_OF_ITEM if name in item}
-
-
-def with_new_ids(events: Iterable[Event], make: Any) -> list[Event]:
-    """Return the events; those without an id get one from `make()`."""
-    return [event if event.id else msgspec.structs.replace(event, id=make()) for event in events]
 
 
 _SHOWN_CHARS = 80

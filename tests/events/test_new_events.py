@@ -23,7 +23,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import TYPES
 from rbank_es.events.items import ItemText, make_id
-from rbank_es.events.json_input import new_event, parse_event, parse_events, with_new_ids
+from rbank_es.events.json_input import new_event, parse_event, parse_events
 
 
 def lines(*objects: Any) -> bytes:
@@ -60,12 +60,6 @@ class TestForms:
         before = json.dumps(given)
         new_event(given)
         assert json.dumps(given) == before
-
-    def test_new_ids(self) -> None:
-        """Events without an id are given one; those that have one keep it."""
-        ids = iter("ab")
-        events = with_new_ids([NoteLogged(note="x"), NoteLogged(note="y", id="own")], lambda: next(ids))
-        assert [event.id for event in events] == ["a", "own"]
 
 
 class TestRepeatedKeys:

@@ -36,7 +36,6 @@ e:set a void:Dataset ; void:triples 10 ;
     void:classPartition [ void:class e:Thing ; void:entities 5 ] ;
     void:propertyPartition [ void:property e:number ; void:triples 5 ] .
 """
-EVENS = Cell("literal", "even")
 
 
 class Recorder:
