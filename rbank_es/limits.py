@@ -40,6 +40,8 @@ ERASURE_JSON_DEPTH = 4
 BANK_NAME_CHARS = 100
 
 # -------------------- events
+# The largest integer that every JSON reader and SQLite hold exactly.
+COUNT_MOST = 2**53 - 1
 # Identifiers, model names, tool names, error codes: facts are never erased, so they have no room for free text.
 NAME_CHARS = 256
 # Elements of one list of names or ids in an event: more would not fit into a line.
@@ -148,6 +150,8 @@ QUERY_TEXT_CHARS = 20_000
 QUERY_TOKENS = 5_000
 QUERY_NESTING = 100
 QUERY_NUMBER_DIGITS = 1_000
+# Digits of a LIMIT or an OFFSET: they fit into the integers of every engine, and of JSON.
+QUERY_COUNT_DIGITS = 15
 # The largest query that rdflib is asked to confirm: a token weighs 1, an operand of an expression 12 more. That is at
 # most 0.5 s of rdflib, which nothing can stop; 5,000 tokens of expressions took it 10 s.
 QUERY_CONFIRMED_WEIGHT = 1_500

@@ -103,7 +103,10 @@ UNDONE = 2
     "--perturb", type=click.Choice(["none", "prefix", "rephrase", "thinking"]), default="none", show_default=True,
     help="Word the question differently for each rollout.",
 )  # fmt: skip
-@click.option("--temperature", metavar="T", type=click.FloatRange(0, 2), help="The agent's, to vary rollouts.")
+@click.option(
+    "--temperature", metavar="T", type=click.FloatRange(0, limits.TEMPERATURE_MOST),
+    help="The agent's, to vary rollouts.",
+)  # fmt: skip
 @click.option("--no-dedup", is_flag=True, help="Accept near duplicates from now on (a policy_set event).")
 @click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
 @click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last task.")

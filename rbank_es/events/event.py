@@ -14,11 +14,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events.items import ItemText, Name
 
-MOST_COUNT = 2**53 - 1
-"""The largest integer that every JSON reader and SQLite hold exactly."""
-
 # Bounded, because larger integers lose digits in other readers of JSON.
-Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNT)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=limits.COUNT_MOST)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]
 Setting = bool | int | float | Name | tuple[bool | int | float | Name, ...]

@@ -15,7 +15,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
-from rbank_es.events.event import MOST_COUNT, Settings
+from rbank_es.events.event import Settings
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import FATAL, UNREADABLE, RetryableFailure, failed, for_dspy, wait_s
@@ -262,7 +262,7 @@ def _temperature(data: dict[str, Any]) -> Settings:
 
 def _count(tokens: int | None) -> int | None:
     # Clamped, because providers report any number, and an event's counts are bounded.
-    return None if tokens is None else max(0, min(tokens, MOST_COUNT))
+    return None if tokens is None else max(0, min(tokens, limits.COUNT_MOST))
 
 
 def _cost(cost_usd: float | None) -> float | None:

@@ -58,7 +58,7 @@ class SuccessFailure(Policy, frozen=True, kw_only=True):
 
     items_max: Annotated[int, Meta(ge=1, le=limits.EXTRACTION_ITEMS)] = limits.EXTRACTION_ITEMS
     extract_from: Literal["best", "contrastive"] = "best"
-    temperature: Annotated[float, Meta(ge=0, le=2)] = 1.0
+    temperature: Annotated[float, Meta(ge=0, le=limits.TEMPERATURE_MOST)] = 1.0
     grounded: bool = True
     trajectory_chars: Annotated[
         int, Meta(ge=limits.POLICY_TRAJECTORY_LEAST_CHARS, le=limits.POLICY_TRAJECTORY_CHARS)

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import CheckFailed
-from rbank_es.events.event import MOST_COUNT, Count
+from rbank_es.events.event import Count
 
 Kind = Literal["output", "final", "refused", "error", "syntax", "lost", "exhausted"]
 """The step ran to its end; submitted; submitted and was refused; raised; can't be parsed; lost its session with all
@@ -90,7 +91,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def measures(self) -> Measures:
         """The sizes of the step, with common types by name."""
         return Measures(
-            stdout_chars=min(self.stdout_chars + self.value_chars, MOST_COUNT),
+            stdout_chars=min(self.stdout_chars + self.value_chars, limits.COUNT_MOST),
             variables_n=self.variables_n,
             variables_chars=self.variables_chars,
             variable_types=by_name(self.variable_types),
@@ -103,7 +104,7 @@ def by_name(types: dict[str, int]) -> dict[str, int]:
     for name, number in sorted(types.items()):
         known = name if name in COMMON_TYPES else "other"
         # Clamped, because the guest's counts may be forged, and events bound theirs.
-        counts[known] = min(counts.get(known, 0) + number, MOST_COUNT)
+        counts[known] = min(counts.get(known, 0) + number, limits.COUNT_MOST)
     return counts
 
 

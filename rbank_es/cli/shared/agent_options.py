@@ -14,6 +14,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.arguments import (
     ONTOLOGY_HELP,
@@ -93,7 +94,10 @@ executor_options = decorated(
         "--executor", type=ExecutorName(), default="rlm", show_default=True,
         help="How the agent works: in code, or by single tool calls; see docs/agents.md.",
     ),
-    click.option("--iterations", metavar="N", type=click.IntRange(1), help="Steps that a run may take; default: 12."),
+    click.option(
+        "--iterations", metavar="N", type=click.IntRange(1),
+        help=f"Steps that a run may take; default: {limits.RUN_ITERATIONS}.",
+    ),
     click.option("--unsafe-local", is_flag=True, help="Run the agent's code WITHOUT a sandbox."),
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
+from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.rdf_names import FIRST, NIL, REST
 from rbank_es.sparql.parser import tree
@@ -16,9 +17,6 @@ from rbank_es.sparql.results import Form
 
 FAULTS = 20
 """Faults of a query after which a lenient parser goes on behind the next dot; after more, behind the group."""
-
-COUNT_DIGITS = 15
-"""Digits of a LIMIT or an OFFSET: what fits into every engine's integers, and into JSON."""
 
 
 class _Head(NamedTuple):
@@ -323,8 +321,8 @@ class PatternParser(TripleParser):
             word = self.take()
             if self.token.kind != "number" or not self.token.text.isdigit():
                 self.fail(f"a whole number after {word.keyword}")
-            if len(self.token.text.lstrip("0")) > COUNT_DIGITS:
-                self.fail(f"a number of at most {COUNT_DIGITS} digits after {word.keyword}")
+            if len(self.token.text.lstrip("0")) > limits.QUERY_COUNT_DIGITS:
+                self.fail(f"a number of at most {limits.QUERY_COUNT_DIGITS} digits after {word.keyword}")
             found[word.keyword] = self.take()
             if outer:
                 self.note("slice", word)
