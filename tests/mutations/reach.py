@@ -1,0 +1,52 @@
+"""A plugin of pytest that writes down which functions each test enters, in its own process.
+
+The file named by `REACH_FILE` gets a JSON line a test: its id, its seconds, the functions as `path:first line`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from types import CodeType, FrameType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_PACKAGES = tuple(f"{ROOT}/{name}/" for name in ("rbank_es", "tools", "projections"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Watch one test, its fixtures included."""
+    seen: set[CodeType] = set()
+
+    def enter(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            seen.add(frame.f_code)
+
+    began = perf_counter()
+    threading.setprofile(enter)
+    sys.setprofile(enter)
+    try:
+        return (yield)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+        _write(item.nodeid, perf_counter() - began, seen)
+
+
+def _write(test: str, took_s: float, seen: set[CodeType]) -> None:
+    entered = sorted({f"{path}:{code.co_firstlineno}" for code in seen if (path := _path_of(code))})
+    line = json.dumps({"test": test, "s": round(took_s, 3), "entered": entered}) + "\n"
+    with Path(os.environ["REACH_FILE"]).open("a", encoding="utf-8") as file:
+        file.write(line)  # one write a line: several workers append
+
+
+def _path_of(code: CodeType) -> str | None:
+    path = os.path.realpath(code.co_filename)  # `rbank_es/tools` is a link to `tools`
+    return path.removeprefix(f"{ROOT}/") if path.startswith(_PACKAGES) else None
