@@ -166,4 +166,9 @@ class GraphTools:
 
 
 # Local graphs only: some of these lookups count every triple of a thing.
-FAMILY = ToolFamily(GraphTools, lambda session, tool: session.source is not None and session.source.kind == "local")
+FAMILY = ToolFamily(
+    GraphTools,
+    lambda session, tool: session.source is not None and session.source.kind == "local",
+    queries=frozenset({"g_query"}),
+    looks=frozenset({"g_classes", "g_props", "g_search", "g_describe", "g_sample", "g_stats"}),
+)

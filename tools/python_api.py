@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rbank_es import limits
+from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 
@@ -38,3 +39,7 @@ class PythonApi:
         items = self._session.bank.get([hit.id for hit in seen.hits], max_n=len(seen.hits), point=seen.position)
         payload = msgspec.json.encode(items).decode()
         return Reply({"items": len(items)}, payload, "mem", beside=(seen.event,), position=seen.position)
+
+
+# Offered to no agent: a program calls them through `Toolbox`.
+FAMILY = ToolFamily(PythonApi, lambda session, tool: False, queries=frozenset({"execute_query"}))

@@ -248,7 +248,12 @@ DOUBTFUL = frozenset(("cross_product", "unknown_graph", "unbound_variable"))
 
 
 FAMILY = ToolFamily(
-    SparqlTools, lambda session, tool: session.source is not None, {"sparql_slice": limits.SLICE_RETURN_CHARS}
+    SparqlTools,
+    lambda session, tool: session.source is not None,
+    {"sparql_slice": limits.SLICE_RETURN_CHARS},
+    queries=frozenset({"sparql_query"}),
+    looks=frozenset({"sparql_peek"}),
+    proposers=frozenset({"sparql_query"}),
 )
 
 

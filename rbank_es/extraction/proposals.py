@@ -18,14 +18,12 @@ from rbank_es.extraction.candidates import Extraction, clean_tags, says_somethin
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.policies import SuccessFailure
+from rbank_es.tools.runtime.tool_family import tools_named_as
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 EXTRACTOR = "proposals-1"
-
-AUTOMATIC_PROPOSERS = frozenset({"sparql_query"})
-"""Tools that propose every query with a result, although nobody says that it is good."""
 
 
 def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
@@ -37,10 +35,11 @@ def proposals_of(bank: Bank, run: str) -> tuple[MemoryProposed, ...]:
     proposed = bank.events(types={"memory_proposed"}, run=run, resolve=True)
     proposals = [event for event in proposed if isinstance(event, MemoryProposed)]
     # Read the calls, of which a run may have hundreds, only if a tool proposed a query.
-    if not any(event.by in AUTOMATIC_PROPOSERS for event in proposals):
+    automatic = tools_named_as("proposers")
+    if not any(event.by in automatic for event in proposals):
         return tuple(proposals)
     grounds = _grounds(bank, run)
-    return tuple(event for event in proposals if event.by not in AUTOMATIC_PROPOSERS or event.call in grounds)
+    return tuple(event for event in proposals if event.by not in automatic or event.call in grounds)
 
 
 def _grounds(bank: Bank, run: str) -> set[str | None]:

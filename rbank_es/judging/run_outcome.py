@@ -13,13 +13,10 @@ from rbank_es.events import Event, RunFinished, RunStarted, ToolCalled
 from rbank_es.events.run_events import Outcome
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
-from rbank_es.tools.runtime.tool_session import QUERY_TOOLS
+from rbank_es.tools.runtime.tool_family import tools_named_as
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-
-LOOKING_TOOLS = frozenset({"g_classes", "g_props", "g_search", "g_describe", "g_sample", "g_stats", "sparql_peek"})
-"""Tools that show some of the data without a query."""
 
 
 class QueryRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +93,7 @@ def outcome_of(bank: Bank, run: str) -> RunOutcome:
         task=(bank.text(started.task) or "") if started else "",
         **_end(bank, finished),
         queries=_queries(bank, events, imported=_imported(started, finished)),
-        looked=tuple(sorted({call.tool for call in calls} & LOOKING_TOOLS)),
+        looked=tuple(sorted({call.tool for call in calls} & tools_named_as("looks"))),
     )
 
 
@@ -131,7 +128,8 @@ def _imported(started: RunStarted | None, finished: RunFinished | None) -> bool:
 
 def _queries(bank: Bank, events: Iterable[Event], *, imported: bool) -> tuple[QueryRun, ...] | None:
     """Return the queries of a run; None if one is not known in full, or the run may have had others."""
-    made = [event for event in events if isinstance(event, ToolCalled) and event.tool in QUERY_TOOLS]
+    query_tools = tools_named_as("queries")
+    made = [event for event in events if isinstance(event, ToolCalled) and event.tool in query_tools]
     arguments = [_arguments(bank, call) for call in made]
     # Because any unknown query may be the submitted one, "never ran its query" must not be concluded from the others.
     if (imported and not made) or None in arguments:

@@ -15,6 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.events import ToolCalled
 from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.source import Source
+from rbank_es.tools.memory.proposal import query_of
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
@@ -247,7 +248,7 @@ def test_a_query_gives_a_handle_and_leaves_memory_alone(bank: Bank, tools: Libra
     body = tools("g_query", query=query)
     assert (body["rows"], body["variables"]) == (2, ["p"])
     assert len(tools("sparql_slice", result=body)["rows"]) == 2
-    assert tools.session.query_of(body) == query
+    assert query_of(tools.session, body) == query
     assert types([*bank.events()])[-2:] == ["tool_called", "tool_called"]
     assert tools.extractor.told == []
 

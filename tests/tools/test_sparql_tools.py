@@ -19,6 +19,7 @@ from rbank_es.sparql.guard.guard import Surroundings
 from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
+from rbank_es.tools.memory.proposal import query_of
 from rbank_es.tools.runtime.tool_session import ToolPolicy
 from tests.effort import examples
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
@@ -334,7 +335,7 @@ def test_a_graph_is_sliced_as_rows_of_subject_predicate_and_object(tools: Librar
 
 
 def test_the_query_behind_a_handle_can_be_found_later(tools: LibraryTools) -> None:
-    assert tools.session.query_of(tools("sparql_query", query=BOOKS)) == BOOKS
+    assert query_of(tools.session, tools("sparql_query", query=BOOKS)) == BOOKS
 
 
 def test_limits_that_are_too_high_are_cut_and_the_answer_says_so(tools: LibraryTools) -> None:

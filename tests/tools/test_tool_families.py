@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +15,15 @@ from rbank_es.sparql.source import Source
 from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolFamily, offered_tools
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolPolicy, ToolSession
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from tests.plugins import install
 from tests.tools.tool_sessions import calls, session_for
 
 PLUGIN = '''
 """A family of another package, in one file."""
 
+from rbank_es.events import MemoryProposed
+from rbank_es.events.items import Item
+from rbank_es.sparql.results import Answer, Cell, to_json
 from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolSession
 
@@ -38,8 +41,22 @@ class TideTools:
         """
         return Reply({"metres": 4 if hour % 12 < 6 else 1})
 
+    def tide_query(self, query: str) -> Reply:
+        """Run a query on the tide table."""
+        answer = Answer(form="select", variables=("m",), rows=((Cell("literal", "4"),),))
+        item = Item.make("Ask the tide table", "Ask for the hour.", "success")
+        event = MemoryProposed(run=self._session.run, by="tide_query", call=self._session.call, head=item.head,
+                               candidate=item.text)
+        return Reply({"rows": 1}, to_json(answer), "results", beside=(event,))
 
-FAMILY = ToolFamily(TideTools, caps_chars={"tide_height": 200})
+
+FAMILY = ToolFamily(
+    TideTools,
+    caps_chars={"tide_height": 200},
+    queries=frozenset({"tide_query"}),
+    looks=frozenset({"tide_height"}),
+    proposers=frozenset({"tide_query"}),
+)
 
 
 def add() -> None:
@@ -50,12 +67,24 @@ PROGRAM = """
 import json, sys
 from rbank_es import Bank, build_tools
 from rbank_es.cli import main
+from rbank_es.events import RunFinished, RunStarted
+from rbank_es.extraction.proposals import proposals_of
+from rbank_es.judging import outcome_of
 
+QUERY = "SELECT ?m WHERE { ?tide <http://tides.example/metres> ?m }"
 bank = Bank.create(sys.argv[1])
 with build_tools(bank, run="run-1") as box:
     print(json.dumps(box.call("tide_height", {"hour": "7"})))
     print(json.dumps([tool for tool in box.manual() if tool.name == "tide_height"]))
     print(json.dumps([event.tool for event in bank.events(types={"tool_called"})]))
+    bank.append(RunStarted(run="run-1", task="How high is the tide?"))
+    box.call("tide_query", {"query": "SELECT ?m WHERE { ?s ?p ?m }"})
+    made = box.call("tide_query", {"query": QUERY})
+    extracted = box.call("mem_extract", {"result": made, "task": "t", "judgment": {"success": True}})
+    bank.append(RunFinished(run="run-1", outcome="submitted", answer="4", sparql=QUERY))
+    outcome = outcome_of(bank, "run-1")
+    print(json.dumps([extracted, [run.query for run in outcome.queries], outcome.looked,
+                      [[event.by, event.call] for event in proposals_of(bank, "run-1")]]))
 main(["tools", "--json", "--call", "tide_height"])
 """
 
@@ -115,25 +144,37 @@ def test_names_of_families_and_of_tools_are_taken_once(bank: Bank, monkeypatch: 
         offered_tools(session_for(bank))
 
 
-def test_a_plugin_s_family_is_in_python_in_the_manual_and_on_the_command_line(tmp_path: Path) -> None:
-    """Another package adds it by an entry point; nothing in this one names it."""
-    (tmp_path / "tide_tools.py").write_text(PLUGIN)
-    installed = tmp_path / "tides-1.0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: tides\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text("[rbank_es.plugins]\ntides = tide_tools:add\n")
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a program prints whose environment has the other package installed."""
+    folder = tmp_path_factory.mktemp("tides")
+    install(folder, "tide_tools", PLUGIN)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "bank")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-c", PROGRAM, str(folder / "bank")],
+        env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=True,
     )
-    called, manual, recorded, *printed = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_a_plugin_s_family_is_in_python_in_the_manual_and_on_the_command_line(printed: list[str]) -> None:
+    """Another package adds it by an entry point; nothing in this one names it."""
+    called, manual, recorded, _, *tools = printed
     assert json.loads(called) == {"ok": True, "metres": 1}
     [[name, usage, doc, cap_chars]] = json.loads(manual)
     assert (name, usage, cap_chars) == ("tide_height", "tide_height(hour=0)", 200)
     assert doc.startswith("The height of the tide at an hour.")
     assert json.loads(recorded) == ["tide_height"]
-    [tried] = json.loads("\n".join(printed))["calls"]
+    [tried] = json.loads("\n".join(tools))["calls"]
     assert tried["result"] == {"ok": True, "metres": 4} and tried["cap_chars"] == 200
+
+
+def test_judging_and_extracting_know_a_plugin_s_query_tool(printed: list[str]) -> None:
+    """Its queries are the run's, its payloads are results, its proposals count where the answer rests on them."""
+    extracted, queries, looked, proposals = json.loads(printed[3])
+    assert extracted["ok"] and extracted["proposed"], extracted
+    assert queries == ["SELECT ?m WHERE { ?s ?p ?m }", "SELECT ?m WHERE { ?tide <http://tides.example/metres> ?m }"]
+    assert looked == ["tide_height"]
+    assert [by for by, _ in proposals].count("tide_query") == 1 and ["tide_query", "call-3"] in proposals

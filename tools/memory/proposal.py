@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -14,11 +15,22 @@ from rbank_es.tools.memory.item_search import items_view
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
 from rbank_es.tools.runtime.answer_budget import AnswerBudget
 from rbank_es.tools.runtime.store import Handle
+from rbank_es.tools.runtime.tool_family import tools_named_as
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
 LATER = "it is stored only if the judge and the policies say so after the run; mem_search doesn't find it before"
 BEFORE = "this tool has proposed the same item before in this run, so nothing was written"
 KNOWN = "the bank knows this item already, so nothing was written; it is"
+
+
+def query_of(session: ToolSession, handle: Handle) -> str | None:
+    """Return the query that made a result, None for another payload. Raises `UnknownHandle`."""
+    made = session.store.origin(handle)
+    if made is None or made.tool not in tools_named_as("queries"):
+        return None
+    arguments = json.loads(session.bank.text(made.arguments) or "{}")
+    query = arguments.get("query") if isinstance(arguments, dict) else None
+    return query if isinstance(query, str) else None
 
 
 class Proposer:
@@ -53,7 +65,7 @@ class Proposer:
 
     def evidence(self, result: Handle, task: str) -> ProposalEvidence:
         """Return the evidence of the query that made a result. Raises `ToolError`, `UnknownHandle`."""
-        query = self._session.query_of(result)
+        query = query_of(self._session, result)
         if query is None:
             raise ToolError(
                 "not_a_query",

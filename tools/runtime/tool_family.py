@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rbank_es.errors import BadPlugin
 from rbank_es.registry import Registry
@@ -29,11 +30,18 @@ class ToolFamily:
     `tools` builds an object for one run. Each of its public methods is a tool: the agent reads its name, parameters and
     docstring; it returns a `Reply` or raises `ToolError`. `offered` returns whether a run may call the tool of this
     name. `caps_chars` holds the characters of JSON that a tool may return, where these are not `TOOL_RETURN_CHARS`.
+
+    Judges and extractors learn from names of tools: `queries` are those that run their argument `query` and keep the
+    result behind a handle, `looks` those that show some of the data without a query, and `proposers` those that propose
+    every query with a result, although nobody says that it is good.
     """
 
     tools: Callable[[ToolSession], object]
     offered: Callable[[ToolSession, str], bool] = always
     caps_chars: Mapping[str, int] = field(default_factory=dict)
+    queries: frozenset[str] = frozenset()
+    looks: frozenset[str] = frozenset()
+    proposers: frozenset[str] = frozenset()
 
     def build(self, session: ToolSession) -> Iterator[tuple[str, RawTool]]:
         """Yield the tools that a run is offered with their names, in the order of their definition."""
@@ -47,8 +55,14 @@ TOOL_FAMILIES: Registry[ToolFamily] = Registry(
         "memory": "rbank_es.tools.memory_tools:FAMILY",
         "sparql": "rbank_es.tools.sparql_tools:FAMILY",
         "graph": "rbank_es.tools.graph_tools:FAMILY",
+        "python": "rbank_es.tools.python_api:FAMILY",
     },
 )
+
+
+def tools_named_as(use: Literal["queries", "looks", "proposers"]) -> frozenset[str]:
+    """Return the names of the tools that their families declare for a use, those of plugins too."""
+    return frozenset().union(*(getattr(family, use) for _, family in TOOL_FAMILIES.all()))
 
 
 def offered_tools(session: ToolSession) -> tuple[dict[str, RawTool], dict[str, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,15 +11,11 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event
 from rbank_es.events.redaction import secrets
-from rbank_es.tools.runtime.store import Handle, Store
+from rbank_es.tools.runtime.store import Store
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
     from rbank_es.tools.memory.query_extractor import Extractor
-
-
-QUERY_TOOLS = frozenset({"sparql_query", "g_query", "execute_query"})
-"""Tools whose argument `query` made the payload that they returned."""
 
 
 class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,15 +69,6 @@ class ToolSession:
     def domain(self) -> str | None:
         """Id of the ontology, as the `domain` of items names it."""
         return self.source.id if self.source is not None else None
-
-    def query_of(self, handle: Handle) -> str | None:
-        """Return the query that made a result, None for another payload. Raises `UnknownHandle`."""
-        made = self.store.origin(handle)
-        if made is None or made.tool not in QUERY_TOOLS:
-            return None
-        arguments = json.loads(self.bank.text(made.arguments) or "{}")
-        query: Any = arguments.get("query") if isinstance(arguments, dict) else None
-        return query if isinstance(query, str) else None
 
 
 class Reply(NamedTuple):

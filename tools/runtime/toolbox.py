@@ -15,7 +15,7 @@ from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events import Ref, ToolCalled
 from rbank_es.tools.runtime.invocation import Clock, Tool
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import RawTool, offered_tools, public_methods
+from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, RawTool, offered_tools, public_methods
 from rbank_es.tools.runtime.tool_session import ToolPolicy, ToolSession
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ class Toolbox:
         caps_chars: Mapping[str, int] | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
-        from rbank_es.tools.python_api import PythonApi
-
         def built(named: Mapping[str, RawTool]) -> dict[str, Tool]:
             caps = caps_chars or {}
             return {
@@ -58,7 +56,7 @@ class Toolbox:
         self._calls = session.calls
         self._lock = RLock()
         self._tools = built(tools)
-        self._python = built(dict(public_methods(PythonApi(session))))
+        self._python = built(dict(public_methods(TOOL_FAMILIES.get("python").tools(session))))
         self.functions: dict[str, Function] = {name: self._function(tool) for name, tool in self._tools.items()}
         """Plain functions by name, with the signature and the docstring that the agent reads."""
 
