@@ -30,12 +30,13 @@ from rbank_es.projections.memory_index import fts_ddl
 from rbank_es.projections.projection import Table, Value
 
 if TYPE_CHECKING:
+    from rbank_es.events.bank_events import PolicyKind
     from rbank_es.policies import Filters, RetrievalPolicy
 
 # Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
-_RETRIEVAL_POLICY = """
+_POLICY = """
 SELECT name, version, settings FROM main.policy_choices
-WHERE kind = 'retrieval' AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
+WHERE kind = :kind AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 """
 _FOUND = """
 SELECT c.title, c."desc", c.src, c.polarity
@@ -168,13 +169,17 @@ class View:
         """Return the retrieval policy in force; bm25-1 where none was set. Raises `BadPolicy` for an unknown one."""
         from rbank_es.policies import retrieval_policy
 
+        return retrieval_policy(self.policy_choice("retrieval"))
+
+    def policy_choice(self, kind: PolicyKind) -> PolicyChoice | None:
+        """Return the record of the policy of a kind that is in force, None where there is none."""
         with self._reading() as connection:
-            row = connection.execute(_RETRIEVAL_POLICY, {"seq": self.position}).fetchone()
+            row = connection.execute(_POLICY, {"kind": kind, "seq": self.position}).fetchone()
         if row is None:
-            return retrieval_policy(None)
+            return None
         name, version, settings = row
-        chosen = {"kind": "retrieval", "name": name, "version": version, "settings": msgspec.json.decode(settings)}
-        return retrieval_policy(msgspec.convert(chosen, PolicyChoice))
+        chosen = {"kind": kind, "name": name, "version": version, "settings": msgspec.json.decode(settings)}
+        return msgspec.convert(chosen, PolicyChoice)
 
     def _ranked(self, query: str, k: int | None, filters: Filters, policy: RetrievalPolicy) -> list[FoundItem]:
         """Rank by a policy. Every search of people, agents, contexts, judges and `verify` uses this method."""

@@ -72,10 +72,13 @@ class Registry(Generic[T]):
         load_plugins()
         return tuple(self._homes)
 
-    def check(self, name: str) -> None:
-        """Raise `BadInput` for an unknown name, listing the known ones. Imports no implementation."""
-        if name not in self:
-            raise BadInput(f"there is no {self.kind} {name!r}; there are: {', '.join(self._homes)}")
+    def check(self, name: str, *others: str) -> None:
+        """Raise `BadInput` for an unknown name, listing the known ones. Imports no implementation.
+
+        `others` are names that stand for none of the implementations, and are allowed too.
+        """
+        if name not in others and name not in self:
+            raise BadInput(f"there is no {self.kind} {name!r}; there are: {', '.join((*self._homes, *others))}")
 
     def get(self, name: str) -> T:
         """Return an implementation, imported now. Raises as `check`."""

@@ -22,7 +22,7 @@ from rbank_es.events.codec import event_types
 from rbank_es.events.items import Item, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, same_content
-from rbank_es.policies import Append, ConsolidationPolicy, policy_of
+from rbank_es.policies import ConsolidationPolicy, governing
 from rbank_es.state import RELEVANT, RESOLVED, State, fold
 
 ERASED = "erased"
@@ -33,8 +33,7 @@ Made = TypeVar("Made")
 
 def consolidation_policy(state: State) -> ConsolidationPolicy:
     """Return the policy in force; `append` in a bank that has none. Raises `BadPolicy` if it is unknown here."""
-    choice = state.policies.get("consolidation")
-    policy = policy_of(choice) if choice is not None else Append()
+    policy = governing("consolidation", state.policies.get("consolidation"))
     if not isinstance(policy, ConsolidationPolicy):
         raise BadPolicy(f"{policy.label} is no consolidation policy")
     return policy

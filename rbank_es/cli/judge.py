@@ -10,7 +10,7 @@ import click
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import Command, command, debug_option, decorated
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, open_at, open_whole, read_ontology
+from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, RegisteredName, judges, open_at, open_whole, read_ontology
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -116,8 +116,8 @@ def judge() -> None:
 )
 @click.option("--cases", metavar="FILE", required=True, help="Labelled cases, as a JSON list or JSON Lines.")
 @click.option(
-    "--judge", "judge_name", metavar="NAME", default="checks", show_default=True,
-    help="Who judges: checks, lm (checks and a model), gold (the right query of each case), or a plugin's judge.",
+    "--judge", "judge_name", type=RegisteredName(judges), default="checks", show_default=True,
+    help="Who judges; lm is checks and a model, gold is the right query of each case.",
 )  # fmt: skip
 @click.option("--bank", metavar="BANK", help="The bank whose principles and past cases the model gets.")
 @judge_source_options
@@ -223,8 +223,8 @@ def _print_scripted_note(choice: LmChoice | None) -> None:
 @click.argument("bank")
 @click.argument("run_id", metavar="RUN")
 @click.option(
-    "--judge", "judge_name", metavar="NAME",
-    help="Who judges: checks, lm, gold, or a plugin's judge; default: by the bank's policy.",
+    "--judge", "judge_name", type=RegisteredName(judges),
+    help="Who judges; default: by the bank's policy.",
 )  # fmt: skip
 @click.option(
     "--gold", metavar="SPARQL", help="The right query. It judges for learning only under a supervised policy."

@@ -33,7 +33,15 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_or_create, outside, parse_budget, whole_bank, writable
+from rbank_es.cli.shared.arguments import (
+    RegisteredName,
+    judges,
+    open_or_create,
+    outside,
+    parse_budget,
+    whole_bank,
+    writable,
+)
 from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
 from rbank_es.cli.shared.output import (
     Cell,
@@ -49,6 +57,7 @@ from rbank_es.cli.shared.output import (
     warn,
 )
 from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
+from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
 
 if TYPE_CHECKING:
@@ -85,8 +94,8 @@ UNDONE = 2
 @click.option("--l3/--no-l3", default=False, help="The summary of a guide.")
 @context_options
 @click.option(
-    "--judge", metavar="NAME", default="lm", show_default=True,
-    help="Who judges if no check decides: lm (a model), checks (always a success), gold, none, or a plugin's judge.",
+    "--judge", type=RegisteredName(judges, NOBODY), default="lm", show_default=True,
+    help="Who judges if no check decides: lm is a model; checks, always a success; none, nobody.",
 )  # fmt: skip
 @click.option(
     "--supervised", is_flag=True, help="Judge by the tasks' right answers for learning too, not only scoring."
@@ -169,7 +178,7 @@ def _refuse_nonsense(given: dict[str, Any]) -> None:
         raise BadInput("there is no task: give one question with --task, or a file of tasks with --tasks")
     if given["lm"] is None and not given["dry_run"]:
         raise BadInput("no model is named: give --lm, such as openai/gpt-4.1-mini or script:FILE")
-    if given["judge"] == "none" and (given["extract"] or given["matts"]):
+    if given["judge"] == NOBODY and (given["extract"] or given["matts"]):
         raise BadInput("runs that nobody judged teach nothing: leave out --judge none, or --extract and --matts")
     if given["load_mem"] is not None:
         from rbank_es.importers.file_import import read_file

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast, run
 import msgspec
 
 from rbank_es.errors import BadInput, BadPolicy
-from rbank_es.events import PolicyChoice
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.run_outcome import RunOutcome
-from rbank_es.judging.verdict import Verdict
-from rbank_es.policies import CheckJudging, policy_of
+from rbank_es.judging.verdict import NOBODY, Verdict
+from rbank_es.policies import governing
 from rbank_es.registry import Registry
 
 if TYPE_CHECKING:
@@ -88,9 +87,6 @@ JUDGES: Registry[Judge] = Registry(
 )
 """Every judge, by its name in `--judge`, in the loop's settings and in judging policies."""
 
-NOBODY = "none"
-"""The name, in settings and on the command line, that stands for no judge."""
-
 
 def decide(
     outcome: RunOutcome,
@@ -152,6 +148,7 @@ def judge(result: Any, task: str, **options: Any) -> dict[str, Any]:
 
 def needs_of(name: str) -> Set[str]:
     """Return the inputs that a judge needs, `model` or `gold`; `NOBODY` needs none. Raises `BadInput` if unknown."""
+    JUDGES.check(name, NOBODY)
     return JUDGES.get(name).needs if name != NOBODY else frozenset()
 
 
@@ -160,12 +157,7 @@ def judging_policy(view: View) -> JudgingPolicy:
 
     Raises `BadPolicy` for one that this release doesn't know.
     """
-    row = next(iter(view.rows("policies", kind="judging")), None)
-    if row is None:
-        return CheckJudging()
-    settings = msgspec.json.decode(row["settings"])
-    choice = {"kind": "judging", "name": row["name"], "version": row["version"], "settings": settings}
-    policy = policy_of(msgspec.convert(choice, PolicyChoice))
+    policy = governing("judging", view.policy_choice("judging"))
     if not isinstance(policy, JudgingPolicy):
         raise BadPolicy(f"judging policy {policy.label} lacks the setting supervised or grounding")
     return policy

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rbank_es.judging.grounded_terms import Grounding
     from rbank_es.judging.result_comparison import ResultDifference
 
+NOBODY = "none"
+"""The name, in settings and on the command line, that stands for no judge."""
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of a check. If it `fails`, the run did not succeed; otherwise it is only reported."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
-from rbank_es.judging.judges import NOBODY
+from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.history import (
     INTERRUPTED,
     ExtractionProgress,
@@ -308,7 +308,7 @@ class ClosedLoop:
 
     def _judge_one(self, task: Task, run: str, index: int, bank: Bank, known: RunProgress | None = None) -> None:
         self._sought.add(run)
-        wanted = self.resources.settings.judge != "none"
+        wanted = self.resources.settings.judge != NOBODY
         for needed, judging in (
             (wanted and (known is None or known.judged is None), self._post_run.judge),
             (known is None or known.scored is None, self._post_run.score),

@@ -14,6 +14,7 @@ from rbank_es import limits
 from rbank_es.context.guide_summary import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised
+from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
@@ -60,7 +61,7 @@ def guide_settings(settings: LoopSettings) -> LoopSettings:
     # Without L2 and L3, because a guide describes the ontology, not what earlier runs made of it.
     layers = tuple(layer for layer in settings.layers if layer in ("L0", "L1"))
     return msgspec.structs.replace(
-        settings, layers=layers, judge="none", extract=False, rollouts=1, perturbation="none", guide=None
+        settings, layers=layers, judge=NOBODY, extract=False, rollouts=1, perturbation="none", guide=None
     )
 
 

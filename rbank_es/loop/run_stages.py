@@ -42,7 +42,7 @@ from rbank_es.loop.resources import LoopResources, registered_digest, registrati
 from rbank_es.loop.rollouts import Rollout, best_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import FATAL, STOPPING
-from rbank_es.policies import SuccessFailure, policy_of
+from rbank_es.policies import SuccessFailure, governing
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -303,8 +303,7 @@ class PostRun:
 
     def _extraction_policy(self, bank: Bank) -> SuccessFailure:
         """Return the bank's extraction policy; the settings may choose which rollouts it extracts from."""
-        recorded = bank.state().policies.get("extraction")
-        policy = policy_of(recorded) if recorded is not None else SuccessFailure()
+        policy = governing("extraction", bank.state().policies.get("extraction"))
         if not isinstance(policy, SuccessFailure):
             raise BadPolicy(f"{policy.label} is no extraction policy")
         given = self._resources.settings.extract_from

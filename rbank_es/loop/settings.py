@@ -14,7 +14,8 @@ from rbank_es.context.layer import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Mode, Role
 from rbank_es.executors.executor import EXECUTORS
-from rbank_es.judging.judges import NOBODY, needs_of
+from rbank_es.judging.judges import needs_of
+from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import LmChoice
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]

@@ -20,7 +20,7 @@ from rbank_es.policies.consolidation import (
     title_similarity,
 )
 from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never
-from rbank_es.policies.policy import POLICIES, Policy, default_policies, load_policies, policy_of
+from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, load_policies, policy_of
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
 from rbank_es.policies.words import match_expression, query_words
@@ -46,6 +46,7 @@ __all__ = [
     "content_jaccard",
     "default_policies",
     "find_similar",
+    "governing",
     "load_policies",
     "match_expression",
     "policy_of",

@@ -76,8 +76,14 @@ POLICIES: Registry[type[Policy]] = Registry(
 DEFAULTS = {"retrieval": ("bm25", 1), "consolidation": ("dedup", 1), "forgetting": ("never", 1)}
 """The policy of each kind that a new bank starts with."""
 
-UNRECORDED = {"judging": ("checks", 1), "extraction": ("success-failure", 1)}
-"""The policy of each kind of which a new bank records none, because runs may choose it one by one."""
+UNRECORDED = {
+    "retrieval": ("bm25", 1),
+    "consolidation": ("append", 1),
+    "forgetting": ("never", 1),
+    "judging": ("checks", 1),
+    "extraction": ("success-failure", 1),
+}
+"""The policy of each kind that governs where no event names one. It never changes, because the past would."""
 
 
 def default_policies() -> tuple[PolicyChoice, ...]:
@@ -88,6 +94,11 @@ def default_policies() -> tuple[PolicyChoice, ...]:
 def policy_of(choice: PolicyChoice) -> Policy:
     """Return the policy that a record names. Raises `BadPolicy` for an unknown kind, name, version or setting."""
     return policy_class(choice.kind, choice.name, choice.version).of(choice)
+
+
+def governing(kind: PolicyKind, choice: PolicyChoice | None) -> Policy:
+    """Return the policy that a record names, that of `UNRECORDED` for None. Raises as `policy_of`."""
+    return policy_class(kind, *UNRECORDED[kind])() if choice is None else policy_of(choice)
 
 
 def policy_class(kind: str, name: str, version: object) -> type[Policy]:
@@ -135,7 +146,7 @@ def load_policies(text: str) -> tuple[PolicyChoice, ...]:
 
     One table per kind: its `name`, its `version`, and any settings beside them. A table without a name sets up the
     default policy; one without a version takes the default policy's, or the only one there is. A kind that is left out
-    keeps its default; of those in `UNRECORDED`, none is recorded. Raises `BadPolicy`.
+    keeps its default; of one without a default, none is recorded. Raises `BadPolicy`.
 
         [retrieval]
         name = "bm25"
@@ -163,7 +174,7 @@ def _parse(text: str) -> dict[str, Any]:
 def _chosen(kind: str, table: Any) -> Policy:
     if not isinstance(table, dict):
         raise BadPolicy(f"{kind} must be a table of name, version and settings, not {type(table).__name__}")
-    default, usual = (DEFAULTS | UNRECORDED).get(kind, (None, None))
+    default, usual = (UNRECORDED | DEFAULTS).get(kind, (None, None))
     name = table.get("name", default)
     if not isinstance(name, str):
         raise BadPolicy(f"{kind}: name must be a string, not {type(name).__name__}")

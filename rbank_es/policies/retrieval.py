@@ -17,10 +17,7 @@ from rbank_es.errors import BadPolicy, BadSearch
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES, Polarity
-from rbank_es.policies.policy import Policy, policy_class, policy_of
-
-UNRECORDED_RETRIEVAL = ("retrieval", "bm25", 1)
-"""What ranks where no `policy_set` names a retrieval policy. It never changes, or old retrievals would not verify."""
+from rbank_es.policies.policy import Policy, governing
 
 
 class Filters(Struct, frozen=True, kw_only=True):
@@ -87,8 +84,8 @@ class RetrievalPolicy(Policy, frozen=True, kw_only=True):
 
 
 def retrieval_policy(choice: PolicyChoice | None) -> RetrievalPolicy:
-    """Return the policy that a record names, `UNRECORDED_RETRIEVAL` for None. Raises `BadPolicy` for an unknown one."""
-    policy = policy_class(*UNRECORDED_RETRIEVAL)() if choice is None else policy_of(choice)
+    """Return the policy that a record names, or that of banks without a record for None. Raises `BadPolicy`."""
+    policy = governing("retrieval", choice)
     if not isinstance(policy, RetrievalPolicy):
         raise BadPolicy(f"{policy.kind} policy {policy.label} can't rank items: it is no RetrievalPolicy")
     return policy

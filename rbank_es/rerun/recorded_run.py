@@ -28,6 +28,7 @@ from rbank_es.events import (
 from rbank_es.events.codec import texts_of
 from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.judging.gold import JUDGE as GOLD
+from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.history import History, rollout_of
 from rbank_es.loop.resources import registered_digest
 from rbank_es.loop.rollouts import Rollout
@@ -197,7 +198,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 def stages_of(bank: Bank, started: RunStarted, settings: LoopSettings, after: int, upto: int) -> Iterator[Stage]:
     """Yield the stages after a run that ended at the position `after`, in the loop's order."""
     wanted: list[tuple[What, tuple[str, ...]]] = []
-    if settings.judge != "none":
+    if settings.judge != NOBODY:
         wanted.append(("verdict", (started.run,)))
     wanted.append(("score", (started.run,)))
     if settings.extract:

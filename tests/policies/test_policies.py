@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
+from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, Source
 from rbank_es.policies import (
     Append,
@@ -27,6 +28,7 @@ from rbank_es.policies import (
     content_jaccard,
     default_policies,
     find_similar,
+    governing,
     load_policies,
     match_expression,
     policy_of,
@@ -405,3 +407,16 @@ def test_a_new_bank_records_no_judging_policy_and_a_file_may_set_one() -> None:
 def test_a_judging_policy_with_wrong_settings_is_refused(wrong: str) -> None:
     with pytest.raises(BadPolicy, match="judging policy lm"):
         load_policies(f'[judging]\nname = "lm"\n{wrong}')
+
+
+def test_where_no_event_names_a_policy_the_same_one_governs_for_ever() -> None:
+    """Old banks verify by these; another default for new banks is another line."""
+    kinds: tuple[PolicyKind, ...] = get_args(PolicyKind)
+    assert {kind: governing(kind, None).label for kind in kinds if kind != "selection"} == {
+        "retrieval": "bm25-1",
+        "consolidation": "append-1",
+        "forgetting": "never-1",
+        "judging": "checks-1",
+        "extraction": "success-failure-1",
+    }
+    assert all(governing(choice.kind, choice).choice == choice for choice in default_policies())

@@ -18,6 +18,7 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.arguments import (
     ONTOLOGY_HELP,
+    RegisteredName,
     is_shipped,
     ontology_paths,
     parse_budget,
@@ -27,6 +28,7 @@ from rbank_es.cli.shared.arguments import (
 from rbank_es.cli.shared.output import warn
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
+from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
 
 if TYPE_CHECKING:
@@ -42,27 +44,10 @@ SCRIPTED = "scripted: a script stood in for the model"
 """The note in every report on runs in which no model answered."""
 
 
-class ExecutorName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
-    """The name of an executor, one of a plugin too. The registry is imported when a name is parsed or listed."""
+def _executors() -> Registry[type[Executor]]:
+    from rbank_es.executors.executor import EXECUTORS
 
-    name = "executor"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the names as help shows them."""
-        return f"[{'|'.join(self._registry().names())}]"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name. Raises `BadParameter` for an unknown one, listing the known ones."""
-        try:
-            self._registry().check(value)
-        except BadInput as error:
-            self.fail(str(error), param, ctx)
-        return value
-
-    def _registry(self) -> Registry[type[Executor]]:
-        from rbank_es.executors.executor import EXECUTORS
-
-        return EXECUTORS
+    return EXECUTORS
 
 
 source_options = decorated(
@@ -91,7 +76,7 @@ server_options = decorated(
 
 executor_options = decorated(
     click.option(
-        "--executor", type=ExecutorName(), default="rlm", show_default=True,
+        "--executor", type=RegisteredName(_executors), default="rlm", show_default=True,
         help="How the agent works: in code, or by single tool calls; see docs/agents.md.",
     ),
     click.option(
@@ -243,7 +228,7 @@ OF_A_LOOP = (
     Idle(("guide_file",), lambda given: not given["l3"], "a guide reaches an agent in L3: add --l3 to {}"),
     Idle(("extractor_lm",), lambda given: not _learns(given), "nothing is extracted: add --extract to {}"),
     Idle(("judge_lm",), lambda given: not _asks_model(given), "no model is asked to judge: leave out --judge or {}"),
-    Idle(("supervised",), lambda given: given["judge"] == "none", "nobody judges: leave out --judge none or {}"),
+    Idle(("supervised",), lambda given: given["judge"] == NOBODY, "nobody judges: leave out --judge none or {}"),
     Idle(
         ("supervised",),
         lambda given: given["question"] is not None,

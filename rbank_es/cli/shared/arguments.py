@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
 
 from rbank_es import limits
 from rbank_es.bank import Bank
@@ -14,7 +16,9 @@ from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, LimitExceeded
 
 if TYPE_CHECKING:
+    from rbank_es.judging.judges import Judge
     from rbank_es.ontology.loader import Ontology
+    from rbank_es.registry import Registry
 
 ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
 
@@ -42,6 +46,35 @@ def parse_budget(text: str) -> tuple[str, int]:
         raise BadInput(f"{text!r} is not a budget: write a layer and characters, such as L1=400")
     name = layer.strip()
     return name if name == "base" else name.upper(), int(number)
+
+
+class RegisteredName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A name in a registry, one of a plugin too, or one of `others`. `load` imports the registry when it is needed."""
+
+    name = "name"
+
+    def __init__(self, load: Callable[[], Registry[Any]], *others: str) -> None:
+        self._load = load
+        self._others = others
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the names as help shows them."""
+        return f"[{'|'.join((*self._load().names(), *self._others))}]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name. Raises `BadParameter` for an unknown one, listing the known ones."""
+        try:
+            self._load().check(value, *self._others)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+def judges() -> Registry[Judge]:
+    """Return the registry of judges, imported now."""
+    from rbank_es.judging.judges import JUDGES
+
+    return JUDGES
 
 
 # ---------------------------------------------------------------- banks
