@@ -21,7 +21,6 @@ FLOORS = {
     "rbank_es.events": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.registry": (0, "vocabulary"),
-    "rbank_es.data": (1, "data"),
     "rbank_es.log": (1, "log"),
     "rbank_es.state": (1, "state"),
     "rbank_es.ontology": (1, "ontology"),

@@ -26,10 +26,10 @@ from rbank_es.cli.shared.arguments import (
     refuse_mixtures,
 )
 from rbank_es.cli.shared.output import warn
-from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
+from rbank_es.ontology.data import lights
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -12,8 +12,8 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
-from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, LimitExceeded
+from rbank_es.ontology.data import LIGHTS, lights
 
 if TYPE_CHECKING:
     from rbank_es.judging.judges import Judge
