@@ -32,6 +32,14 @@ POLL_S = 0.25
 NEEDLE_CHARS = 8
 # Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them.
 SEARCHED_IDS = 32
+# Segments whose index by run a reader keeps: about 2 MB each, so 30 MB at most.
+INDEXED_SEGMENTS = 16
+# Bytes of a segment that may be added to its index before this is written again: a process reads so much in 10 ms.
+INDEX_SAVED_BYTES = 1 * MIB
+# Windows of fewer events are read whole, and so are windows of which one event in 16 or more is wanted: decoding line
+# after line is quicker then than looking each line up.
+INDEXED_READ_EVENTS = 1_000
+INDEXED_READ_SHARE = 16
 # Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit.
 ERASED_UNITS = 2_000
 # Levels of JSON in strings of JSON that erasure searches: a tool's JSON in a message in a request has two.

@@ -169,10 +169,7 @@ class Bank:
         """Yield events after a position, up to a point, of some types, of one run; `resolve` replaces handles."""
         upto = None if point is None else self.resolve(point)
         wanted = _all_types() if resolve else ()
-        # Filtered here, because a run's events are a small part of a log that has no index by run.
-        for event in self.log.read(after=after, upto=upto, types=types, resolve=wanted):
-            if run is None or getattr(event, "run", None) == run:
-                yield event
+        return self.log.read(after=after, upto=upto, types=types, run=run, resolve=wanted)
 
     def text(self, value: Text | None) -> str | None:
         """Return the words of a text field, read from the log if it is a handle; None if absent or erased."""

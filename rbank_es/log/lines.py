@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -76,6 +76,15 @@ class TextLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
     crc: str
 
 
+class LineKey(msgspec.Struct, frozen=True, gc=False):
+    """The facts by which a numbered line is looked up. `run` is a string, or what another type of event has there."""
+
+    type: str
+    seq: int
+    run: Any = None
+
+
+_KEY: msgspec.json.Decoder[LineKey] = msgspec.json.Decoder(LineKey)
 _TEXT: msgspec.json.Decoder[TextLine] = msgspec.json.Decoder(TextLine)
 
 
@@ -154,6 +163,11 @@ def id_of(line: bytes) -> str:
     """Return the id of a numbered line."""
     start = line.find(b'"id":"') + 6
     return line[start : start + 36].decode()
+
+
+def key_of(line: bytes) -> LineKey:
+    """Return type, position and run of a numbered line. Raises `msgspec.DecodeError` where they are missing."""
+    return _KEY.decode(line)
 
 
 def type_of_line(line: bytes) -> bytes:

@@ -163,17 +163,25 @@ class EventLog(Protocol):
         after: int = 0,
         upto: int | None = None,
         types: Collection[str] | None = None,
+        run: str | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
-        """Yield the events with `after` < seq <= `upto`, in order; only those of `types`, where given.
+        """Yield the events with `after` < seq <= `upto`, in order; only those of `types` and of `run`, where given.
 
+        Reading a run takes the time that its events take, however long the log is. It ends at the position at the
+        first step, where other reading goes on with what is appended meanwhile.
         Events of the types in `resolve` have their texts in place of `Ref`s.
         Raises `LogCorruption` or `UnknownEvent` at the first event that can't be trusted; nothing is skipped.
         """
         ...
 
     def lines(
-        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Collection[str] | None = None,
+        run: str | None = None,
     ) -> Iterator[bytes]:
         """Yield the same events as `read`, each as its bytes in the log, without newline."""
         ...

@@ -39,14 +39,20 @@ class LogWrapper:
         after: int = 0,
         upto: int | None = None,
         types: Collection[str] | None = None,
+        run: str | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
-        return self._log.read(after=after, upto=upto, types=types, resolve=resolve)
+        return self._log.read(after=after, upto=upto, types=types, run=run, resolve=resolve)
 
     def lines(
-        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Collection[str] | None = None,
+        run: str | None = None,
     ) -> Iterator[bytes]:
-        return self._log.lines(after=after, upto=upto, types=types)
+        return self._log.lines(after=after, upto=upto, types=types, run=run)
 
     def new_id(self) -> str:
         return self._log.new_id()

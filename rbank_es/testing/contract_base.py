@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rbank_es.errors import RBankError
-from rbank_es.events import MemoriesExtracted, NoteLogged, RunStarted
+from rbank_es.events import MemoriesExtracted, NoteLogged, RunStarted, ToolCalled
 from rbank_es.events.items import Item
 from rbank_es.log.protocol import EventLog, Head
 
@@ -44,6 +44,11 @@ def note(text: str, number: int | None = None, run: str | None = None) -> NoteLo
 def run(name: str, task: str, number: int | None = None, **facts: Any) -> RunStarted:
     """Return the start of a run, with its task."""
     return RunStarted(run=name, task=task, id="" if number is None else event_id(number), **facts)
+
+
+def called(run: str, result: str) -> ToolCalled:
+    """Return a call of a tool in a run, with its result."""
+    return ToolCalled(run=run, tool="t", result=result)
 
 
 def extraction(*items: Item) -> MemoriesExtracted:

@@ -15,9 +15,10 @@ from rbank_es import limits
 from rbank_es.errors import CheckFailed, LogBusy, LogCorruption, UnknownEvent
 from rbank_es.events import BankForked, MemoriesExtracted, NoteLogged, Ref, ToolCalled
 from rbank_es.events.codec import TYPES, decode_event
+from rbank_es.events.event import type_of
 from rbank_es.events.items import Item, ItemText
-from rbank_es.log.protocol import Head
-from rbank_es.testing.contract_base import ODD_TEXTS, ContractBase, extraction, note, raises, run
+from rbank_es.log.protocol import Erasing, Head
+from rbank_es.testing.contract_base import ODD_TEXTS, SECRET, ContractBase, called, extraction, note, raises, run
 
 
 class ReadingContract(ContractBase):
@@ -45,6 +46,43 @@ class ReadingContract(ContractBase):
         assert [event.seq for event in log.read(after=1, upto=3, types={"note_logged"})] == [3]
         with raises(UnknownEvent):
             list(log.read(types={"no_such_type"}))
+
+    def test_runs(self) -> None:
+        """`run` gives only that run's events, however they lie among others, with `types` and in any window."""
+        log = self.make_log()
+        for number in range(9):
+            log.append([run(f"r{number % 3}", str(number)), note(str(number)), called(f"r{number % 2}", "x" * 3_000)])
+        everything = list(log.read(resolve=TYPES))
+        for handle in (log, self.reopen(log)):
+            for name in ("r0", "r1", "r2", "r", "r00"):
+                for types in (None, {"run_started"}, {"tool_called", "note_logged"}, set[str]()):
+                    for after, upto in ((0, None), (4, 17), (13, 12), (26, 40)):
+                        wanted = [
+                            event
+                            for event in everything[after:upto]
+                            if getattr(event, "run", None) == name and (types is None or type_of(event) in types)
+                        ]
+                        found = handle.read(after=after, upto=upto, types=types, run=name, resolve=TYPES)
+                        assert list(found) == wanted
+                        stored = handle.lines(after=after, upto=upto, types=types, run=name)
+                        assert [decode_event(line).seq for line in stored] == [event.seq for event in wanted]
+        with raises(UnknownEvent):
+            list(log.read(run="r0", types={"no_such_type"}))
+
+    def test_runs_grow_and_are_erased(self) -> None:
+        """What is appended to a run, by whichever handle, is read at once; erasure and copies keep its events."""
+        log = self.make_log()
+        other = self.reopen(log)
+        for number in range(4):
+            (log, other)[number % 2].append([called("r", SECRET * 400), called("s", "short"), note("x")])
+            for handle in (log, other):
+                assert [event.seq for event in handle.read(run="r")] == [1 + 3 * n for n in range(number + 1)]
+        log.erase(Erasing(words=(SECRET,)))
+        with log.copy(7) as copy:
+            assert [event.seq for event in copy.read(run="r")] == [1, 4, 7]
+        for handle in (log, other, self.reopen(log)):
+            assert [event.seq for event in handle.read(run="r", resolve=TYPES)] == [1, 4, 7, 10]
+            assert [event.seq for event in handle.read(run="s", types={"tool_called"})] == [2, 5, 8, 11]
 
     def test_lines_are_the_events(self) -> None:
         """A line is one JSON object without a newline, and decodes to the event that `read` gives."""

@@ -29,7 +29,8 @@ from rbank_es.events.event import Event, Ref
 from rbank_es.log import erasure, lines
 from rbank_es.log.file import index, segment_rewrite
 from rbank_es.log.file.index import Heads, Texts
-from rbank_es.log.file.reader import Reader, Tail, opened
+from rbank_es.log.file.reader import LineBatch, Reader, Tail, opened
+from rbank_es.log.file.run_index import RunIndex
 from rbank_es.log.file.segments import (
     LOCK,
     Segment,
@@ -85,6 +86,7 @@ class FileLog:
         self._reader = Reader(directory, bank_id)
         self._texts = Texts(directory, bank_id)
         self._heads = Heads(directory, bank_id, self._reader)
+        self._runs = RunIndex(self._reader, self._heads)
         self._writer = Writer(
             directory,
             bank_id,
@@ -170,11 +172,12 @@ class FileLog:
         after: int = 0,
         upto: int | None = None,
         types: Collection[str] | None = None,
+        run: str | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
         wanted = frozenset(resolve)
         with self._reading():
-            for batch in self._reader.batches(after, upto, types):
+            for batch in self._batches(after, upto, types, run):
                 if not wanted:
                     yield from batch.events
                     continue
@@ -183,11 +186,23 @@ class FileLog:
                     yield self._texts.resolved(event, batch.segment) if named else event
 
     def lines(
-        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Collection[str] | None = None,
+        run: str | None = None,
     ) -> Iterator[bytes]:
         with self._reading():
-            for batch in self._reader.batches(after, upto, types):
+            for batch in self._batches(after, upto, types, run):
                 yield from batch.lines
+
+    def _batches(
+        self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
+    ) -> Iterator[LineBatch]:
+        if run is not None or (types is not None and self._runs.is_sparse(after, upto, types)):
+            return self._runs.batches(after, upto, types, run)
+        return self._reader.batches(after, upto, types)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -186,7 +186,8 @@ class Reader:
                 if events is None or list(map(_SEQ, events)) != list(expected):
                     events, error = self._sound(fd, segment, base, complete, chosen, expected)
                 if events:
-                    batch = _window(segment, events, chosen, after, upto)
+                    # Only the lines of the events: those from the wrong line on are not to be trusted.
+                    batch = _window(segment, events, chosen[: len(events)], after, upto)
                     if batch.events:
                         yield batch
                     if upto is not None and events[-1].seq >= upto:

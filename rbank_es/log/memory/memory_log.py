@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ class MemoryStore:
     events: list[bytes] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, list[int]] = field(default_factory=dict)
+    """The positions of each run's events."""
     stored: dict[bytes, str] = field(default_factory=dict)
     """SHA-256 of the raw JSON of each text that is stored, to its key."""
     digests: list[bytes] = field(default_factory=lambda: [lines.GENESIS])
@@ -143,6 +146,9 @@ class MemoryStore:
         for seq, line in enumerate(events, len(self.events) + 1):
             self.digests.append(lines.chain(self.digests[-1], line))  # 32 bytes an event make every head immediate
             self.ids[lines.id_of(line)] = seq
+            run = lines.key_of(line).run
+            if isinstance(run, str):
+                self.runs.setdefault(run, []).append(seq)
         with self.changed:
             # Last and in one step, because readers take no lock and must see whole groups.
             self.events += events
@@ -252,19 +258,30 @@ class MemoryLog:
             raise LogCorruption(f"position {seq:,}", "checksum is wrong")
         return decode_event(line)
 
-    def _numbered(self, after: int, upto: int | None, types: Collection[str] | None) -> Iterator[tuple[int, bytes]]:
+    def _numbered(
+        self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
+    ) -> Iterator[tuple[int, bytes]]:
         if unknown := unknown_types(types or ()):
             raise UnknownEvent(min(unknown), None, None)
         wanted = {name.encode() for name in types} if types is not None else None
         known = {name.encode() for name in event_types()}
-        # The end is looked up at each step, so a long read sees what is appended meanwhile, as with files.
-        for seq in count(after + 1):
-            if seq > (len(self.store.events) if upto is None else min(upto, len(self.store.events))):
-                return
+        for seq in self._positions_of(after, upto, run):
             line = self.store.events[seq - 1]
             kind = lines.type_of_line(line)
             if wanted is None or kind in wanted or kind not in known:
                 yield seq, line
+
+    def _positions_of(self, after: int, upto: int | None, run: str | None) -> Iterator[int]:
+        end = len(self.store.events) if upto is None else min(upto, len(self.store.events))
+        if run is not None:
+            positions = self.store.runs.get(run, ())
+            yield from positions[bisect_right(positions, after) : bisect_right(positions, end)]
+            return
+        # The end is looked up at each step, so a long read sees what is appended meanwhile, as with files.
+        for seq in count(after + 1):
+            if seq > (len(self.store.events) if upto is None else min(upto, len(self.store.events))):
+                return
+            yield seq
 
     def read(
         self,
@@ -272,16 +289,22 @@ class MemoryLog:
         after: int = 0,
         upto: int | None = None,
         types: Collection[str] | None = None,
+        run: str | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
-        for seq, _ in self._numbered(after, upto, types):
+        for seq, _ in self._numbered(after, upto, types, run):
             event = self._event(seq)
             yield groups.resolved(event, self.store.text) if type_of(event) in resolve else event
 
     def lines(
-        self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Collection[str] | None = None,
+        run: str | None = None,
     ) -> Iterator[bytes]:
-        for seq, line in self._numbered(after, upto, types):
+        for seq, line in self._numbered(after, upto, types, run):
             self._event(seq)  # raises for a line that can't be trusted
             yield line
 
@@ -375,6 +398,7 @@ class MemoryLog:
             more, _ = lines.counters_of(made.events[-1])
             made.events = lines.shorten_group(made.events, more, made.seed) if more else made.events
         made.ids = {event_id: seq for event_id, seq in self.store.ids.items() if seq <= upto}
+        made.runs = {run: seqs[: bisect_right(seqs, upto)] for run, seqs in self.store.runs.items() if seqs[0] <= upto}
         made.erased_at = max((event.seq for event in MemoryLog(made).read(types=("content_erased",))), default=0)
         if not ENGINE.publish(made):
             raise BadInput(f"there is a bank at memory:{name} already; choose another name")
