@@ -39,7 +39,7 @@ SELECT name, version, settings FROM main.policy_choices
 WHERE kind = :kind AND from_seq <= :seq AND (to_seq IS NULL OR to_seq > :seq)
 """
 _FOUND = """
-SELECT c.title, c."desc", c.src, c.polarity
+SELECT c.title, c."desc", c.content, c.src, c.polarity
 FROM main.item_births b CROSS JOIN main.candidates c ON c.text = b.text WHERE b.item = ?
 """
 _WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND success AND to_seq IS NULL"
@@ -59,6 +59,7 @@ class FoundItem(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     desc: str
+    content: str
     src: str
     polarity: str
     score: float
@@ -257,8 +258,8 @@ class _Index:
 
 
 def _found(index: _Index, id: str, score: float, rank: int) -> FoundItem:
-    ((title, desc, src, polarity),) = index.rows(_FOUND, (id,))
-    return FoundItem(id=id, title=title, desc=desc, src=src, polarity=polarity, score=score, rank=rank)
+    ((title, desc, content, src, polarity),) = index.rows(_FOUND, (id,))
+    return FoundItem(id=id, title=title, desc=desc, content=content, src=src, polarity=polarity, score=score, rank=rank)
 
 
 def _shadow_of(table: Table) -> str:

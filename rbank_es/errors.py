@@ -138,7 +138,7 @@ class BadBankName(BadInput):
         self.name, self.reason = name, reason
         super().__init__(
             f"{name!r} can't name a bank: {reason}. Give a bare name (letters, digits, '-', '_', '.' inside), "
-            "a path that begins with './', '../' or '/', or a URL such as 'memory:'."
+            "a path, which has a slash, or a URL such as 'memory:'."
         )
 
 

@@ -27,10 +27,19 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank.locator import locate, resolve_point
-from rbank_es.errors import BadInput, CheckFailed, LimitExceeded, LogError, NotInBank, ProjectionError
+from rbank_es.errors import (
+    BadInput,
+    BankExists,
+    BankNotFound,
+    CheckFailed,
+    LimitExceeded,
+    LogError,
+    NotInBank,
+    ProjectionError,
+)
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item, truncate
-from rbank_es.events.json_input import new_event
+from rbank_es.events.json_input import new_event, with_json_texts
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
 from rbank_es.log.erasure import paths_of_item
 
@@ -105,10 +114,26 @@ class Bank:
         return cls(log, name)
 
     @classmethod
-    def open(cls, place: str | Path, **options: Any) -> Bank:
-        """Open a bank. Raises `BankNotFound`, `BadBankName`, `LogCorruption`, `LogUnavailable`."""
+    def open(cls, place: str | Path, *, create: bool = False, **options: Any) -> Bank:
+        """Open a bank; with `create`, make it with the default policies where there is none.
+
+        `options` are those of the log's engine. Raises `BankNotFound` (without `create`), `BadBankName`, `BankExists`
+        where other files are in the place, `LogCorruption`, `LogUnavailable`.
+        """
         engine, locator, name = locate(place)
-        return cls(engine.open(locator, **options), name)
+        try:
+            return cls(engine.open(locator, **options), name)
+        except BankNotFound:
+            if not create:
+                raise
+        try:
+            return cls.create(place, **options)
+        except BankExists as taken:
+            try:
+                # Another process created it between the two calls.
+                return cls.open(place, **options)
+            except BankNotFound:
+                raise taken from None
 
     def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Bank:
         """Return a separate bank, equal to this one up to a point: the same id, events, texts and heads.
@@ -397,7 +422,7 @@ class Bank:
 
 
 def _event(given: Event | Mapping[Any, Any]) -> Event:
-    return given if isinstance(given, Event) else new_event(dict(given))
+    return with_json_texts(given) if isinstance(given, Event) else new_event(dict(given))
 
 
 def _all_types() -> Collection[str]:

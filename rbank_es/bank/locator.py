@@ -1,7 +1,7 @@
 """BANK and BANK@POINT, parsed: the engine and locator of a bank, and the position of a point.
 
-BANK is one of three: a bare name (a directory under `RBANK_HOME`, else `./logs`); a path that begins with `./`, `../`
-or `/`; a URL whose scheme names a log engine (`file:`, `memory:`).
+BANK is one of three: a URL whose scheme names a log engine (`file:`, `memory:`); a path, which has a slash; a bare name
+(a directory under `RBANK_HOME`, else `./logs`).
 
 POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id. Its meaning is the log up to and
 including a position. A time means the last event recorded at or before it; an event id, the bank just after that event;
@@ -60,9 +60,9 @@ def locate(bank: str | Path) -> Located:
         return _in_directory(bank)
     if not bank or "\0" in bank:
         raise BadBankName(bank, "it is empty or holds a NUL")
-    if bank.startswith(("./", "../", "/")):
-        return _located("file", bank)
     scheme, colon, _ = bank.partition(":")
+    if "/" in scheme:
+        return _located("file", bank if bank.startswith(("./", "../", "/")) else f"./{bank}")
     if colon:
         if scheme not in LOG_ENGINES.names():
             known = ", ".join(f"{name}:" for name in LOG_ENGINES.names())

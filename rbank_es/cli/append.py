@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_whole, read_bounded, whole_bank
-from rbank_es.cli.shared.output import count, echo, echo_json
+from rbank_es.cli.shared.output import count, echo, echo_json, say
 from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
 
@@ -92,7 +92,7 @@ def _parsed(file: str) -> list[Event]:
     from rbank_es.events.json_input import parse_events
 
     if file == "-" and sys.stdin is not None and sys.stdin.isatty():
-        print("reading events from the terminal; end with Ctrl-D", file=sys.stderr)
+        say("reading events from the terminal; end with Ctrl-D")
     name = "standard input" if file == "-" else file
     try:
         events = parse_events(read_bounded(file))

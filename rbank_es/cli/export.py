@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import msgspec
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
-from rbank_es.cli.shared.output import count, echo, echo_json, format_size, write_bytes
+from rbank_es.cli.shared.output import count, echo, echo_json, format_size, say, write_bytes
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -64,7 +63,7 @@ def _left_out(bank: Bank, point: str | None, form: str) -> int:
 
     items = without_run(bank, point) if form == "reasoningbank" else 0
     if items:
-        print(f"left out {count(items, 'item')} that came from no run; --format items has all", file=sys.stderr)
+        say(f"left out {count(items, 'item')} that came from no run; --format items has all")
     return items
 
 

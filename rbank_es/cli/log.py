@@ -25,7 +25,7 @@ from rbank_es.cli.shared.output import (
     terminal_columns,
     truncate,
     width,
-    write_bytes,
+    write_json,
 )
 from rbank_es.errors import BadEvent
 from rbank_es.events import Event, type_of
@@ -113,7 +113,7 @@ class _Reader:
                 self._say(event)
         else:
             for stored in _last(self._lines(after, upto), tail):
-                write_bytes(stored + b"\n")
+                write_json(stored)
 
     def _lines(self, after: int, upto: int) -> Iterator[bytes]:
         for stored in self.bank.log.lines(after=after, upto=upto, types=self.types):

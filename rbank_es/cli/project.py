@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, split_names
-from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, flush, styled, write_bytes
+from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, flush, styled, write_json
 from rbank_es.events import type_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, events: 
     """Print the result: as one line of JSON if `line`; with `events` in place of their number, if given."""
     if as_json:
         facts = _facts(bank, applied)
-        write_bytes(msgspec.json.encode(facts) + b"\n") if line else echo_json(facts)
+        write_json(msgspec.json.encode(facts)) if line else echo_json(facts)
         return
     done = f"{count(applied.events, 'event')} applied" if applied.events else "nothing to apply"
     echo(f"{bank.name}: {events or done}; read models at position {applied.position:,}")

@@ -14,6 +14,7 @@ from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     Cell,
+    count,
     echo,
     echo_fields,
     echo_heading,
@@ -28,6 +29,7 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
+from rbank_es.events.visible_text import without_hidden
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -189,6 +191,7 @@ def _print_item(facts: dict[str, Any]) -> None:
         if row[name]:
             echo_heading(WORDS.get(name, name))
             echo(safe_block(row[name]))
+    _print_hidden(row)
     echo_heading("origin")
     origins: list[list[Cell]] = []
     for step in facts["provenance"]:
@@ -200,6 +203,14 @@ def _print_item(facts: dict[str, Any]) -> None:
     uses = [[run["run"], run["outcome"], verdict(run["success"]), run["task"]] for run in facts["used_in"]]
     echo_table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
     _print_timeline("history", facts["history"], with_run=True)
+
+
+def _print_hidden(row: dict[str, Any]) -> None:
+    """Report characters that the item has here, and not in the context of an agent."""
+    texts = [row[name] or "" for name in ("title", "desc", "content")]
+    hidden = sum(len(text) - len(without_hidden(text)) for text in texts)
+    if hidden:
+        echo(styled(f"\n{count(hidden, 'hidden character')} spelled out above; contexts leave them out", "yellow"))
 
 
 def _readable(values: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ To add a layer: one module with a function `layer(request, budget_chars)`, and i
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +20,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadContextFile, BadInput
 from rbank_es.events import MemoriesRetrieved
+from rbank_es.events.visible_text import without_hidden
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -37,7 +37,6 @@ ELLIPSIS = "…"
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]*\s+(?=[^\sa-z])")
 _NO_END = re.compile(r"(?:\b(?:e\.g|i\.e|cf|vs|al|fig|approx)|^\d{1,3}|\b[A-Z])\.$", re.IGNORECASE)
 _TAIL_CHARS = 12  # longer than any match of _NO_END, so that the search stays linear
-_JOINERS = "\u200c\u200d"  # invisible, but words of Persian and Hindi are misspelt without them
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,10 +202,7 @@ def read_text(path: str | Path) -> str:
 
 def plain(text: str) -> str:
     """Return a text as one line without invisible characters: it can't begin a line, a heading or a list."""
-    if not text.isprintable():
-        kept = (char for char in text if char.isspace() or char in _JOINERS or unicodedata.category(char)[0] != "C")
-        text = "".join(kept)
-    return " ".join(text.split())
+    return " ".join(without_hidden(text).split())
 
 
 def short_count(number: int) -> str:

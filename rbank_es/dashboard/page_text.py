@@ -11,9 +11,8 @@ import re
 import unicodedata
 
 from rbank_es import limits
+from rbank_es.events.visible_text import visible
 
-# Because controls break the page, and bidirectional overrides let one cell change how its neighbours read.
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _VOID = frozenset({"br", "meta", "link"})
 
 
@@ -24,8 +23,8 @@ class Html(str):
 
 
 def clean(text: str) -> str:
-    """Return the text on one line, with invisible characters replaced by U+FFFD."""
-    return " ".join(_UNSEEN.sub("\ufffd", text).split())
+    """Return the text on one line, with hidden characters spelled out."""
+    return visible(" ".join(re.split(r"[ \t\n\r]+", text)).strip())
 
 
 def shorten(text: str, max_chars: int = limits.DASHBOARD_TEXT_CHARS) -> str:
@@ -46,7 +45,7 @@ def short_name(text: str) -> str:
 
 def escape(text: str) -> Html:
     """Return the text as markup that only shows it; `Html` is returned unchanged."""
-    return text if isinstance(text, Html) else Html(html.escape(_UNSEEN.sub("\ufffd", text)))
+    return text if isinstance(text, Html) else Html(html.escape(visible(text, keep="\n\r\t")))
 
 
 def element(tag: str, *children: str, **attributes: str | None) -> Html:

@@ -11,11 +11,13 @@ import json
 import re
 import uuid
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent, BadInput, LimitExceeded
@@ -86,9 +88,19 @@ def new_event(fields: dict[str, Any], line: int | None = None) -> Event:
     try:
         event = msgspec.convert(_unfold(fields), type=cls)
     except msgspec.ValidationError as error:
-        raise _explained(error, line) from None
+        raise _explained(error, cls, line) from None
     check_identity(event, line)
     return event
+
+
+def with_json_texts(event: Event) -> Event:
+    """Return the event with JSON that was given as a value (`note={…}`) in the form in which it is stored, as text."""
+    given = {
+        name: value
+        for name in JSON_FIELDS.intersection(event.__struct_fields__)
+        if isinstance(value := getattr(event, name), dict | list)
+    }
+    return replace(event, **{name: _as_text(name, value) for name, value in given.items()}) if given else event
 
 
 def check_identity(event: Event, line: int | None = None) -> None:
@@ -130,10 +142,36 @@ def _class_of(fields: dict[str, Any], line: int | None) -> type[Event]:
     return TYPES[type_]
 
 
-def _explained(error: msgspec.ValidationError, line: int | None) -> BadEvent:
+def _explained(error: msgspec.ValidationError, cls: type[Event], line: int | None) -> BadEvent:
     message = str(error)
     found = _PATH.search(message)
-    return BadEvent(_PATH.sub("", message), line=line, path=found["path"] if found else "$")
+    path = found["path"] if found else "$"
+    values = _values_at(cls, path) if message.startswith("Invalid enum value") else ()
+    allowed = f"; it is one of: {', '.join(map(repr, values))}" if values else ""
+    return BadEvent(_PATH.sub("", message) + allowed, line=line, path=path)
+
+
+def _values_at(cls: type[Event], path: str) -> tuple[Any, ...]:
+    """Return the values that an enumeration at a path allows, such as `$.heads[0].polarity`; none if it is no such."""
+    from msgspec import inspect  # imported here, because only those who mistype need it
+
+    found: tuple[Any, ...] = (inspect.type_info(cls),)
+    for step in path.removeprefix("$").replace("[", ".[").split(".")[1:]:
+        found = tuple(_parts_of(found, step))
+    return tuple(value for kind in found if isinstance(kind, inspect.LiteralType) for value in kind.values)
+
+
+def _parts_of(kinds: Iterable[Any], step: str) -> Iterator[Any]:
+    """Yield the types of a field (`name`) or of the elements (`[0]`, `[...]`) of any of these types."""
+    for kind in kinds:
+        if step.startswith("["):
+            inner = getattr(kind, "item_type", getattr(kind, "value_type", None))
+            within = [*getattr(kind, "item_types", ()), *([inner] if inner is not None else [])]
+        else:
+            within = [field.type for field in getattr(kind, "fields", ()) if field.encode_name == step]
+        for each in within:
+            bare = each.type if hasattr(each, "extra_json_schema") else each  # what `Annotated` described
+            yield from getattr(bare, "types", (bare,))
 
 
 def _unfold(fields: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from rbank_es.bank.decisions import Latest, append_decided
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
+from rbank_es.events.visible_text import without_hidden
 from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
@@ -32,7 +33,6 @@ NAMES = {
 }
 """Keys under which a model may have put each part of an item; the first is the one that it was asked for."""
 
-_JOINERS = "\u200c\u200d"
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`\n]*\Z")
 _HEADER = re.compile(r"^[ \t]*\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)")
@@ -316,13 +316,8 @@ def _visible(text: str) -> str:
     spaced = unicodedata.normalize("NFC", text).replace("\t", " ").replace("\n", " ").replace("\r", " ")
     if spaced.isprintable():
         return spaced
-    kept = (" " if char.isspace() else char for char in spaced if _is_visible(char))
+    kept = (" " if char.isspace() else char for char in without_hidden(spaced))
     return unicodedata.normalize("NFC", "".join(kept))
-
-
-def _is_visible(char: str) -> bool:
-    # Keep the joiners: Persian and many emoji are misspelt without them.
-    return char.isspace() or char in _JOINERS or unicodedata.category(char)[0] != "C"
 
 
 def shortened(text: str, most: int) -> str:

@@ -220,7 +220,6 @@ class TestPlaces:
             ".b",
             "b.",
             "-b",
-            "a/b",
             "a b",
             "ü",
             "b\0",

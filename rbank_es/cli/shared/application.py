@@ -94,7 +94,7 @@ class Commands(click.Group):
         """Write the meaning of BANK, POINT and the exit codes."""
         with formatter.section("BANK"):
             formatter.write_text(
-                "a bare name (kept under $RBANK_HOME, else ./logs), a path that begins with ./ ../ /, "
+                "a bare name (kept under $RBANK_HOME, else ./logs), a path (with a slash: ./notes, banks/notes), "
                 "or a URL such as memory: (lost at the end)"
             )
         with formatter.section("POINT"):
@@ -111,9 +111,11 @@ class Commands(click.Group):
 
 def _plugin_commands() -> Iterator[tuple[str, str]]:
     """Yield the commands of plugins, each with the beginning of its help."""
+    from rbank_es.events.visible_text import visible
+
     for name in COMMANDS.names():
         if name not in OURS:
-            yield name, COMMANDS.get(name).get_short_help_str(80)
+            yield visible(name), visible(COMMANDS.get(name).get_short_help_str(80))
 
 
 class Command(click.Command):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -12,7 +13,7 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
-from rbank_es.errors import BadInput, LimitExceeded
+from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded
 from rbank_es.ontology.data import LIGHTS, lights
 
 if TYPE_CHECKING:
@@ -108,22 +109,15 @@ def lasting(bank: str) -> str:
 
 def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool]:
     """Open a bank, or create it where there is none; return it, and whether it is new."""
-    from rbank_es.errors import BankExists, BankNotFound
-
     if not may_be_lost:
         lasting(place)
-    try:
+    with suppress(BankNotFound):
         return Bank.open(place), False
-    except BankNotFound:
-        pass
     try:
         return Bank.create(place), True
-    except BankExists as taken:
-        try:
-            # Another process created it between the two calls.
-            return Bank.open(place), False
-        except BankNotFound:
-            raise taken from None
+    except BankExists:
+        # Another process created it between the two calls; or other files are in the place, which is refused again.
+        return Bank.open(place, create=True), False
 
 
 # ---------------------------------------------------------------- files

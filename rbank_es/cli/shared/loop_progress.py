@@ -117,7 +117,7 @@ class LoopDisplay:
 
             cost = f", ${self._cost_usd:.4f}" if self._cost_usd else ""
             text = f"{self._place}: {self._doing} ({count(self._calls, 'call')}, {self._tokens:,} tokens{cost})"
-            self._stream.write(f"\r\x1b[2K{truncate(text, shutil.get_terminal_size().columns - 1)}")
+            self._stream.write(f"\r\x1b[2K{truncate(safe_line(text), shutil.get_terminal_size().columns - 1)}")
             self._stream.flush()
             self._drawn = True
 
@@ -126,7 +126,7 @@ class LoopDisplay:
             return
         with self._mutex:
             self._wipe()
-            self._stream.write(f"{text}\n")
+            self._stream.write(f"{safe_line(text)}\n")
             self._stream.flush()
 
     def _wipe(self) -> None:

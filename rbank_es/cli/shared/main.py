@@ -75,9 +75,9 @@ def _end(error: BaseException, *, debug: bool) -> int:
     if debug and message:
         import traceback
 
-        traceback.print_exception(error, file=sys.stderr)
-    if message and sys.stderr is not None:
-        _print_error(message)
+        _print_error("".join(traceback.format_exception(error)))
+    if message:
+        _print_error(f"rbank-es: {message}")
     return code
 
 
@@ -91,19 +91,21 @@ def _print_json_error(error: BaseException) -> None:
     if isinstance(error, RBankError) and sys.stdout is not None:
         import msgspec
 
+        from rbank_es.cli.shared.output import write_json
+
         message = "\n".join([str(error), *_notes(error)])
         facts = {"type": type(error).__name__, "message": message, "exit_code": error.exit_code}
         try:
-            print(msgspec.json.encode({"ok": False, "error": facts}).decode())
+            write_json(msgspec.json.encode({"ok": False, "error": facts}))
         except (OSError, ValueError):
             return
 
 
 def _print_error(message: str) -> None:
-    from rbank_es.cli.shared.output import safe_block
+    from rbank_es.cli.shared.output import say
 
     try:
-        print(f"rbank-es: {safe_block(message)}", file=sys.stderr, flush=True)
+        say(message)
     except OSError:
         return
 

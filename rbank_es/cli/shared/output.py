@@ -7,14 +7,16 @@ text, whole, without escape sequences. Stored texts go through `safe_line` or `s
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from types import TracebackType
 from typing import Any
 
 import msgspec
+
+from rbank_es.events.visible_text import visible, visible_json
 
 GAP = 2
 """Blanks between two columns of a table."""
@@ -30,27 +32,24 @@ REDRAW_S = 0.1
 BAR_COLUMNS = 30
 
 ELLIPSIS = "…"
-# A stored text must not be able to move the cursor, hide a line, or show a command other than the one that is there:
-# spell out control characters, and those that change the direction of text.
-_STEERING = chain(range(0x20), range(0x7F, 0xA0), (0x2028, 0x2029), range(0x202A, 0x202F), range(0x2066, 0x206A))
-_SPELLED = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _STEERING}
-_SPELLED_BUT_LINES = {code: spelled for code, spelled in _SPELLED.items() if code != ord("\n")}
-
 Cell = str | int | float | bool | None
+# Not `\s`, which also matches separators that should be spelled out.
+_BLANKS = re.compile(r"[ \t\n\r\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_STYLES.values())})m)")
 
 
 # ---------------------------------------------------------------- text
 
 
 def safe_line(text: str) -> str:
-    """Return the text on one line: white space collapsed, control characters spelled out."""
-    return " ".join(text.split()).translate(_SPELLED)
+    """Return the text on one line: white space collapsed, hidden characters spelled out."""
+    return visible(" ".join(_BLANKS.split(text)).strip())
 
 
 def safe_block(text: str) -> str:
-    """Return the text with its lines kept, tabs expanded, control characters spelled out."""
-    return text.replace("\r\n", "\n").expandtabs(4).translate(_SPELLED_BUT_LINES)
+    """Return the text with its lines kept, tabs expanded, hidden characters spelled out."""
+    return visible(text.replace("\r\n", "\n").expandtabs(4), keep="\n")
 
 
 def width(text: str) -> int:
@@ -185,19 +184,32 @@ def flush() -> None:
 
 
 def echo(text: str = "") -> None:
-    """Print lines of text in UTF-8, whatever the locale."""
-    write_bytes((text + "\n").encode("utf-8", "backslashreplace"))
+    """Print lines of text in UTF-8, whatever the locale; spell out what is hidden, except the styles of this module."""
+    # Also where a caller made its text safe, because one that forgot would hand the terminal to a stored text.
+    parts = _STYLE.split(text) if in_colour() else [text]
+    shown = "".join(part if at % 2 else visible(part, keep="\n") for at, part in enumerate(parts))
+    write_bytes((shown + "\n").encode())
+
+
+def say(text: str) -> None:
+    """Print lines of text on standard error, if it is open."""
+    if sys.stderr is not None:
+        print(safe_block(text), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
     """Print one line on standard error, after the program's name."""
-    if sys.stderr is not None:
-        print(f"rbank-es: {safe_line(text)}", file=sys.stderr, flush=True)
+    say(f"rbank-es: {safe_line(text)}")
 
 
 def echo_json(value: Any) -> None:
-    """Print one JSON document of dicts, lists, plain values and msgspec Structs."""
-    write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    """Print one JSON document of dicts, lists, plain values and msgspec Structs, over several lines."""
+    write_json(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def write_json(document: bytes) -> None:
+    """Print one JSON document as it is, except that hidden characters in its strings are escaped."""
+    write_bytes(visible_json(document) + b"\n")
 
 
 def echo_paragraph(text: str) -> None:
