@@ -41,6 +41,7 @@ RBankError                       exit code of the command line
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 
@@ -59,6 +60,11 @@ def _messages(error: BaseException) -> Iterator[str]:
         yield words
     else:
         yield f"{kind}: {words}" if words else kind
+
+
+def status_in_words(status: int) -> str:
+    """Return the exit status of a process in words: the name of the signal that ended it, if one did."""
+    return signal.Signals(-status).name if -status in set(signal.Signals) else f"exit code {status}"
 
 
 class RBankError(Exception):

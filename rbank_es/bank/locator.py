@@ -21,7 +21,7 @@ from typing import NamedTuple
 from rbank_es import limits
 from rbank_es.errors import BadBankName, BadPoint
 from rbank_es.events import RunStarted
-from rbank_es.log import LOG_ENGINES, EventLog, LogEngine
+from rbank_es.log import ENGINE_OF_PATHS, LOG_ENGINES, EventLog, LogEngine
 
 _BARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.ASCII)
@@ -62,7 +62,7 @@ def locate(bank: str | Path) -> Located:
         raise BadBankName(bank, "it is empty or holds a NUL")
     scheme, colon, _ = bank.partition(":")
     if "/" in scheme:
-        return _located("file", bank if bank.startswith(("./", "../", "/")) else f"./{bank}")
+        return _located(ENGINE_OF_PATHS, bank if bank.startswith(("./", "../", "/")) else f"./{bank}")
     if colon:
         if scheme not in LOG_ENGINES.names():
             known = ", ".join(f"{name}:" for name in LOG_ENGINES.names())
@@ -75,7 +75,7 @@ def locate(bank: str | Path) -> Located:
 
 def _in_directory(path: Path) -> Located:
     # A path is marked as one, because it may look like a URL of another engine.
-    return _located("file", str(path) if path.is_absolute() else f"./{path}")
+    return _located(ENGINE_OF_PATHS, str(path) if path.is_absolute() else f"./{path}")
 
 
 def _located(scheme: str, locator: str) -> Located:

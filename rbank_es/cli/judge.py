@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -27,14 +27,13 @@ from rbank_es.cli.shared.output import (
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
+    from rbank_es.events.run_events import Purpose
     from rbank_es.judging.calibration import Calibration, Case
     from rbank_es.judging.judges import JudgingPolicy
     from rbank_es.judging.verdict import Verdict
     from rbank_es.models.choice import LmChoice
     from rbank_es.models.router import Lms
     from rbank_es.sparql.source import Source
-
-Purpose = Literal["learning", "scoring"]
 
 
 class JudgeSources(NamedTuple):

@@ -7,6 +7,7 @@ free text. An unknown field is absent, which reads as None or as an empty tuple,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,6 +18,8 @@ from rbank_es.events.items import ItemText, Name
 # Bounded, because larger integers lose digits in other readers of JSON.
 Count = Annotated[int, msgspec.Meta(ge=0, le=limits.COUNT_MOST)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, description="Seconds.")]
+Timer = Callable[[], float]
+"""Returns seconds on a clock that never goes back; durations are differences of two of them."""
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=limits.NAMES)]
 Setting = bool | int | float | Name | tuple[bool | int | float | Name, ...]
 Settings = dict[Name, Setting]

@@ -105,15 +105,27 @@ def check(
     ended = _ended(outcome)
     if ended is not None:
         return [ended], None
-    terms = ground(outcome.sparql, outcome.answer, source) if source is not None and grounding else None
+    query, unread = _read(outcome.sparql, source)
+    terms = ground(query, outcome.answer, source) if source is not None and grounding else None
     if not outcome.sparql.strip():
         return _ordered([*_no_query(outcome), *_ungrounded(terms)]), terms
-    evidence = gather(outcome, source)
+    if query is None:
+        return _ordered([*unread, *_ungrounded(terms)]), terms
+    evidence = gather(outcome, query, source)
     found = [*([evidence.problem] if evidence.problem else []), *_ungrounded(terms)]
-    if evidence.query is not None:
-        found += _of_answer(outcome, evidence, evidence.query)
-        found += _of_query(outcome, evidence, evidence.query, source)
+    found += _of_answer(outcome, evidence, query)
+    found += _of_query(outcome, evidence, query, source)
     return _ordered(found), terms
+
+
+def _read(sparql: str, source: Source | None) -> tuple[ParsedQuery | None, list[Finding]]:
+    """Return a submitted query as every check uses it, or why there is none to use."""
+    try:
+        return parse_query(sparql, source.surroundings.prefixes if source is not None else {}), []
+    except QueryRefused as refused:
+        if refused.code in ("syntax", "too_long"):
+            return None, [Finding(code="unreadable_query", message=f"the query can't be read: {refused.message}")]
+        return None, [Finding(code="refused_query", message=f"the query was refused: {refused.message}")]
 
 
 def _ordered(findings: list[Finding]) -> list[Finding]:
@@ -170,13 +182,12 @@ def _praise(terms: Grounding | None) -> str:
 
 
 class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """A submitted query, parsed, with its answer if known.
+    """The answer of a submitted query, if known.
 
     `recorded` is the answer that the run got. `answer` is the same or, without it, the source's answer now. `problem`
     is the finding if the query has no answer by its own fault.
     """
 
-    query: ParsedQuery | None = None
     answer: Answer | None = None
     recorded: Answer | None = None
     problem: Finding | None = None
@@ -187,27 +198,16 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.answer.rows) if self.answer is not None and self.answer.form != "ask" else None
 
 
-def gather(outcome: RunOutcome, source: Source | None) -> QueryEvidence:
-    """Return what is known of a run's submitted query. Asks the source only if the run's events have no answer."""
-    prefixes = source.surroundings.prefixes if source is not None else {}
-    try:
-        query = parse_query(outcome.sparql, prefixes)
-    except QueryRefused as refused:
-        return QueryEvidence(problem=_unread(refused))
+def gather(outcome: RunOutcome, query: ParsedQuery, source: Source | None) -> QueryEvidence:
+    """Return the answer of a run's submitted query. Asks the source only if the run's events have none."""
     # The run's own answer is preferred to the source's: it is what the agent saw, and it costs no query.
     recorded = _recorded(query, outcome.queries or ())
     if recorded is not None and recorded.answer is not None:
-        return QueryEvidence(query=query, answer=recorded.answer, recorded=recorded.answer)
+        return QueryEvidence(answer=recorded.answer, recorded=recorded.answer)
     answer, problem = ask(outcome.sparql, source) if source is not None else (None, None)
     if problem is None and outcome.queries is not None and recorded is None:
         problem = _not_run(outcome.queries, answer)
-    return QueryEvidence(query=query, answer=answer, problem=problem)
-
-
-def _unread(refused: QueryRefused) -> Finding:
-    if refused.code in ("syntax", "too_long"):
-        return Finding(code="unreadable_query", message=f"the query can't be read: {refused.message}")
-    return Finding(code="refused_query", message=f"the query was refused: {refused.message}")
+    return QueryEvidence(answer=answer, problem=problem)
 
 
 def _recorded(query: ParsedQuery, runs: tuple[QueryRun, ...]) -> QueryRun | None:

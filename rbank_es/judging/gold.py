@@ -16,7 +16,7 @@ from rbank_es.judging.run_outcome import RunOutcome, plain
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.policies import CheckJudging
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tree import Variable, projected
 from rbank_es.sparql.results import Answer, Cell
 
@@ -54,17 +54,20 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer | None = None
     words: str = ""
 
-    @property
-    def ordered(self) -> bool:
-        """Whether the order of rows counts, because the right query sorts them."""
-        try:
-            return bool(self.sparql) and parse_query(self.sparql).tree.body.ordered
-        except QueryRefused:
-            return False
+    def order(self, expected: Answer) -> tuple[bool, tuple[int, ...]]:
+        """Return whether the order of rows counts, because the right query sorts them, and by which columns.
 
-    def sorted_by(self, expected: Answer) -> tuple[int, ...]:
-        """Return the columns by which the right answer is sorted; none if it is sorted by anything else as well."""
-        query = parse_query(self.sparql)
+        There are no columns if it sorts by anything else as well.
+        """
+        try:
+            query = parse_query(self.sparql) if self.sparql else None
+        except QueryRefused:
+            query = None
+        if query is None or not query.tree.body.ordered:
+            return False, ()
+        return True, self._sorted_by(query, expected)
+
+    def _sorted_by(self, query: ParsedQuery, expected: Answer) -> tuple[int, ...]:
         # ORDER BY is the last clause with conditions: those before its offset are HAVING and GROUP BY.
         order = max(token.offset for token in query.tokens if token.keyword == "ORDER")
         found = [each for each in query.tree.body.conditions if getattr(each, "offset", order) >= order]
@@ -155,8 +158,8 @@ def judge_by_gold(
         raise JudgeFailed(JUDGE, f"{source.id} does not answer")
     if expected is None or expected.truncated or _says_nothing(expected, given):
         return _by_structure(outcome, gold, source, purpose)
-    columns = gold.sorted_by(expected) if gold.ordered else ()
-    compared = compare_results(given, expected, ordered=gold.ordered, sorted_by=columns)
+    ordered, columns = gold.order(expected)
+    compared = compare_results(given, expected, ordered=ordered, sorted_by=columns)
     return _by_results(compared, expected, purpose)
 
 

@@ -11,12 +11,12 @@ from unicodedata import category
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import QueryFailed, QueryRefused
+from rbank_es.errors import QueryFailed
 from rbank_es.judging.query_comparison import terms_of
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.query import ParsedQuery
 from rbank_es.sparql.parser.tokens import is_iri_text
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source, open_source
@@ -59,13 +59,14 @@ class Grounding(msgspec.Struct, frozen=True, kw_only=True):
         return 1 - len(self.unknown_in_answer) / self.named_in_answer if self.named_in_answer else None
 
 
-def ground(sparql: str, answer: str, source: Source) -> Grounding:
+def ground(query: ParsedQuery | None, answer: str, source: Source) -> Grounding:
     """Return which terms of a query, and which IRIs and prefixed names of an answer, exist in a source.
 
-    Terms that the schema doesn't have are looked up in the data, by one query for at most `JUDGE_TERMS` terms. A query
-    that can't be read has no terms. Never raises, whatever a run submitted.
+    Terms that the schema doesn't have are looked up in the data, by one query for at most `JUDGE_TERMS` terms. Without
+    a query, or with one that can't be read (None), only the answer is searched. Never raises, whatever a run submitted.
     """
-    in_query, declared = _of_query(sparql, source)
+    in_query = terms_of(query) if query is not None else {}
+    declared = query.tree.prefixes if query is not None else {}
     common = {prefix: WELL_KNOWN[prefix] for prefix in _COMMON}
     in_answer = answer_terms(answer, {**common, **source.surroundings.prefixes, **declared})
     terms = {**in_answer, **in_query}
@@ -77,15 +78,6 @@ def ground(sparql: str, answer: str, source: Source) -> Grounding:
         named_in_answer=len(in_answer),
         unchecked=tuple(terms[iri] for iri in terms if iri in unchecked),
     )
-
-
-def _of_query(sparql: str, source: Source) -> tuple[dict[str, str], Mapping[str, str]]:
-    """Return the terms of a query, and the prefixes that it declares."""
-    try:
-        query = parse_query(sparql, source.surroundings.prefixes)
-    except QueryRefused:
-        return {}, {}
-    return terms_of(query), query.tree.prefixes
 
 
 def answer_terms(answer: str, prefixes: Mapping[str, str]) -> dict[str, str]:

@@ -24,14 +24,18 @@ LOG_ENGINES: Registry[LogEngine] = Registry(
         "memory": "rbank_es.log.memory.memory_log:ENGINE",
     },
 )
-"""The engines by the scheme of their URLs; a path without a scheme belongs to `file`.
+"""The engines by the scheme of their URLs.
 
 Another package adds its own with `LOG_ENGINES.add("scheme", "module:ENGINE")` in its plugin (see `rbank_es.registry`).
 """
 
+ENGINE_OF_PATHS = "file"
+"""The engine of a bank that is given as a path or a bare name."""
+
 __all__ = [
     "ANY",
     "EMPTY",
+    "ENGINE_OF_PATHS",
     "LOG_ENGINES",
     "Appended",
     "Erasing",

@@ -87,9 +87,16 @@ class ComposedGroup(NamedTuple):
 # ---------------------------------------------------------------- preparing
 
 
-def prepare_new(events: Sequence[Event], clock: Clock, entropy: Entropy) -> list[Prepared]:
+def prepare_new(
+    events: Sequence[Event],
+    clock: Clock,
+    entropy: Entropy,
+    holds: Callable[[Ref], bool],
+    read: Callable[[Ref], str | None],
+) -> list[Prepared]:
     """Check and encode the events of one append; those without an id are given a UUIDv7.
 
+    `holds` says whether the log has the text of a handle, which `read` returns (None if it was erased).
     Raises `BadEvent`, `LimitExceeded`.
     """
     if not events:
@@ -102,7 +109,8 @@ def prepare_new(events: Sequence[Event], clock: Clock, entropy: Entropy) -> list
             check_identity(event, number)
     # One draw for the whole group saves a tenth of the time of encoding it.
     noise = entropy((_SALT_BYTES + _UUID_BYTES) * count)
-    return prepare(events, uuid7s(clock(), noise[_SALT_BYTES * count :]), salts(noise[: _SALT_BYTES * count]))
+    prepared = prepare(events, uuid7s(clock(), noise[_SALT_BYTES * count :]), salts(noise[: _SALT_BYTES * count]))
+    return [_without_handles(item, holds, read) if item.handles else item for item in prepared]
 
 
 def prepare(events: Sequence[Event], ids: Sequence[str], salts: Sequence[str]) -> list[Prepared]:
@@ -143,8 +151,11 @@ def _refuse_non_finite(event: Event) -> None:
             raise BadEvent(f"{value} is not a number that JSON can hold", path=f"$.{name}")
 
 
-def without_handles(item: Prepared, read: Callable[[Ref], str | None]) -> Prepared:
+def _without_handles(item: Prepared, holds: Callable[[Ref], bool], read: Callable[[Ref], str | None]) -> Prepared:
     """Return the event encoded with texts in place of its handles, because a handle is valid only in its segment."""
+    for ref in refs_of(item.event):
+        if not holds(ref):
+            raise BadEvent(f"{type_of(item.event)}: the handle {ref.key[:12]}… names no text of this bank")
     return prepare([resolved(item.event, read)], [item.id], [item.salt])[0]
 
 

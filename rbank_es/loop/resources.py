@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
 from rbank_es.events import OntologyRegistered
+from rbank_es.events.event import Timer
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 
-Clock = Callable[[], float]
 Origin = Callable[[], Mapping[str, Any]]
 """As `origin`: names the code that runs."""
 
@@ -49,7 +49,7 @@ class LoopResources:
         *,
         model_for: ModelFor | None = None,
         interpreters: Interpreters | None = None,
-        clock: Clock = time.perf_counter,
+        clock: Timer = time.perf_counter,
         origin: Origin = origin,
         at_once: bool = True,
     ) -> None:

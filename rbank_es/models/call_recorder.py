@@ -15,7 +15,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
-from rbank_es.events.event import Settings
+from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
 from rbank_es.models.call_errors import FATAL, UNREADABLE, RetryableFailure, failed, for_dspy, wait_s
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 
-Clock = Callable[[], float]
 Sleep = Callable[[float], None]
 
 WITHIN_STEPS = ("agent", "sub")
@@ -132,7 +131,7 @@ class RecordingEngine:
         *,
         parameters: Settings | None = None,
         sleep: Sleep = time.sleep,
-        clock: Clock = time.perf_counter,
+        clock: Timer = time.perf_counter,
     ) -> None:
         """Wrap `model`, recorded as `name` in `calls`."""
         self._model, self._calls = model, calls

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from rbank_es.errors import BadInput
-from rbank_es.events.event import Settings
+from rbank_es.events.event import Settings, Timer
 from rbank_es.events.run_events import Role
 from rbank_es.models.adapter import adapter
-from rbank_es.models.call_recorder import Clock, RecordingEngine, RunCalls, Sleep
+from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.model import EngineModel, LmEngine, Model, load_dspy
 from rbank_es.models.scripted_model import Script, ScriptedModel
@@ -42,7 +42,7 @@ class Lms:
         rollout: int = 0,
         model_for: ModelFor | None = None,
         sleep: Sleep = time.sleep,
-        clock: Clock = time.perf_counter,
+        clock: Timer = time.perf_counter,
     ) -> None:
         """Make models that record in `bank` as part of `run`. Nothing is sent.
 

@@ -19,6 +19,7 @@ from xml.parsers import expat
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
+from rbank_es.ontology.rdf_names import RDF
 
 Format = Literal["turtle", "xml", "nt", "nquads", "json-ld", "trig"]
 
@@ -196,7 +197,7 @@ def _is_rdf(head: bytes, form: Format) -> bool:
     """Return whether XML or JSON in a directory holds words that RDF/XML or JSON-LD must have."""
     if form == "json-ld":
         return any(word in head for word in (b'"@context"', b'"@id"', b'"@graph"', b'"@type"'))
-    return form != "xml" or b"http://www.w3.org/1999/02/22-rdf-syntax-ns#" in head
+    return form != "xml" or RDF.encode() in head
 
 
 def recognise(head: bytes, named: Format | None = None) -> Format:

@@ -274,11 +274,6 @@ def confine(pid: int, memory_bytes: int) -> bool:
     return True
 
 
-def name_of(status: int) -> str:
-    """Return a status in words."""
-    return signal.Signals(-status).name if -status in set(signal.Signals) else f"exit code {status}"
-
-
 def _start(runtime: Deno, offline: bool, lifeline: int) -> subprocess.Popen[bytes]:
     watchdog = [sys.executable, "-I", "-S", str(WATCHDOG), str(lifeline)]
     return subprocess.Popen(

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import SandboxUnavailable
+from rbank_es.errors import SandboxUnavailable, status_in_words
 from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno
 from rbank_es.sandbox.process import (
@@ -29,7 +29,6 @@ from rbank_es.sandbox.process import (
     ProcessEnded,
     SandboxProcess,
     confine,
-    name_of,
 )
 from rbank_es.sandbox.step_outcome import Outcome
 
@@ -321,7 +320,7 @@ class Session:
         self._channel.drain()
         if "out of memory" in self._channel.stderr:
             return self._lost("memory", "the step used up the memory of the sandbox")
-        return self._lost("died", "the sandbox died in this step" + (f" ({name_of(status)})" if status else ""))
+        return self._lost("died", "the sandbox died in this step" + (f" ({status_in_words(status)})" if status else ""))
 
     def _lost(self, code: str, message: str) -> Lost:
         self.end()

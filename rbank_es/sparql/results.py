@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from rbank_es.ontology.rdf_names import RDF, XSD
+
 if TYPE_CHECKING:
     from pyoxigraph import BlankNode, NamedNode, Triple
     from pyoxigraph import Literal as OxLiteral
@@ -52,8 +54,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 # ---------------------------------------------------------------- JSON
 
-XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
-RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+XSD_STRING = XSD + "string"
 # A language implies its datatype, and a plain literal is a string (RDF 1.1): engines differ in whether they say so.
 _IMPLIED = frozenset((XSD_STRING, RDF + "langString", RDF + "dirLangString"))
 """Datatypes that say nothing beside a plain string or a language."""

@@ -13,8 +13,9 @@ The suite imports neither pytest nor hypothesis. Each test is named after a prom
 Files, crashes and power cuts are not covered: test these with the engine itself.
 """
 
+from rbank_es.log.groups import Clock
 from rbank_es.testing.append_contract import AppendingContract, RetryingContract, TogetherContract
-from rbank_es.testing.contract_base import SECRET, Clock, at_once, event_id, extraction, forms_of, note, raises, run
+from rbank_es.testing.contract_base import SECRET, at_once, event_id, extraction, forms_of, note, raises, run
 from rbank_es.testing.erasure_contract import ErasingContract
 from rbank_es.testing.read_contract import ProvingContract, ReadingContract, SharingContract
 

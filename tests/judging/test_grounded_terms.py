@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import QueryFailed
-from rbank_es.judging.grounded_terms import answer_terms, ground
+from rbank_es.errors import QueryFailed, QueryRefused
+from rbank_es.judging.grounded_terms import Grounding, answer_terms, ground
 from rbank_es.judging.query_comparison import terms_of
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.parser.query import parse_query
@@ -35,6 +35,15 @@ class Counting:
 def counted(source: Source, *, fails: bool = False) -> tuple[Source, Counting]:
     engine = Counting(source.engine, fails=fails)
     return msgspec.structs.replace(source, engine=engine), engine
+
+
+def grounded(sparql: str, answer: str, source: Source) -> Grounding:
+    """The grounding of a run with this query and this answer."""
+    try:
+        query = parse_query(sparql, source.surroundings.prefixes)
+    except QueryRefused:
+        query = None
+    return ground(query, answer, source)
 
 
 # ---------------------------------------------------------------- what is a term
@@ -93,7 +102,7 @@ def test_an_answer_names_iris_and_names_with_a_known_prefix(answer: str, terms: 
 
 def test_what_the_schema_knows_is_not_looked_up(lights_source: Source) -> None:
     source, engine = counted(lights_source)
-    found = ground("SELECT ?x { ?x a lt:Lighthouse ; lt:name ?n ; rdfs:label ?l }", "lt:Beacon", source)
+    found = grounded("SELECT ?x { ?x a lt:Lighthouse ; lt:name ?n ; rdfs:label ?l }", "lt:Beacon", source)
     assert (found.terms, found.grounded, found.answer_share, engine.asked) == (4, True, 1.0, [])
 
 
@@ -101,7 +110,7 @@ def test_the_rest_is_looked_up_with_one_query_as_subject_predicate_or_object(lig
     source, engine = counted(lights_source)
     light = "<https://lights.example/light/gannet>"
     query = f"SELECT ?x {{ {light} lt:status ?x ; ?p <https://lights.example/light/nowhere> . ?y lt:status lt:Lit }}"
-    found = ground(query, "https://lights.example/light/gannet is lt:Discontinued, not lt:Sunk", source)
+    found = grounded(query, "https://lights.example/light/gannet is lt:Discontinued, not lt:Sunk", source)
     assert found.unknown_in_query == ("<https://lights.example/light/nowhere>",)
     assert found.unknown_in_answer == ("lt:Sunk",)
     assert found.answer_share == pytest.approx(2 / 3)
@@ -110,7 +119,7 @@ def test_the_rest_is_looked_up_with_one_query_as_subject_predicate_or_object(lig
 
 def test_where_the_data_can_not_be_asked_nothing_is_held_against_a_run(lights_source: Source) -> None:
     source, _ = counted(lights_source, fails=True)
-    found = ground("SELECT ?x { ?x lt:wrong <http://e.org/a> }", "", source)
+    found = grounded("SELECT ?x { ?x lt:wrong <http://e.org/a> }", "", source)
     assert found.grounded
     assert found.unchecked == ("lt:wrong", "<http://e.org/a>")
 
@@ -118,22 +127,22 @@ def test_where_the_data_can_not_be_asked_nothing_is_held_against_a_run(lights_so
 def test_very_many_terms_are_looked_up_only_in_part(lights_source: Source) -> None:
     source, engine = counted(lights_source)
     values = " ".join(f"<http://e.org/{n}>" for n in range(limits.JUDGE_TERMS + 7))
-    found = ground(f"SELECT ?x {{ VALUES ?x {{ {values} }} ?x ?p ?o }}", "", source)
+    found = grounded(f"SELECT ?x {{ VALUES ?x {{ {values} }} ?x ?p ?o }}", "", source)
     assert (len(found.unknown_in_query), len(found.unchecked), len(engine.asked)) == (limits.JUDGE_TERMS, 7, 1)
 
 
 @pytest.mark.parametrize("sparql", ["", "nonsense", "SELECT", "DROP ALL", "SELECT * { ?x nobody:knows ?y }"])
 def test_what_can_not_be_read_names_nothing(sparql: str, lights_source: Source) -> None:
-    found = ground(sparql, "", lights_source)
+    found = grounded(sparql, "", lights_source)
     assert (found.terms, found.grounded, found.answer_share) == (0, True, None)
 
 
 @pytest.mark.parametrize("odd", ["http://e.org/%zz", "http://e.org:port/", "http://a@@b/", "http://e.org/\ufffe"])
 def test_a_text_that_is_no_iri_does_not_hide_the_terms_beside_it(odd: str, lights_source: Source) -> None:
     """The look-up failed because of it, and what could not be looked up was held against nobody."""
-    found = ground("SELECT ?x { ?x lt:luminosity ?y }", f"{odd} and lt:Submarine", lights_source)
+    found = grounded("SELECT ?x { ?x lt:luminosity ?y }", f"{odd} and lt:Submarine", lights_source)
     assert (found.unknown_in_query, found.unknown_in_answer) == (("lt:luminosity",), (odd, "lt:Submarine"))
-    beside = ground("SELECT ?x { ?x lt:luminosity <beside> }", "", lights_source)
+    beside = grounded("SELECT ?x { ?x lt:luminosity <beside> }", "", lights_source)
     assert beside.unknown_in_query == ("lt:luminosity", "<beside>")
 
 
@@ -145,11 +154,11 @@ def test_what_the_built_in_vocabularies_define_exists_and_what_they_do_not_does_
     names: str, lights_source: Source
 ) -> None:
     query = f"SELECT ?x {{ ?x ?p ?y FILTER(?y = {names} || DATATYPE(?y) = xsd:gYear) }}"
-    assert ground(query, f"It is {names}.", lights_source).grounded
-    assert ground("SELECT ?x { ?x a owl:Klass }", "rdf:kind", lights_source).unknown_in_answer == ("rdf:kind",)
+    assert grounded(query, f"It is {names}.", lights_source).grounded
+    assert grounded("SELECT ?x { ?x a owl:Klass }", "rdf:kind", lights_source).unknown_in_answer == ("rdf:kind",)
 
 
 def test_a_name_can_not_break_out_of_the_look_up(lights_source: Source) -> None:
     hostile = "http://e.org/a>}}<x"
-    found = ground("", f"{hostile} http://e.org/\u0001b", lights_source)
+    found = grounded("", f"{hostile} http://e.org/\u0001b", lights_source)
     assert not found.grounded

@@ -154,6 +154,6 @@ def test_the_naive_mode_gives_the_whole_slice(tmp_path: Path) -> None:
 def test_a_payload_of_the_bank_can_be_looked_into_by_a_later_run(tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
         key = toolbox_for(session_for(bank)).call("put", {"content": TEXT[:19_000]})["key"]
-        assert Store(bank, "run-2").peek(key, 6) == "line 0"
+        assert Store(bank, "run-2").slice(key, 0, 6) == "line 0"
     with Bank.open(tmp_path / "bank") as again:
         assert toolbox_for(session_for(again)).call("ctx_peek", {"ref": key, "n": 6})["text"] == "line 0"

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from rbank_es import limits
+from rbank_es.ontology.rdf_names import RDF, XSD
 from rbank_es.sparql.results import Answer, Cell, Row
 from rbank_es.tools.runtime.encoder import CUT, EXACT, size
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
@@ -21,9 +22,6 @@ Thing = TypeVar("Thing")
 
 Json = str | int | float | bool
 """The value of a cell in an answer."""
-
-XSD = "http://www.w3.org/2001/XMLSchema#"
-RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 OK_CHARS = 11
 """Characters of an answer beside its body: `"ok":true,`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -18,13 +18,12 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
 from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
+from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
 from rbank_es.tools.runtime.tool_family import RawTool
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
-
-Clock = Callable[[], float]
 
 NAIVE_KEY = "naive_payload"
 """The key under which the naive mode returns the payload itself."""
@@ -53,7 +52,7 @@ class Tool:
     """One tool as the agent calls it: checked, bounded, recorded. Its calls never raise, whatever the arguments."""
 
     def __init__(
-        self, name: str, raw: RawTool, session: ToolSession, cap_chars: int, clock: Clock = time.perf_counter
+        self, name: str, raw: RawTool, session: ToolSession, cap_chars: int, clock: Timer = time.perf_counter
     ) -> None:
         self.name = name
         self.cap_chars = cap_chars

@@ -13,7 +13,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events import Ref, ToolCalled
-from rbank_es.tools.runtime.invocation import Clock, Tool
+from rbank_es.events.event import Timer
+from rbank_es.tools.runtime.invocation import Tool
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, RawTool, offered_tools, public_methods
 from rbank_es.tools.runtime.tool_session import ToolPolicy, ToolSession
@@ -43,7 +44,7 @@ class Toolbox:
         session: ToolSession,
         tools: Mapping[str, RawTool],
         caps_chars: Mapping[str, int] | None = None,
-        clock: Clock = time.perf_counter,
+        clock: Timer = time.perf_counter,
     ) -> None:
         def built(named: Mapping[str, RawTool]) -> dict[str, Tool]:
             caps = caps_chars or {}
@@ -133,7 +134,7 @@ def build_tools(
     source: Source | None = None,
     policy: ToolPolicy | None = None,
     extractor: Extractor | None = None,
-    clock: Clock = time.perf_counter,
+    clock: Timer = time.perf_counter,
     new_id: Callable[[], str] | None = None,
 ) -> Toolbox:
     """Build the tools of one run over a local ontology, an endpoint, a source that is already open, or memory alone.

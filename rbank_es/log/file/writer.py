@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadEvent, ErasureUnfinished, LogError, LogFailed, LogUnavailable
+from rbank_es.errors import ErasureUnfinished, LogError, LogFailed, LogUnavailable
 from rbank_es.events.event import Event, type_of
 from rbank_es.log import erasure, groups, lines, system_calls
 from rbank_es.log.file import segment_rewrite
@@ -203,14 +203,7 @@ class Writer:
         return groups.new_id(self._clock, self._entropy)
 
     def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
-        prepared = groups.prepare_new(events, self._clock, self._entropy)
-        return [self._without_handles(item) if item.handles else item for item in prepared]
-
-    def _without_handles(self, item: Prepared) -> Prepared:
-        for ref in groups.refs_of(item.event):
-            if not self._texts.holds(ref):
-                raise BadEvent(f"{type_of(item.event)}: the handle {ref.key[:12]}… names no text of this bank")
-        return groups.without_handles(item, self._texts.read)
+        return groups.prepare_new(events, self._clock, self._entropy, self._texts.holds, self._texts.read)
 
     def _known(self, prepared: list[Prepared]) -> Appended | None:
         return groups.known_group(prepared, self.ids.find, self._stored_at)

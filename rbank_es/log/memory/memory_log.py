@@ -29,7 +29,6 @@ import msgspec
 
 from rbank_es.errors import (
     BadBankName,
-    BadEvent,
     BadInput,
     BankExists,
     BankNotFound,
@@ -223,14 +222,8 @@ class MemoryLog:
             return self._add(prepared)
 
     def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
-        prepared = groups.prepare_new(events, self._clock, self._entropy)
-        return [self._without_handles(item) if item.handles else item for item in prepared]
-
-    def _without_handles(self, item: Prepared) -> Prepared:
-        for ref in groups.refs_of(item.event):
-            if ref.key not in self.store.texts:
-                raise BadEvent(f"{type_of(item.event)}: the handle {ref.key[:12]}… names no text of this bank")
-        return groups.without_handles(item, self.store.text)
+        texts = self.store.texts
+        return groups.prepare_new(events, self._clock, self._entropy, lambda ref: ref.key in texts, self.store.text)
 
     def _positions(self, ids: Sequence[str]) -> dict[str, int]:
         return {event_id: self.store.ids[event_id] for event_id in ids if event_id in self.store.ids}

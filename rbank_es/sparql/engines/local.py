@@ -17,7 +17,7 @@ import msgspec
 
 import rbank_es.sparql
 from rbank_es import limits
-from rbank_es.errors import QueryFailed
+from rbank_es.errors import QueryFailed, status_in_words
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine, tell_of_forks
 from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, WorkerTimeout, receive, send
 from rbank_es.sparql.results import Answer, Form
@@ -172,7 +172,7 @@ class WorkerProcess:
         if status in (-signal.SIGABRT, -signal.SIGKILL):
             memory = f"{limits.QUERY_MEMORY_BYTES // limits.MIB:,} MiB"
             return "out_of_memory", f"the query needs more than the {memory} of memory that one may take"
-        return "engine_failed", f"the query brought the engine down ({_name_of(status)})"
+        return "engine_failed", f"the query brought the engine down ({status_in_words(status)})"
 
     def disown(self) -> None:
         """Close the pipes in a forked child: the worker belongs to the process that started it."""
@@ -187,7 +187,7 @@ class WorkerProcess:
         except WorkerTimeout:
             response = Response(code="engine_failed", message=f"not ready after {limits.ENGINE_START_S:.0f} s")
         except WorkerGone:
-            response = Response(code="engine_failed", message=_name_of(self._process.wait()))
+            response = Response(code="engine_failed", message=status_in_words(self._process.wait()))
         if response.code:
             message = f"the engine could not load its graph ({response.message})"
             raise QueryFailed(response.code, message, "load the ontology again; if that fails too, go on without it")
@@ -208,10 +208,6 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 def _fd(pipe: object) -> int:
     return pipe.fileno()  # type: ignore[attr-defined, no-any-return]
-
-
-def _name_of(status: int) -> str:
-    return signal.Signals(-status).name if -status in set(signal.Signals) else f"exit code {status}"
 
 
 def _import_path() -> list[str]:

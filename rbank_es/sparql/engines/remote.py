@@ -18,10 +18,11 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
+from rbank_es.events.event import Timer
 from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, Address, failure_of, readable, shown
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine, tell_of_forks
 from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
-from rbank_es.sparql.engines.retry import Calendar, Clock, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
+from rbank_es.sparql.engines.retry import Calendar, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
 from rbank_es.sparql.results import Answer, Form, NotResults, ResultContent
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class RemoteEngine(QueryEngine):
         contact: str = "",
         transport: httpx.BaseTransport | None = None,
         sleep: Sleep = time.sleep,
-        clock: Clock = time.monotonic,
+        clock: Timer = time.monotonic,
         calendar: Calendar = utc_now,
     ) -> None:
         """Make an engine for the endpoint at `url`, without asking it anything.

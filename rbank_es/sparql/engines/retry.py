@@ -11,11 +11,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from rbank_es import limits
+from rbank_es.events.event import Timer
 from rbank_es.sparql.engines.query_engine import Caps
 
 Sleep = Callable[[float], None]
-Clock = Callable[[], float]
-"""Seconds on a clock that never goes back."""
 Calendar = Callable[[], datetime]
 """The time of day, for dates in headers."""
 
@@ -51,7 +50,7 @@ def wait_s(tries: int, asked_s: float | None, left_s: float) -> float | None:
 class Deadline:
     """The end of a call's time."""
 
-    def __init__(self, caps: Caps, clock: Clock = time.monotonic) -> None:
+    def __init__(self, caps: Caps, clock: Timer = time.monotonic) -> None:
         self.timeout_s = caps.timeout_s
         self._clock = clock
         self._end = clock() + caps.timeout_s - caps.spent_s
