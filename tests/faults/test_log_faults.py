@@ -26,6 +26,7 @@ from rbank_es.events.codec import TYPES
 from rbank_es.log import Erasing
 from rbank_es.log import lines as line_format
 from rbank_es.log.file.file_log import FileLog
+from rbank_es.log.file.receipts import Receipts
 from rbank_es.testing import event_id, note
 from tests.effort import THOROUGH
 from tests.faults.disk import Disk, Quick, broken, no_space
@@ -53,8 +54,8 @@ def texts_in(log: FileLog) -> list[str]:
     return [str(event.note) for event in log.read(resolve=TYPES) if isinstance(event, NoteLogged)]
 
 
-def no_hint(place: Path) -> None:
-    (place / "derived" / "hint").unlink(missing_ok=True)
+def no_receipts(place: Path) -> None:
+    (place / "derived" / "receipts").unlink(missing_ok=True)
 
 
 def flip(path: Path, offset: int, bit: int = 0) -> None:
@@ -85,7 +86,7 @@ class TestTornTail:
                 ends.append(active(place).stat().st_size)
         whole, path = active(place).read_bytes(), active(place)
         for cut in sorted({*ends, *range(ends[0], ends[-1] + 1, 1 if THOROUGH else 3)}):
-            no_hint(place)
+            no_receipts(place)
             path.write_bytes(whole[:cut])
             count = sum(end <= cut for end in ends) - 1
             expected = ["a"] + [text for group in groups[:count] for text in group]
@@ -139,7 +140,7 @@ class TestTornTail:
         data = active(place).read_bytes()
         cut = data.index(b"\n", size) + 1
         os.truncate(active(place), cut + 20)
-        no_hint(place)
+        no_receipts(place)
         reader, writer = FileLog.open(place), FileLog.open(place)
         assert texts_in(reader) == ["first long text " * 10]
         writer.append([note("third, and shorter, text " * 4)])
@@ -154,7 +155,7 @@ class TestTornTail:
         data = bytearray(active(place).read_bytes())
         data[8_192:12_288] = bytes(4_096)
         active(place).write_bytes(data)
-        no_hint(place)
+        no_receipts(place)
         again = FileLog.open(place)
         assert texts_in(again) == ["a"] and again.verify().torn is not None
         assert again.append([note("c")]).last == 2 and again.verify().torn is None
@@ -168,7 +169,7 @@ class TestTornTail:
         log.append([note("b", 2), note("c", 3)])
         data = active(place).read_bytes()
         active(place).write_bytes(data[: data.rstrip(b"\n").rindex(b"\n") + 1])
-        no_hint(place)
+        no_receipts(place)
         again = FileLog.open(place)
         assert again.position() == 1 and again.seq_of_id(event_id(2)) is None
         assert not again.append([note("b", 2), note("c", 3)]).duplicate
@@ -187,6 +188,7 @@ class TestDamage:
     def test_in_the_active_segment_with_a_later_group_that_vouches(self, tmp_path: Path) -> None:
         """Damage before a position that a later line knows to be on disk is corruption: raised, not healed."""
         log = self.vouched(tmp_path / "bank")
+        no_receipts(log.directory)
         path = active(log.directory)
         flip(path, path.read_bytes().index(b"bbbb"))
         before = path.read_bytes()
@@ -201,6 +203,7 @@ class TestDamage:
     def test_in_the_last_group_is_an_interrupted_append(self, tmp_path: Path) -> None:
         """Damage that nothing vouches for can't be told from an interrupted append: cut off, and reported."""
         log = self.vouched(tmp_path / "bank")
+        no_receipts(log.directory)
         path = active(log.directory)
         flip(path, path.read_bytes().index(b"dddd"))
         fresh = FileLog.open(log.directory)
@@ -214,6 +217,7 @@ class TestDamage:
         path = active(log.directory)
         data = path.read_bytes()
         path.write_bytes(data[: data.rstrip(b"\n").rindex(b"\n") + 1])
+        no_receipts(log.directory)
         with pytest.raises(CheckFailed):
             FileLog.open(log.directory).verify([noted])
 
@@ -398,20 +402,36 @@ class TestDerived:
                 FileLog.open(log.directory).append([note("note 1 " * 10, 1)])
             path.write_bytes(clean)
 
-    @pytest.mark.parametrize("junk", [*JUNK, b"{}\n00000000", b"[" * 10_000])
-    def test_hint(self, tmp_path: Path, junk: bytes) -> None:
-        """A hint that is damaged is not believed."""
+    @pytest.mark.parametrize("junk", [*JUNK, b"rbankrc1" * 512, b"\xff" * 10_000])
+    def test_receipts(self, tmp_path: Path, junk: bytes) -> None:
+        """Receipts that are damaged are not believed, and stop nobody."""
         place = tmp_path / "bank"
-        with create(place) as log:
+        with FileLog.create(place) as log:
             log.append([note("a")])
-        (place / "derived" / "hint").write_bytes(junk)
+        (place / "derived" / "receipts").write_bytes(junk)
         with FileLog.open(place) as log:
             assert log.position() == 1 and log.append([note("b")]).last == 2
+        assert FileLog.open(place).verify().events == 2
 
-    def test_hint_for_another_file(self, tmp_path: Path) -> None:
-        """A sound hint for other bytes under the same name and inode, as a backup put back leaves it, cuts nothing."""
+    def test_no_flipped_bit_in_a_receipt_is_believed_or_stops_anybody(self, tmp_path: Path) -> None:
+        """A receipt of which one bit was flipped says nothing: neither where to go on, nor what was acknowledged."""
         place = tmp_path / "bank"
-        with create(place) as log:
+        with FileLog.create(place) as log:
+            log.append([note("a")])
+        path = place / "derived" / "receipts"
+        sound = path.read_bytes()
+        for offset in (offset for offset, byte in enumerate(sound) if byte):
+            for bit in range(8):
+                flip(path, offset, bit)
+                assert Receipts(path, log.bank_id).all() == [], offset
+                path.write_bytes(sound)
+        flip(path, sound.index(b"rbankrc1") + 15)
+        assert FileLog.open(place).append([note("b")]).last == 2
+
+    def test_receipt_for_other_bytes(self, tmp_path: Path) -> None:
+        """A receipt for other bytes under the same name and inode, as a backup put back leaves it, cuts nothing."""
+        place = tmp_path / "bank"
+        with FileLog.create(place) as log:
             log.append([note("a" * 100)])
         others = [Path(shutil.copytree(place, tmp_path / name)) for name in ("one", "two")]
         for other, texts in zip(others, (["c" * 10] * 9, ["d" * 30, "d" * 40]), strict=True):
@@ -419,24 +439,28 @@ class TestDerived:
                 log.append([note(text) for text in texts])
         with FileLog.open(place) as log:
             log.append([note("b" * 20)])
-        hint = (place / "derived" / "hint").read_bytes()
+        receipts = (place / "derived" / "receipts").read_bytes()
         for other in others:
             active(place).write_bytes(active(other).read_bytes())
-            (place / "derived" / "hint").write_bytes(hint)
+            (place / "derived" / "receipts").write_bytes(receipts)
             with FileLog.open(place) as log:
                 before = texts_in(log)
                 assert log.position() == len(before)
                 log.append([note("next")])
             assert texts_in(FileLog.open(place)) == [*before, "next"]
 
-    def test_hint_of_an_earlier_boot(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """After a reboot the whole active segment is checked again."""
+    @pytest.mark.parametrize(("before", "now"), [("one boot", "another boot"), ("", "")])
+    def test_receipt_of_an_earlier_boot(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, now: str
+    ) -> None:
+        """After a reboot, and where the system names no boot, the whole active segment is checked again."""
         place = tmp_path / "bank"
+        monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: before)
         with FileLog.create(place) as log:
             for text in "abc":
                 log.append([note(text * 20)])
         flip(active(place), active(place).read_bytes().index(b"aaaa"))
-        monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: "another boot")
+        monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: now)
         with pytest.raises(LogCorruption):
             FileLog.open(place).append([note("d")])
 
@@ -653,7 +677,7 @@ class TestTailing:
         for moment in range(1, 40):
             place = Path(shutil.copytree(tmp_path / "model", tmp_path / f"{cut}-{moment}"))
             active(place).write_bytes(torn)
-            no_hint(place)
+            no_receipts(place)
             self.read_while(place, moment, monkeypatch)
             shutil.rmtree(place)
 

@@ -236,11 +236,11 @@ class BankMachine(RuleBasedStateMachine):
                 return begin
             begin = before
 
-    @rule(which=st.sampled_from(("all", "indexes", "read models", "hint")))
+    @rule(which=st.sampled_from(("all", "indexes", "read models", "receipts")))
     def delete_derived_files(self, which: str) -> None:
         """Derived files may go at any time."""
         self.close()
-        pattern = {"all": "*", "indexes": "*.ids", "read models": "projections*", "hint": "hint"}[which]
+        pattern = {"all": "*", "indexes": "*.ids", "read models": "projections*", "receipts": "receipts"}[which]
         for path in (self.place / "derived").glob(pattern):
             path.unlink()
         self.reopen()

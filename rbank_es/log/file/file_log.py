@@ -27,9 +27,10 @@ from rbank_es.errors import (
 )
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import erasure, lines
-from rbank_es.log.file import index, segment_rewrite
+from rbank_es.log.file import index, receipts, segment_rewrite
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import LineBatch, Reader, Tail, opened
+from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.run_index import RunIndex
 from rbank_es.log.file.segments import (
     LOCK,
@@ -83,7 +84,8 @@ class FileLog:
     ) -> None:
         self.directory = directory
         self._bank_id = bank_id
-        self._reader = Reader(directory, bank_id)
+        self._receipts = Receipts(directory / index.FOLDER / receipts.NAME, bank_id)
+        self._reader = Reader(directory, bank_id, self._receipts)
         self._texts = Texts(directory, bank_id)
         self._heads = Heads(directory, bank_id, self._reader)
         self._runs = RunIndex(self._reader, self._heads)
@@ -145,6 +147,7 @@ class FileLog:
         except OSError as error:
             raise LogUnavailable(str(place), "make a copy in", error) from error
         made = FileLog.open(place, unsafe_no_sync=into is None)  # a scratch copy does not survive its process anyway
+        made._receipts.remove()  # an earlier copy in the same place may have been longer
         made._is_scratch = into is None
         return made
 
@@ -276,8 +279,11 @@ class FileLog:
         return self._writer.erase(what, reason, by)
 
     def sync(self) -> None:
-        with self._reading(), opened(all_segments(self.directory)[-1].path) as fd:
-            self._writer.sync(fd)
+        with self._reading():
+            tail = self._heads.look()
+            with opened(all_segments(self.directory)[-1].path) as fd:
+                self._writer.sync(fd)
+            self._heads.leave_receipt(tail)
 
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
         """See `EventLog.verify`. If a sync failed earlier, a sound log is synced again and admits writers."""
@@ -291,12 +297,15 @@ class FileLog:
         return msgspec.structs.replace(seen, cleared=True) if self._writer.recover() else seen
 
     def _verified(self, noted: Sequence[Head]) -> Verification:
+        vouched = self._receipts.position_of_all()
         check = _SegmentCheck(self._bank_id, noted)
         segments = all_segments(self.directory)
         last = segments[-1]
         for segment in segments[:-1]:
             check.segment(segment, None)
         tail = self._reader.tail(last)
+        if tail.seq < vouched:
+            raise self._reader.dropped(tail, vouched)
         check.segment(last, tail.offset if tail.sealed is None else None)
         erasing = (self.directory / segment_rewrite.MARKER).exists()
         check.finish(erasing=erasing)

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-import msgspec
-
 from rbank_es import limits
 from rbank_es.events.event import Event, Ref
-from rbank_es.log import lines, system_calls
+from rbank_es.log import lines
 from rbank_es.log.file.reader import Reader, Tail, opened
+from rbank_es.log.file.receipts import Receipt, boot_digest
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,
@@ -38,6 +37,7 @@ from rbank_es.log.protocol import Head
 
 FOLDER = "derived"
 _CRC_CHARS = 8
+_NO_DIGEST = bytes(32)
 _HEADER = struct.Struct("<8sQQQI")
 _MAGIC = b"rbankid1"
 _RECORD = 24
@@ -50,40 +50,6 @@ Digest = tuple[int, int, bytes]
 # ---------------------------------------------------------------- the end of the log
 
 
-class Hint(msgspec.Struct, frozen=True):
-    """The place where the last writer stopped: it saves the next one of this boot a check of the active segment."""
-
-    segment: str
-    inode: int
-    offset: int
-    seq: int
-    at: str
-    durable: int
-    digest: str
-    crc: str
-    boot: str
-
-
-def read_hint(folder: Path, boot: str) -> Hint | None:
-    """Return the hint, if there is one that was written since the machine started."""
-    with suppress(OSError, msgspec.DecodeError):
-        body, _, checksum = (folder / "hint").read_bytes().rpartition(b"\n")
-        hint = msgspec.json.decode(body, type=Hint)
-        # Of this boot only: after a power cut the file may be shorter than the hint says.
-        if checksum == b"%08x" % crc32(body) and hint.boot == boot and boot:
-            return hint
-    return None
-
-
-def write_hint(folder: Path, hint: Hint) -> None:
-    """Write a hint for the next writer; skip a directory that can't be written."""
-    with suppress(OSError):
-        body = msgspec.json.encode(hint)
-        scratch = folder / f"hint.{os.getpid()}.tmp"  # not synced: a lost hint costs one scan of a segment
-        scratch.write_bytes(body + b"\n%08x" % crc32(body))
-        scratch.replace(folder / "hint")
-
-
 class Heads:
     """The known end of the log, and head digests.
 
@@ -94,12 +60,14 @@ class Heads:
         self.directory = directory
         self.folder = directory / FOLDER
         self._reader = reader
+        self._receipts = reader.receipts
         self._seed = lines.seed_of(bank_id)
         self.tail: Tail | None = None
         self._seen: Tail | None = None
         self.durable = 0
         self.last_at = ""
         self._noted: tuple[str, int, Digest] | None = None
+        self._boot_digest: bytes | None = None
 
     def look(self) -> Tail:
         """Return where the whole groups end now. Takes no lock, and changes no cached state of the writer."""
@@ -111,34 +79,70 @@ class Heads:
         start = max(known, key=lambda tail: tail.seq, default=None)
         if start is not None and start.offset == status.st_size:
             return start
-        mark = (start.offset, start.seq) if start is not None else self.hinted(segment, status)
-        self._seen = self._reader.tail(segment, mark)
+        # Read before the log: what is acknowledged meanwhile may be missing from what is read.
+        vouched = self._receipts.position()
+        mark = (start.offset, start.seq) if start is not None else self.receipted(segment, status)
+        seen = self._reader.tail(segment, mark)
+        self._seen = seen if seen.seq >= vouched else self._reader.tail_with(vouched, seen)
         return self._seen
 
     def under_lock(self, segment: Segment) -> tuple[Tail, bool]:
-        """Return where the whole groups end, for the holder of the lock, and whether the segment was known before."""
+        """Return where the whole groups end, for the holder of the lock, and whether the segment was known before.
+
+        Raises `LogCorruption` if anything vouches for events behind that end.
+        """
         known, status = self.tail, segment.path.stat()
         same = known is not None and (known.segment, known.inode) == (segment, status.st_ino)
-        start = (known.offset, known.seq) if known is not None and same else self.hinted(segment, status)
-        return self._reader.tail(segment, start), same
+        start = (known.offset, known.seq) if known is not None and same else self.receipted(segment, status)
+        tail = self._reader.tail(segment, start)
+        torn = tail.sealed is None and tail.offset < status.st_size
+        vouched = self._receipts.position_of_all() if torn else self._receipts.position()
+        if tail.seq < max(vouched, self.durable):
+            raise self._reader.dropped(tail, max(vouched, self.durable))
+        return tail, same
 
-    def hinted(self, segment: Segment, status: os.stat_result) -> tuple[int, int] | None:
-        """Return the mark that the last writer left for this segment, if it fits the file."""
-        hint = read_hint(self.folder, system_calls.boot_id())
-        if hint is None or (hint.segment, hint.inode) != (segment.name, status.st_ino):
-            return None
-        if hint.offset > status.st_size or self._crc_before(segment, hint.offset) != hint.crc:
-            return None
-        if hint.digest:
-            self.note_digest((hint.offset, hint.seq, bytes.fromhex(hint.digest)), segment, status.st_ino)
-        self.last_at = max(self.last_at, hint.at)
-        self.durable = max(self.durable, hint.durable)
-        return hint.offset, hint.seq
+    def receipted(self, segment: Segment, status: os.stat_result) -> tuple[int, int] | None:
+        """Return the mark of the newest receipt of this boot that fits the segment: what is before was checked."""
+        boot = boot_digest()
+        for receipt in self._receipts.all():
+            self.durable = max(self.durable, receipt.seq)
+            # Of this boot only: what the machine held in memory, it may have lost since.
+            if not any(boot) or receipt.boot != boot:
+                continue
+            if (receipt.first, receipt.inode) != (segment.first, status.st_ino) or receipt.offset > status.st_size:
+                continue
+            if self._crc_before(segment, receipt.offset) != receipt.crc:
+                continue
+            if any(receipt.digest):
+                self.note_digest((receipt.offset, receipt.seq, receipt.digest), segment, status.st_ino)
+            self.last_at = max(self.last_at, receipt.at)
+            return receipt.offset, receipt.seq
+        return None
 
-    def _crc_before(self, segment: Segment, offset: int) -> str:
+    def leave_receipt(self, tail: Tail, crc: str = "") -> None:
+        """Record that the log was synced up to the end of `tail`. `crc`: the checksum of the line there, if known."""
+        segment, inode, offset, seq, at, _, _ = tail
+        self.durable = max(self.durable, seq)
+        known = self._noted_of(segment, inode)
+        digest = known[2] if known is not None and known[:2] == (offset, seq) else _NO_DIGEST
+        try:  # without receipts, in a read-only place or on a full disk, only the log itself vouches
+            checked = crc.encode() or self._crc_before(segment, offset)
+            self._receipts.write(
+                Receipt(seq, segment.first, inode, offset, checked, at or self.last_at, digest, self._boot())
+            )
+        except OSError:
+            return
+
+    def _boot(self) -> bytes:
+        # Once a process: reading it costs as much as an eighth of an append.
+        if self._boot_digest is None:
+            self._boot_digest = boot_digest()
+        return self._boot_digest
+
+    def _crc_before(self, segment: Segment, offset: int) -> bytes:
         # The checksum of the line that ends there shows whether the file is still the same one.
         with opened(segment.path) as fd:
-            return last_line(fd, offset)[-_CRC_CHARS - 2 : -2].decode(errors="replace")
+            return last_line(fd, offset)[-_CRC_CHARS - 2 : -2]
 
     def note_digest(self, digest: Digest, segment: Segment, inode: int) -> None:
         """Remember a head digest of the last segment, from which later ones are chained."""
@@ -163,28 +167,6 @@ class Heads:
         if segment == segments[-1]:
             self.note_digest(found, segment, inode)
         return Head(position, found[2].hex())
-
-    def leave_hint(self) -> None:
-        """Write the hint for the next writer of this boot."""
-        tail = self.tail
-        if tail is None or not tail.segment.path.exists():
-            return
-        known = self._noted_of(tail.segment, tail.inode)
-        digest = known[2].hex() if known is not None and known[:2] == (tail.offset, tail.seq) else ""
-        write_hint(
-            self.folder,
-            Hint(
-                segment=tail.segment.name,
-                inode=tail.inode,
-                offset=tail.offset,
-                seq=tail.seq,
-                at=self.last_at,
-                durable=self.durable,
-                digest=digest,
-                crc=self._crc_before(tail.segment, tail.offset),
-                boot=system_calls.boot_id(),
-            ),
-        )
 
 
 def digest_upto(fd: int, start: Digest, position: int, seed: int, segment: Segment) -> Digest:

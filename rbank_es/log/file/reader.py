@@ -29,6 +29,7 @@ from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.log import lines, system_calls
+from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.segments import (
     LOCK,
     Segment,
@@ -102,9 +103,10 @@ def opened(path: Path) -> Iterator[int]:
 class Reader:
     """The reading half of a `FileLog`. It holds no lock and no file between calls, and remembers where it stopped."""
 
-    def __init__(self, directory: Path, bank_id: str) -> None:
+    def __init__(self, directory: Path, bank_id: str, receipts: Receipts) -> None:
         self.directory = directory
         self.bank_id = bank_id
+        self.receipts = receipts
         self.seed = lines.seed_of(bank_id)
         self._marks: dict[tuple[str, int], Mark] = {}
         self.holder: int | None = None
@@ -259,6 +261,8 @@ class Reader:
         self, segment: Segment, after: int, upto: int | None, wanted: frozenset[bytes] | None
     ) -> Generator[LineBatch, None, int]:
         """Yield batches of the last segment; return the position up to which it was read."""
+        # Read before the log: what is acknowledged meanwhile may be missing from what is read.
+        vouched = self.receipts.position() if upto is None else 0
         with opened(segment.path) as fd:
             start, before = self._start(fd, segment, after, closed=False)
             inode = os.fstat(fd).st_ino
@@ -272,6 +276,8 @@ class Reader:
                     yield batch
                 if upto is not None and before >= upto:
                     break
+            if before < vouched:
+                self.tail_with(vouched, self.tail(segment))
             return before
 
     def whole_groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups]:
@@ -396,6 +402,29 @@ class Reader:
             line = last_line(fd, status.st_size)
             seal = read_sealed(line, self.seed) if offset + len(line) + 1 == status.st_size else None
             return Tail(segment, status.st_ino, offset, before, at, durable, seal)
+
+    def tail_with(self, vouched: int, seen: Tail) -> Tail:
+        """Return the log's tail, read again while no writer moves. Raises `LogCorruption` if it ends before `vouched`.
+
+        A receipt names that position, and the tail `seen` ended before it: damage, unless the segment was closed since.
+        """
+        with self.quiet():
+            last = all_segments(self.directory)[-1]
+            tail = self.tail(last, (seen.offset, seen.seq) if last == seen.segment else None)
+            if tail.seq < vouched:
+                raise self.dropped(tail, vouched)
+            return tail
+
+    def dropped(self, tail: Tail, vouched: int) -> LogCorruption:
+        """Return the error for a log that ends at `tail` although events up to `vouched` were acknowledged."""
+        with opened(tail.segment.path) as fd:
+            number = 1 + sum(data.count(b"\n") for data in _pieces(fd, tail.offset))
+        reason = (
+            f"position {tail.seq + 1:,} can't be read, but events up to {vouched:,} were on disk and acknowledged: "
+            "bytes were changed or lost since"
+        )
+        advice = f"If an older copy was put there on purpose, remove {self.receipts.path}."
+        return SegmentCorruption(tail.segment.name, number, tail.offset, reason, advice)
 
     def find_id(self, event_id: str, segment: Segment) -> int | None:
         """Search a segment's bytes for the event with this id; return its position."""

@@ -37,13 +37,11 @@ _SEALED: msgspec.json.Decoder[lines.Sealed] = msgspec.json.Decoder(lines.Sealed)
 class SegmentCorruption(LogCorruption):
     """Bytes of a segment are damaged. `line` counts from 1; line 0 means that only the segment is known."""
 
-    def __init__(self, segment: str, line: int, byte_offset: int, reason: str) -> None:
+    def __init__(self, segment: str, line: int, byte_offset: int, reason: str, advice: str = "") -> None:
         self.segment, self.line, self.byte_offset = segment, line, byte_offset
-        super().__init__(
-            f"segment {segment}, line {line:,}, byte {byte_offset:,}",
-            reason,
-            "Restore that file from a backup; the log before it can be read with BANK@POSITION.",
-        )
+        restore = "Restore that file from a backup; the log before it can be read with BANK@POSITION."
+        place = f"segment {segment}, line {line:,}, byte {byte_offset:,}"
+        super().__init__(place, reason, f"{restore} {advice}".rstrip())
 
 
 class Segment(NamedTuple):

@@ -161,6 +161,7 @@ class Writer:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        self._reader.receipts.close()  # the file may have been removed, by whoever erased a text and rolled
         self._fd = os.open(segment.path, os.O_RDWR | os.O_APPEND)
 
     def _time_before(self, segment: Segment) -> str:
@@ -174,19 +175,19 @@ class Writer:
         prepared = self._prepare(events)
         while True:
             try:
-                appended, fd = self._append_once(prepared, expected)
+                appended, fd, tail = self._append_once(prepared, expected)
             except _Interrupted:
                 self.finish_erasure()
             else:
-                self._acknowledge(fd, appended.last)
+                self._acknowledge(fd, tail, "" if appended.duplicate else appended.events[-1].crc)
                 return appended
 
     def first_group(self, events: Sequence[Event]) -> bytes:
         """Return the bytes of the events with which a log begins; none for none."""
         return compose(self._prepare(events), self._circumstances(1)).data if events else b""
 
-    def _append_once(self, prepared: list[Prepared], expected: int | Expected) -> tuple[Appended, int]:
-        """Write the group unless the log holds it already; return a descriptor to sync."""
+    def _append_once(self, prepared: list[Prepared], expected: int | Expected) -> tuple[Appended, int, Tail]:
+        """Write the group unless the log holds it already; return a descriptor to sync, and the log's tail."""
         with self:
             tail = self._ready()
             # Before the expectation, because a retry can't know that its first try succeeded.
@@ -194,9 +195,9 @@ class Writer:
             if appended is None:
                 groups.refuse_erasure_records(prepared)
                 groups.check_expected(self._place, expected, tail.seq)
-                appended, _ = self._append(prepared, tail)
+                appended, tail = self._append(prepared, tail)
             # A duplicate, because another thread may roll, and close the descriptor, before this group is synced.
-            return appended, os.dup(self._fd)
+            return appended, os.dup(self._fd), tail
 
     def new_id(self) -> str:
         """Return a fresh UUIDv7."""
@@ -262,13 +263,13 @@ class Writer:
                     self._system.truncate(self._fd, tail.offset)
             raise
 
-    def _acknowledge(self, fd: int, last: int) -> None:
-        """Sync the group and close the descriptor."""
+    def _acknowledge(self, fd: int, tail: Tail, crc: str) -> None:
+        """Sync the group, leave a receipt, and close the descriptor."""
         # Outside the lock, because writers that wait here share the disk's work instead of queueing for it.
         try:
             if not self._unsafe_no_sync:
                 self.sync(fd)
-                self._heads.durable = max(self._heads.durable, last)
+                self._heads.leave_receipt(tail, crc)
         finally:
             os.close(fd)
 
@@ -386,10 +387,11 @@ class Writer:
         self.sync(self._fd)
         # Roll, because readers rely on the active segment never being rewritten.
         if tail.seq >= tail.segment.first:
-            self._roll(tail)
+            tail = self._roll(tail)
         segment_rewrite.rewrite(self._directory, job, self._bank_id, self._system)
         segment_rewrite.clear(self._directory, self._heads.folder, self._system)
         self.ids.forget_all()
+        self._heads.leave_receipt(tail)  # again, because all derived files were removed
         self._system.remove(self._directory / segment_rewrite.MARKER)
         return appended
 
@@ -398,8 +400,10 @@ class Writer:
     def close(self) -> None:
         """Close files, and write the hint if anything was appended."""
         with self._mutex:
-            if self._dirty:
-                self._heads.leave_hint()
+            tail = self._heads.tail
+            if self._dirty and tail is not None and tail.seq <= self._heads.durable:
+                self._heads.leave_receipt(tail)  # with the head digest, which may have been computed meanwhile
+            self._reader.receipts.close()
             _close_all((self._fd, self._lock_fd))
             self._forget()
 
@@ -416,6 +420,7 @@ class Writer:
         _close_all((self._fd, self._lock_fd))
         self._forget()
         self._reader.holder = None
+        self._reader.receipts.forked()
         self._texts.forked()
 
 

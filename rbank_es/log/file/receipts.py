@@ -1,0 +1,158 @@
+"""Receipts: records beside the log that everything up to a position was on disk.
+
+The last group of a log has no later line whose `dur` vouches for it. So each writer, after a sync, overwrites its own
+slot in the file `receipts` of the derived directory. A receipt is written after the sync that it is about, and never
+before: whatever a loss of power leaves of this file, it names only positions that the log must still have. A receipt
+that the log doesn't reach proves damage, and is no reason to doubt an honest loss of power.
+
+The file is derived: it may be deleted or be damaged at any time, and then vouches for less. No receipt is synced.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from rbank_es.log import lines, system_calls
+
+NAME = "receipts"
+_MAGIC = b"rbankrc1"
+_FIELDS = struct.Struct(">8sQQQQ8s27s32s8s")
+_CHECKSUM = struct.Struct(">I")
+_SLOT_BYTES = 128
+_SLOTS = 32
+"""Writers that can keep receipts at once; a file of 32 slots fits into one page, which one call reads."""
+
+
+class Receipt(NamedTuple):
+    """The end of a group that was on disk: its position, its place, and what a writer needs to go on from there.
+
+    `first` is the first position of the segment, `crc` the checksum of the line that ends at `offset`, `at` the time of
+    the last event, `digest` the head digest there (zeros: not known), `boot` names the boot of the machine.
+    """
+
+    seq: int
+    first: int
+    inode: int
+    offset: int
+    crc: bytes
+    at: str
+    digest: bytes
+    boot: bytes
+
+
+def boot_digest() -> bytes:
+    """Return 8 bytes that name this boot of the machine; zeros where the system tells none."""
+    boot = system_calls.boot_id()
+    return blake2b(boot.encode(), digest_size=8).digest() if boot else bytes(8)
+
+
+class Receipts:
+    """The receipts of one bank, in one file, and witnesses that know positions from elsewhere. Safe for threads."""
+
+    def __init__(self, path: Path, bank_id: str) -> None:
+        self.path = path
+        self._seed = lines.seed_of(bank_id)
+        self._witnesses: list[Callable[[], int]] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._mutex = threading.Lock()
+        self._fd, self._slot, self._last = -1, 0, -1
+
+    def add_witness(self, witness: Callable[[], int]) -> None:
+        """Ask `witness` too, before bytes are called an interrupted append; see `EventLog.add_witness`."""
+        self._witnesses.append(witness)
+
+    def all(self) -> list[Receipt]:
+        """Return the sound receipts, the newest first; none where the file is missing, or no regular file."""
+        with suppress(OSError):
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                found = self._in_slots(fd)
+            finally:
+                os.close(fd)
+            return sorted(filter(None, found), reverse=True)
+        return []
+
+    def position(self) -> int:
+        """Return the highest position that a receipt vouches for; 0 without receipts."""
+        return max((receipt.seq for receipt in self.all()), default=0)
+
+    def position_of_all(self) -> int:
+        """Return the highest position that a receipt or a witness vouches for. Witnesses may take milliseconds."""
+        return max([self.position(), *(witness() for witness in self._witnesses)])
+
+    def _in_slots(self, fd: int) -> list[Receipt | None]:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return []
+        data = os.pread(fd, _SLOTS * _SLOT_BYTES, 0).ljust(_SLOTS * _SLOT_BYTES, b"\0")
+        return [self._decoded(data[slot * _SLOT_BYTES :][:_SLOT_BYTES]) for slot in range(_SLOTS)]
+
+    def _decoded(self, data: bytes) -> Receipt | None:
+        if not data.startswith(_MAGIC):
+            return None
+        body = data[: _FIELDS.size]
+        if _CHECKSUM.unpack_from(data, _FIELDS.size)[0] != crc32(body, self._seed):
+            return None
+        _, seq, first, inode, offset, crc, at, digest, boot = _FIELDS.unpack(body)
+        return Receipt(seq, first, inode, offset, crc, at.decode(errors="replace").rstrip("\0"), digest, boot)
+
+    def write(self, receipt: Receipt) -> None:
+        """Write a receipt over this writer's last one unless that is of a higher position. Raises OSError.
+
+        The caller has synced the log up to that position.
+        """
+        seq, first, inode, offset, crc, at, digest, boot = receipt
+        body = _FIELDS.pack(_MAGIC, seq, first, inode, offset, crc, at.encode(), digest, boot)
+        data = body + _CHECKSUM.pack(crc32(body, self._seed))
+        with self._mutex:
+            if self._fd < 0:
+                self._open()
+            if seq >= self._last:
+                os.pwrite(self._fd, data, self._slot * _SLOT_BYTES)
+                self._last = seq
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        self._fd = os.open(self.path, flags, 0o600)
+        slots = self._in_slots(self._fd)
+        if not slots:
+            self._close()
+            raise OSError(f"{self.path} is not a regular file")
+        # The slot of the lowest position, so that no writer overwrites the newest receipt of another.
+        start = os.getpid()
+        self._slot = min(range(_SLOTS), key=lambda slot: (_seq_of(slots[slot]), (slot - start) % _SLOTS))
+        self._last = -1
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def remove(self) -> None:
+        """Remove all receipts: the log was made anew at its place."""
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file. The next receipt opens it again: another one, if it was removed meanwhile."""
+        with self._mutex:
+            self._close()
+
+    def forked(self) -> None:
+        """Take a slot of its own in a forked child, because the parent goes on to write to its slot."""
+        self._close()
+        self._forget()
+
+
+def _seq_of(receipt: Receipt | None) -> int:
+    return receipt.seq if receipt is not None else -1

@@ -1,0 +1,211 @@
+"""What was acknowledged is not dropped: whatever vouches for a group that can't be read makes this corruption."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.errors import LogCorruption
+from rbank_es.log import Erasing
+from rbank_es.log.file.file_log import FileLog
+from rbank_es.testing import event_id, note
+from tests.faults.disk import Quick
+
+USES: dict[str, Callable[[FileLog], object]] = {
+    "read": lambda log: list(log.read()),
+    "position": lambda log: log.position(),
+    "head": lambda log: log.head(),
+    "verify": lambda log: log.verify(),
+    "sync": lambda log: log.sync(),
+    "append": lambda log: log.append([note("next")]),
+    "retry": lambda log: log.append([note("c", 3)]),
+    "erase": lambda log: log.erase(Erasing(events=frozenset({1}))),
+}
+
+
+def active(place: Path) -> Path:
+    return max(place.glob("*.jsonl"))
+
+
+def receipts(log: FileLog) -> Path:
+    return log.derived_directory / "receipts"
+
+
+def flipped(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "a flipped bit in the text": lambda path: flipped(path, path.stat().st_size - 60),
+    "a flipped bit in the checksum": lambda path: flipped(path, path.stat().st_size - 5),
+    "no newline": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "half a line": lambda path: os.truncate(path, path.stat().st_size - 90),
+    "the whole line": lambda path: os.truncate(path, path.read_bytes()[:-1].rindex(b"\n") + 1),
+    "all but the first line": lambda path: os.truncate(path, path.read_bytes().index(b"\n") + 1),
+}
+
+
+def acknowledged(place: Path, count: int = 3) -> FileLog:
+    with FileLog.create(place, calls=Quick()) as log:
+        for number in range(1, count + 1):
+            log.append([note("abcdefgh"[number - 1], number)])
+    return FileLog.open(place, calls=Quick())
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_to_the_last_acknowledged_group_is_corruption(tmp_path: Path, damage: str, use: str) -> None:
+    """Nothing in the log vouches for its last group; its receipt does: raised with the place, and nothing is cut."""
+    log = acknowledged(tmp_path / "bank")
+    path = active(log.directory)
+    DAMAGES[damage](path)
+    before = path.read_bytes()
+    with pytest.raises(LogCorruption, match="acknowledged") as caught:
+        USES[use](log)
+    assert caught.value.where.startswith(f"segment {path.name}, line ") and str(receipts(log)) in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_events_before_the_damage_can_be_read(tmp_path: Path) -> None:
+    """Reading up to a position before the damage works; reading on yields the sound events first."""
+    log, seen = acknowledged(tmp_path / "bank"), list[int]()
+    DAMAGES["half a line"](active(log.directory))
+    assert [event.seq for event in log.read(upto=2)] == [1, 2]
+    with pytest.raises(LogCorruption):
+        seen.extend(event.seq for event in log.read())
+    assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("end", ["closed", "killed", "synced by a reader"])
+def test_receipts_need_no_orderly_end(tmp_path: Path, end: str) -> None:
+    """A receipt is left when an append returns, or when a reader has synced what it read."""
+    place = tmp_path / "bank"
+    log = FileLog.create(place, unsafe_no_sync=end == "synced by a reader")
+    log.append([note("a")])
+    if end == "closed":
+        log.close()
+    elif end == "synced by a reader":
+        assert not receipts(log).exists()
+        FileLog.open(place).sync()
+    DAMAGES["half a line"](active(place))
+    with pytest.raises(LogCorruption):
+        FileLog.open(place).append([note("b")])
+
+
+def test_an_acknowledged_retry_is_vouched_for(tmp_path: Path) -> None:
+    """A retry that is answered from the log is an acknowledgement too, though its first writer may have left none."""
+    place = tmp_path / "bank"
+    FileLog.create(place, unsafe_no_sync=True).append([note("a", 1)])
+    assert FileLog.open(place).append([note("a", 1)]).duplicate
+    DAMAGES["the whole line"](active(place))
+    with pytest.raises(LogCorruption):
+        FileLog.open(place).position()
+
+
+def test_receipts_outlive_a_reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receipt of an earlier boot says nothing of where to go on, but what it vouches for was on disk."""
+    log = acknowledged(tmp_path / "bank")
+    monkeypatch.setattr("rbank_es.log.system_calls.boot_id", lambda: "another boot")
+    DAMAGES["half a line"](active(log.directory))
+    with pytest.raises(LogCorruption):
+        log.append([note("next")])
+
+
+def test_the_memory_of_a_writer_vouches_too(tmp_path: Path) -> None:
+    """Where the receipts are gone, a writer still knows what it acknowledged itself."""
+    log = FileLog.create(tmp_path / "bank")
+    log.append([note("a")])
+    receipts(log).unlink()
+    DAMAGES["half a line"](active(log.directory))
+    with pytest.raises(LogCorruption):
+        log.append([note("b")])
+
+
+def test_the_newest_receipt_of_any_writer_counts(tmp_path: Path) -> None:
+    """Writers take turns, each in its own slot: a receipt is not overwritten by one of a lower position."""
+    place = tmp_path / "bank"
+    logs = [FileLog.create(place), *(FileLog.open(place, calls=Quick()) for _ in range(40))]
+    for number, log in enumerate(logs):
+        log.append([note("x", number)])
+    logs[3].append([note("x", 3)])
+    assert receipts(logs[0]).stat().st_size <= 4096
+    DAMAGES["half a line"](active(place))
+    with pytest.raises(LogCorruption, match="position 41 can't be read"):
+        FileLog.open(place).position()
+
+
+def test_receipts_after_a_roll_and_after_an_erasure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest segment gone as a file, with all its events, is noticed; an erasure leaves a receipt of its own."""
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", 600)
+    log = acknowledged(tmp_path / "bank", 8)
+    log.erase(Erasing(events=frozenset({2})))
+    assert log.position() == 9
+    for victims in (1, 2):
+        copy = Path(shutil.copytree(log.directory, tmp_path / f"without-{victims}"))
+        for path in sorted(copy.glob("*.jsonl"))[-victims:]:
+            path.unlink()
+        if victims == 1:  # it held no event, only its first line: a writer that died in a roll leaves the same
+            assert FileLog.open(copy).append([note("next")]).last == 10
+        else:
+            with pytest.raises(LogCorruption):
+                FileLog.open(copy).append([note("next")])
+
+
+def test_without_sync_there_is_no_receipt(tmp_path: Path) -> None:
+    """What was never synced is not vouched for: a writer that gave up durability calls no loss corruption."""
+    with FileLog.create(tmp_path / "bank", unsafe_no_sync=True) as log:
+        log.append([note("a", 1)])
+        log.append([note("b", 2)])
+    DAMAGES["half a line"](active(log.directory))
+    assert not receipts(log).exists() and FileLog.open(log.directory).append([note("c")]).last == 2
+
+
+def test_a_copy_that_is_shorter_than_an_earlier_one(tmp_path: Path) -> None:
+    """A copy made in the place of a longer one begins with no receipts."""
+    log, place = acknowledged(tmp_path / "bank"), tmp_path / "copy"
+    log.copy(3, str(place)).append([note("x")])
+    kept = (place / "derived" / "receipts").read_bytes()
+    shutil.rmtree(place)
+    (place / "derived").mkdir(parents=True)
+    shutil.rmtree(place)
+    copied = log.copy(1, str(place))
+    assert kept and copied.append([note("y")]).last == 2
+
+
+def test_an_older_copy_put_back_on_purpose(tmp_path: Path) -> None:
+    """The error names the file of receipts; once that is removed, the older copy is a log like any other."""
+    log = acknowledged(tmp_path / "bank")
+    DAMAGES["the whole line"](active(log.directory))
+    with pytest.raises(LogCorruption) as caught:
+        log.append([note("next")])
+    assert f"remove {receipts(log)}" in str(caught.value)
+    receipts(log).unlink()
+    assert FileLog.open(log.directory).append([note("next")]).last == 3
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a folder", "a link", "a file that nobody may write"])
+def test_receipts_that_are_no_file_stop_nobody(tmp_path: Path, kind: str) -> None:
+    """Anything else in the place of the receipts is neither believed nor followed nor waited for."""
+    log = acknowledged(tmp_path / "bank")
+    path, elsewhere = receipts(log), tmp_path / "elsewhere"
+    elsewhere.write_bytes(path.read_bytes())
+    path.unlink()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    elif kind == "a link":
+        path.symlink_to(elsewhere)
+    else:
+        path.touch(0o400)
+    before = elsewhere.read_bytes()
+    with FileLog.open(log.directory, calls=Quick()) as fresh:
+        assert fresh.append([note("next", 9)]).last == 4 and fresh.verify().events == 4
+    assert elsewhere.read_bytes() == before and FileLog.open(log.directory).seq_of_id(event_id(9)) == 4
