@@ -20,11 +20,8 @@ from rbank_es.events import (
     MemoriesRestored,
     MemoriesRetracted,
 )
+from rbank_es.limits import WIN_RATE_USES
 from rbank_es.projections.projection import Insert, Projection, Table
-
-WINDOW = 20
-"""Uses in one window of the win rate. With one use a run, 20 cover a few days of work, and one verdict moves the rate
-by 5 points."""
 
 MOMENTS = Table(name="moments", columns="at TEXT NOT NULL", key=("from_seq",))
 
@@ -43,8 +40,10 @@ WITH judged AS (
 ),
 rated AS (
     SELECT seq, row_number() OVER (ORDER BY seq, item, run) AS nth,
-        avg(won) OVER (ORDER BY seq, item, run ROWS {WINDOW - 1} PRECEDING) AS last,
-        avg(won) OVER (ORDER BY seq, item, run ROWS BETWEEN {2 * WINDOW - 1} PRECEDING AND {WINDOW} PRECEDING) AS before
+        avg(won) OVER (ORDER BY seq, item, run ROWS {WIN_RATE_USES - 1} PRECEDING) AS last,
+        avg(won) OVER (
+            ORDER BY seq, item, run ROWS BETWEEN {2 * WIN_RATE_USES - 1} PRECEDING AND {WIN_RATE_USES} PRECEDING
+        ) AS before
     FROM judged
 ),
 happened (seq, at, size, candidates, added, skipped, repeated, nth, last, before) AS (
@@ -80,8 +79,8 @@ SELECT seq, at, size, candidates, added, skipped,
     round(1.0 * repeated / nullif(candidates, 0), 4) AS duplicate_rate,
     round(1.0 * added / nullif(candidates, 0), 4) AS novelty_rate,
     round(win_rate_last, 4) AS win_rate_last,
-    CASE WHEN uses >= {2 * WINDOW} THEN round(win_rate_before, 4) END AS win_rate_before,
-    CASE WHEN uses >= {2 * WINDOW} THEN round(win_rate_last - win_rate_before, 4) END AS win_rate_drift,
+    CASE WHEN uses >= {2 * WIN_RATE_USES} THEN round(win_rate_before, 4) END AS win_rate_before,
+    CASE WHEN uses >= {2 * WIN_RATE_USES} THEN round(win_rate_last - win_rate_before, 4) END AS win_rate_drift,
     uses
 FROM spread WHERE at IS NOT NULL ORDER BY seq
 """

@@ -72,6 +72,9 @@ ITEM_TAG_CHARS = 60
 PROJECTION_BATCH_EVENTS = 20_000
 # Characters of text after which such a transaction is closed early, because a few events may hold much text.
 PROJECTION_BATCH_CHARS = 32 * MIB
+# Uses in one window of the win rate: with one use a run, 20 cover a few days of work, and one verdict moves the rate by
+# 5 points.
+WIN_RATE_USES = 20
 # Memory for pages of a read model during a rebuild, in KiB: SQLite's own 2 MiB would write most pages many times.
 PROJECTION_CACHE_KIB = 128 * KIB
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
@@ -221,12 +224,14 @@ STORE_CHARS = 256 * MIB
 TOOL_TRIES = 20
 # Items that `mem_get` gives in full at once.
 READ_ITEMS = 3
-# The largest `k` of `mem_search`: so many titles still fit into its return.
+# The largest `k` of `mem_search`: so many titles still fit into its return; and the default (source: the tool design).
 FOUND_ITEMS = 20
+FOUND_ITEMS_DEFAULT = 6
 # Default size of `ctx_peek` (source: the handle pattern).
 PEEK_CHARS = 200
-# The largest `k` of `ctx_find`.
+# The largest `k` of `ctx_find`, and the default: its hits fit into a return.
 FIND_HITS = 100
+FIND_HITS_DEFAULT = 20
 # Time limit of `ctx_find`: a pattern can backtrack for ever.
 FIND_TIME_S = 1.0
 # Characters that `ctx_find` shows around a hit, on either side.
@@ -237,18 +242,24 @@ CELL_CHARS = 300
 CELL_IRI_CHARS = 2_000
 # Rows of one slice.
 SLICE_ROWS = 100
+# Default size of a page: rows of a slice, classes, properties (source: the tool design).
+PAGE_ROWS = 50
 # Levels of nesting of a tool's result; deeper values are replaced by `…`.
 TOOL_RESULT_DEPTH = 16
 # Classes that an overview of the schema names, and properties that a class shows in its detail.
 OVERVIEW_CLASSES = 10
 DETAIL_PROPERTIES = 8
-# Examples that `sparql_peek` gives, and instances that `g_sample` gives.
+# Examples that `sparql_peek` gives, and instances that `g_sample` gives; and the default of both.
 PEEK_ROWS = 20
 SAMPLE_ROWS = 20
+EXAMPLES_DEFAULT = 5
+# Characters of a name that a tool repeats to its caller, who knows it.
+SHOWN_NAME_CHARS = 300
 # Procedures that `sparql_peek` names (source: the unified tool design).
 RELATED_PROCEDURES = 2
-# The largest `k` of `g_search`.
+# The largest `k` of `g_search`, and the default.
 FOUND_TERMS = 50
+FOUND_TERMS_DEFAULT = 10
 # Texts of individuals that `g_search` reads (longer ones name nothing), and words of a search that it uses there.
 SEARCHED_TEXT_CHARS = 200
 SEARCHED_WORDS = 8
@@ -325,6 +336,8 @@ SANDBOX_PRINTED_CHARS = 10_000_000
 SANDBOX_SUBMIT_CHARS = 1_000_000
 # Arguments of one call out of the sandbox, as JSON: room for a batch of prompts.
 SANDBOX_ARGUMENT_CHARS = 1_000_000
+# Bits of an integer that is sent out of the sandbox as a number: Python writes no longer one as decimal text.
+SANDBOX_INTEGER_BITS = 14_000
 # Depth of a value that is sent out of the sandbox, below which there is only text, and values within it: more would
 # exceed the limits of size, and a value that contains itself has no end.
 SANDBOX_VALUE_DEPTH = 50
@@ -386,6 +399,10 @@ JUDGE_QUOTE_CHARS = 200
 JUDGE_COLUMN_CHOICES = 5_000
 # Decimal exponent beyond which numbers are compared as text (a double ends at 308): 1e999999999 isn't written out.
 JUDGE_EXPONENT = 400
+# Significant digits to which fractional numbers are compared: engines keep different numbers of digits of 10/3.
+JUDGE_DIGITS = 12
+# Rows of a result up to which an answer is expected to name one of its values.
+JUDGE_FEW_ROWS = 5
 # Characters of a judgment's reason.
 JUDGE_REASON_CHARS = 2_000
 # Characters of an answer, and of its query, that a judging model is shown.

@@ -47,7 +47,9 @@ class ContextTools:
         """
         return self._part(ref, _count("start", start), _count("end", end), limits.SLICE_RETURN_CHARS)
 
-    def ctx_find(self, ref: str | dict[str, Any], pattern: str, k: int = 20, start: int = 0) -> Reply:
+    def ctx_find(
+        self, ref: str | dict[str, Any], pattern: str, k: int = limits.FIND_HITS_DEFAULT, start: int = 0
+    ) -> Reply:
         """Where a pattern occurs in the text behind a handle.
 
         Args: ref: a handle, key or alias; pattern: a regular expression, case ignored; k: hits wanted (at most 100);

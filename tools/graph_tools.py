@@ -57,7 +57,7 @@ class GraphTools:
         self._room.put(body, "label_properties", rows)
         return Reply(body, truncated=self._room.cut(body))
 
-    def g_classes(self, limit: int = 50, offset: int = 0) -> Reply:
+    def g_classes(self, limit: int = limits.PAGE_ROWS, offset: int = 0) -> Reply:
         """The classes of the graph, those with most instances first.
 
         Args: limit, offset: which rows.
@@ -68,7 +68,7 @@ class GraphTools:
         tables = self._tables
         return self._page([*tables.classes], offset, limit, tables.class_row, "classes")
 
-    def g_props(self, cls: str | None = None, limit: int = 50, offset: int = 0) -> Reply:
+    def g_props(self, cls: str | None = None, limit: int = limits.PAGE_ROWS, offset: int = 0) -> Reply:
         """The properties of a class, used, declared and inherited; without a class, all properties.
 
         Args: cls: a class such as 'up:Protein'; limit, offset: which rows.
@@ -81,7 +81,7 @@ class GraphTools:
             return self._page([*tables.properties], offset, limit, tables.property_row, "properties")
         return self._page(tables.properties_of(self._class(cls)), offset, limit, tables.has_row, "properties")
 
-    def g_search(self, text: str, k: int = 10) -> Reply:
+    def g_search(self, text: str, k: int = limits.FOUND_TERMS_DEFAULT) -> Reply:
         """Find classes, properties and individuals by words of their names, labels, comments and notes.
 
         Args: text: words, in any order; k: hits (at most 50).
@@ -124,7 +124,7 @@ class GraphTools:
                 raise look.unknown(resource, iri)
         return Reply(body, truncated=self._room.cut(body))
 
-    def g_sample(self, cls: str, n: int = 5, subclasses: bool = True) -> Reply:
+    def g_sample(self, cls: str, n: int = limits.EXAMPLES_DEFAULT, subclasses: bool = True) -> Reply:
         """A few instances of a class with some of their properties.
 
         Args: cls: a class such as 'up:Protein'; n: instances (at most 20); subclasses: also instances of subclasses.

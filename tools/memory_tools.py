@@ -45,7 +45,12 @@ class MemoryTools:
         self._session = session
 
     def mem_search(
-        self, q: str, k: int = 6, polarity: str | None = None, domain: str | None = None, role: str | None = None
+        self,
+        q: str,
+        k: int = limits.FOUND_ITEMS_DEFAULT,
+        polarity: str | None = None,
+        domain: str | None = None,
+        role: str | None = None,
     ) -> Reply:
         """Find memories of earlier runs by words; titles only, read the best with mem_quote or mem_get.
 

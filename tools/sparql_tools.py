@@ -58,7 +58,7 @@ class SparqlTools:
         self,
         output_mode: Mode = "overview",
         filter_prefix: str | None = None,
-        limit: int = 50,
+        limit: int = limits.PAGE_ROWS,
         use_cache: bool = True,
         offset: int = 0,
     ) -> Reply:
@@ -87,7 +87,7 @@ class SparqlTools:
     def sparql_peek(
         self,
         resource: str,
-        limit: int = 5,
+        limit: int = limits.EXAMPLES_DEFAULT,
         output_mode: Literal["sample", "schema"] = "sample",
         related_memories: bool = True,
     ) -> Reply:
@@ -135,7 +135,7 @@ class SparqlTools:
             return querying.explain(asked)
         return querying.run(asked, by="sparql_query", propose=store_pattern and self._session.policy.propose)
 
-    def sparql_slice(self, result: str | dict[str, Any], offset: int = 0, limit: int = 50) -> Reply:
+    def sparql_slice(self, result: str | dict[str, Any], offset: int = 0, limit: int = limits.PAGE_ROWS) -> Reply:
         """Rows of a result that sparql_query or g_query returned, a page at a time.
 
         Args: result: the handle, its key, or its alias such as 'results_0'; offset: first row, from 0; limit: rows

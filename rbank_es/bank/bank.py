@@ -310,7 +310,7 @@ class Bank:
         with self._live(point) as view:
             return view.search(query, k, polarity=polarity, domain=domain, role=role)
 
-    def get(self, ids: Sequence[str], *, max_n: int = 3, point: str | int | None = None) -> list[Item]:
+    def get(self, ids: Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None) -> list[Item]:
         """Return items in full, in any state; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""
         if len(ids) > max_n:
             raise LimitExceeded("items asked for", len(ids), max_n, "ask for fewer, or raise max_n")

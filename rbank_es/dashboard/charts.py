@@ -22,7 +22,7 @@ from rbank_es.dashboard.page_text import (
     short_name,
     shorten,
 )
-from rbank_es.projections.health import WINDOW
+from rbank_es.limits import WIN_RATE_USES
 
 _STATE_COLOURS = {"active": "accent", "superseded": "pale", "merged": "plum", "forgotten": "sand", "retracted": "flag"}
 
@@ -164,7 +164,10 @@ def _drift_chart(rows: Sequence[Row]) -> Chart:
     return Chart(
         key="bank-drift",
         title="Win rate and its drift",
-        about=f"The win rate of the last {WINDOW} uses, of the {WINDOW} before them, and their difference, the drift.",
+        about=(
+            f"The win rate of the last {WIN_RATE_USES} uses, of the {WIN_RATE_USES} before them, and their difference, "
+            "the drift."
+        ),
         reading=_drift_reading(rows[-1]),
         figure=_course(rows, lines, tickformat=".0%"),
     )
@@ -175,7 +178,7 @@ def _drift_reading(last: Row) -> str:
         return "No item has been used yet."
     now = f"At the end: {percent(last['win_rate_last'])} (solid line)"
     if last["win_rate_drift"] is None:
-        return f"{now}. The drift needs {2 * WINDOW} uses."
+        return f"{now}. The drift needs {2 * WIN_RATE_USES} uses."
     before = f"{percent(last['win_rate_before'])} before (dashed line)"
     return f"{now}, {before}, drift {points(last['win_rate_drift'])} (dotted line)."
 

@@ -46,9 +46,6 @@ CODES: dict[str, str] = {
 }
 """Every code that a finding can have, with its meaning."""
 
-FEW_ROWS = 5
-"""The size of a result up to which an answer is expected to name one of its values."""
-
 JUDGE, VERSION = "checks", "1"
 
 _QUERY_AT_FAULT = frozenset({"bad_query", "timeout", "out_of_memory"})
@@ -259,7 +256,11 @@ def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery)
         return
     if evidence.recorded is not None and evidence.recorded.truncated and not is_grouped(query.tree.body):
         yield from _cut(outcome.task, answer)
-    if len(answer.rows) <= FEW_ROWS and outcome.answer.strip() and not _names_a_value(outcome.answer, answer):
+    if (
+        len(answer.rows) <= limits.JUDGE_FEW_ROWS
+        and outcome.answer.strip()
+        and not _names_a_value(outcome.answer, answer)
+    ):
         from rbank_es.judging.result_comparison import shown
 
         values = "; ".join(shown(row) for row in answer.rows[:2])  # two rows are enough to recognise a result

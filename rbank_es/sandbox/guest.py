@@ -24,9 +24,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-MOST_BITS = 14_000
-"""Integers beyond this have no decimal text in Python."""
-
 LIMITS: dict[str, int] = {}
 """Limits by name, set by the host, because nothing here can import `rbank_es.limits`."""
 
@@ -147,7 +144,7 @@ def plain(value: Any, depth: int = 0, room: Iterator[int] | None = None) -> Any:
         return encodable(value)
     if isinstance(value, int):
         bits = value.bit_length()
-        return int(value) if bits <= MOST_BITS else f"<integer of {bits:,} bits>"
+        return int(value) if bits <= LIMITS["integer_bits"] else f"<integer of {bits:,} bits>"
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
     if depth >= LIMITS["depth"]:

@@ -45,6 +45,7 @@ GUEST_LIMITS = {
     "printed_chars": limits.SANDBOX_PRINTED_CHARS,
     "submit_chars": limits.SANDBOX_SUBMIT_CHARS,
     "depth": limits.SANDBOX_VALUE_DEPTH,
+    "integer_bits": limits.SANDBOX_INTEGER_BITS,
     "values": limits.SANDBOX_VALUES,
     "counted": limits.SANDBOX_COUNTED_ELEMENTS,
     "places": limits.SANDBOX_ERROR_PLACES,

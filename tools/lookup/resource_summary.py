@@ -34,9 +34,6 @@ SHOWN_PROPERTIES = 8
 
 Kind = Literal["class", "property", "individual"]
 
-NAME_CHARS = 300
-"""Characters that are shown of the name that was asked for: the caller knows it."""
-
 NEAREST = 3
 """Names that are suggested for an unknown one."""
 
@@ -159,7 +156,7 @@ class ResourceQueries:
 
     def name(self, iri: str) -> str:
         """Return the short name of an IRI, as an answer about it shows it."""
-        return clip(self.names.shorten(iri), NAME_CHARS)
+        return clip(self.names.shorten(iri), limits.SHOWN_NAME_CHARS)
 
     def kind(self, iri: str) -> Kind | None:
         """Return the kind of a thing; None if neither the schema nor the data know it."""
