@@ -118,7 +118,11 @@ def filled(skeleton: str, filling: Filling) -> str:
     return text
 
 
-def items_of(query: str, reason: str = "it went wrong", **more: object) -> tuple[Item | None, Item | None]:
+REASON = "misunderstanding"
+"""One word, longer than any that a filling has: words of a query's data are taken out of the reason of a failure."""
+
+
+def items_of(query: str, reason: str = REASON, **more: object) -> tuple[Item | None, Item | None]:
     """Procedure and pitfall."""
     told = {"reason": reason, "rows": 2, "domain": "sea", "prefixes": PREFIXES, "schema": SCHEMA, **more}
     evidence = ProposalEvidence(query=query, **told)  # type: ignore[arg-type]
