@@ -321,6 +321,9 @@ LM_DIFFERENCE_SHOWN_CHARS = 60
 # -------------------- sandbox
 # How long the code of one step may run, without the time of the tools that it calls.
 STEP_TIME_S = 60.0
+# How long a step may take with its tools: ten queries in a row that each use up the 30 s of `QUERY_TIME_S`. In the
+# slowest recorded run, the tools of all steps together took 94 s.
+STEP_WALL_S = 300.0
 # How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine.
 SANDBOX_START_S = 60.0
 # How long filling the cache (13 MB) may take.
@@ -338,6 +341,10 @@ SANDBOX_SUBMIT_CHARS = 1_000_000
 SANDBOX_ARGUMENT_CHARS = 1_000_000
 # Bits of an integer that is sent out of the sandbox as a number: Python writes no longer one as decimal text.
 SANDBOX_INTEGER_BITS = 14_000
+# Calls out of the sandbox in one step, and characters of their arguments together: a session that makes more is ended,
+# even if the tools refuse all of them.
+SANDBOX_CALLS = 10_000
+SANDBOX_CALLS_CHARS = 32 * MIB
 # Depth of a value that is sent out of the sandbox, below which there is only text, and values within it: more would
 # exceed the limits of size, and a value that contains itself has no end.
 SANDBOX_VALUE_DEPTH = 50
@@ -352,8 +359,9 @@ SANDBOX_RESERVE_BYTES = 4 * MIB
 SANDBOX_MESSAGE_BYTES = 16 * MIB
 # Lines from a sandbox in one step that are no messages; a session that sends more is ended.
 SANDBOX_NOISE_LINES = 1_000
-# The end of a sandbox's standard error, kept for the error message when it dies.
+# The end of a sandbox's standard error, kept for the error message when it dies, and what is read of it then.
 SANDBOX_STDERR_BYTES = 2_000
+SANDBOX_DRAIN_BYTES = 4 * MIB
 # New sessions of a run after its first was lost.
 SANDBOX_RESTARTS = 3
 # Sessions that a pool keeps ready: one for each rollout. Each takes about 160 MB.

@@ -14,7 +14,7 @@ from rbank_es import limits
 from rbank_es.executors.agent_calls import Unreadable
 from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
 from rbank_es.executors.run_record import Recorder
-from rbank_es.sandbox.interpreter import Sandbox, SessionLost
+from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
@@ -93,9 +93,10 @@ def _execute(interpreter: Any, code: str, variables: Mapping[str, Any]) -> CodeO
     except SubmissionRefused as error:
         return _failure(str(error), "refused")
     except CodeExecutionError as error:
-        return _failure(str(error), "lost" if isinstance(error, SessionLost) else "raised")
+        return _failure(str(error), error.loss if isinstance(error, SessionLost) else "raised")
     except CodeInterpreterError as error:
-        return _failure(str(error), "exhausted")._replace(terminal=error)
+        fault = error.loss if isinstance(error, SandboxExhausted) else "no_sandbox"
+        return _failure(str(error), fault)._replace(terminal=error)
 
 
 def _outcome_of(result: Any) -> CodeOutcome:

@@ -13,7 +13,7 @@ from rbank_es import limits as lim
 from rbank_es.errors import BadInput, MissingExtra
 from rbank_es.events.run_events import Outcome
 from rbank_es.registry import Registry
-from rbank_es.sandbox.step_outcome import NOTHING, Measures, SubmissionRefused
+from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ Interpreters = Callable[[], Any]
 
 It may have `execution_instructions`, which go to the agent."""
 
-Fault = Literal[
-    "unreadable", "no_code", "syntax", "raised", "lost", "exhausted", "refused", "unknown_tool", "tool_failed"
-]
-"""Why a step failed: the reply could not be parsed, or held no code; its code can't be parsed, raised, lost the
-session, or lost the last session; its submission was refused; no such tool; the tool returned an error."""
+Fault = (
+    Literal["unreadable", "no_code", "syntax", "raised", "no_sandbox", "refused", "unknown_tool", "tool_failed"]
+    | LossCode
+)
+"""Why a step failed: the reply could not be parsed, or held no code; its code can't be parsed, raised, found no
+sandbox, or lost its session (named by the cause); its submission was refused; no such tool; the tool returned an error.
+"""
 
 
 class RunLimits(msgspec.Struct, frozen=True, kw_only=True):

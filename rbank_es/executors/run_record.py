@@ -23,7 +23,7 @@ from rbank_es.errors import BadInput, RBankError
 from rbank_es.events import Event, LmCalled, RunFinished, StepTaken, ToolCalled
 from rbank_es.events.redaction import redact_event
 from rbank_es.executors.executor import RunResult, RunStep, submitted_fields
-from rbank_es.sandbox.step_outcome import ERROR, Kind, Measures, RecordedCall, RecordedStep
+from rbank_es.sandbox.step_outcome import ERROR, LOSSES, Kind, Measures, RecordedCall, RecordedStep
 from rbank_es.tools.runtime.encoder import text_of
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ FAILED: dict[str, Kind] = {
     "raised": "error",
     "syntax": "syntax",
     "refused": "refused",
-    "lost": "lost",
-    "exhausted": "exhausted",
+    "no_sandbox": "exhausted",
+    **dict.fromkeys(LOSSES, "lost"),
 }
 """Outcomes of code that failed, by the `error_code` of its step."""
 
@@ -165,16 +165,15 @@ def recorded_steps(events: Iterable[Event]) -> tuple[RecordedStep, ...]:
     where a text was erased, or arguments were too long to be kept.
     """
     events = tuple(events)
-    submitted = any(isinstance(event, RunFinished) and event.outcome == "submitted" for event in events)
-    # Only the last step of a submitted run can have submitted.
-    last = max((event.index for event in events if isinstance(event, StepTaken)), default=0)
     made: list[RecordedStep] = []
     calls: list[RecordedCall] = []
     for event in events:
         if isinstance(event, StepTaken):
             if _ran(event):
-                made.append(_step(event, tuple(calls), "final" if submitted and event.index == last else "output"))
+                made.append(_step(event, tuple(calls)))
             calls = []
+        elif isinstance(event, RunFinished):
+            made[-1:] = [_last(each, event) for each in made[-1:]]
         else:
             calls += _calls(event)
     return tuple(made)
@@ -190,13 +189,25 @@ def _ran(step: StepTaken) -> bool:
         return False
 
 
-def _step(step: StepTaken, calls: tuple[RecordedCall, ...], otherwise: Kind) -> RecordedStep:
-    kind, output = FAILED.get(step.error_code or "", otherwise), _text(step.output)
-    if kind == "final":
-        output = submitted_fields(output) or "{}"
-    if kind in FAILED.values():
-        output = output.removeprefix(ERROR)
-    return RecordedStep(code=_text(step.code), kind=kind, output=output, calls=calls, measures=_measures(step))
+def _step(step: StepTaken, calls: tuple[RecordedCall, ...]) -> RecordedStep:
+    fault, output = step.error_code or "", _text(step.output)
+    return RecordedStep(
+        code=_text(step.code),
+        kind=FAILED.get(fault, "output"),
+        loss=LOSSES.get(fault),
+        output=output.removeprefix(ERROR) if fault in FAILED else output,
+        calls=calls,
+        measures=_measures(step),
+    )
+
+
+def _last(step: RecordedStep, end: RunFinished) -> RecordedStep:
+    """Return the last step that ran code, whose outcome the end of the run tells from that of other steps."""
+    if end.outcome == "submitted" and step.kind == "output":
+        return msgspec.structs.replace(step, kind="final", output=submitted_fields(step.output) or "{}")
+    if end.error_code == "sandbox_exhausted" and step.kind == "lost":
+        return msgspec.structs.replace(step, kind="exhausted")
+    return step
 
 
 def _measures(step: StepTaken) -> Measures:

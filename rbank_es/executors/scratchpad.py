@@ -27,6 +27,7 @@ from rbank_es.executors.agent_calls import (
 from rbank_es.executors.code_step import CodeOutcome, make_sandboxes, open_interpreter, run_code, take_code_step
 from rbank_es.executors.executor import Ending, Executor, RunLimits, RunStep
 from rbank_es.executors.run_record import Recorder
+from rbank_es.sandbox.step_outcome import LOSSES
 
 if TYPE_CHECKING:
     from rbank_es.models.router import Lms
@@ -90,7 +91,7 @@ class _Pad:
         code, ran = run_code(self._interpreter, reply, {} if self._is_given else self._inputs)
         # Code that never ran assigned no inputs, and a lost session lost them.
         if ran.fault not in ("no_code", "syntax"):
-            self._is_given = ran.fault != "lost"
+            self._is_given = ran.fault not in LOSSES
         return code, ran
 
     def _ask(self, predict: Any, **inputs: Any) -> Any:

@@ -18,18 +18,26 @@ from dspy.utils.callback import BaseCallback, with_callbacks
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
+from rbank_es.sandbox.conversation import Lost, TimeLimits
 from rbank_es.sandbox.pool import start_session
 from rbank_es.sandbox.session import (
     DEFAULT_SETTINGS,
     EXECUTION_INSTRUCTIONS,
     NO_SUB_AGENTS,
     SUB_AGENT_TOOL,
-    Lost,
     Restart,
     SandboxSettings,
     Session,
 )
-from rbank_es.sandbox.step_outcome import Kind, Outcome, RecordedCall, RecordedStep, StepReport, SubmissionRefused
+from rbank_es.sandbox.step_outcome import (
+    Kind,
+    LossCode,
+    Outcome,
+    RecordedCall,
+    RecordedStep,
+    StepReport,
+    SubmissionRefused,
+)
 
 TakeSession = Callable[[SandboxSettings], Session]
 
@@ -47,15 +55,22 @@ class StepFailed(CodeExecutionError):
 
 
 class SessionLost(CodeExecutionError):
-    """A step that lost the session and all variables; the next step starts another. `restart` is None in replays."""
+    """A step that lost the session and all variables; the next step starts another. `loss` is its cause.
 
-    def __init__(self, message: str, restart: Restart | None = None) -> None:
-        self.restart = restart
+    `restart` is None in replays.
+    """
+
+    def __init__(self, message: str, loss: LossCode, restart: Restart | None = None) -> None:
+        self.loss, self.restart = loss, restart
         super().__init__(message)
 
 
 class SandboxExhausted(CodeInterpreterError):
-    """The loss of the last session that a run may have."""
+    """The loss of the last session that a run may have. `loss` is its cause."""
+
+    def __init__(self, message: str, loss: LossCode) -> None:
+        self.loss = loss
+        super().__init__(message)
 
 
 class Sandbox(dspy.PythonInterpreter):
@@ -169,9 +184,10 @@ class Sandbox(dspy.PythonInterpreter):
 
         session = self._ready()
         began = time.perf_counter()
+        times = TimeLimits(self.settings.step_time_s, self.settings.step_wall_s)
         try:
             session.register(self._functions(), self._output_names())
-            outcome = session.run(code, variables, answer, self.settings.step_time_s)
+            outcome = session.run(code, variables, answer, times)
         except Lost as lost:
             self._drop()
             if self._is_shut_down:
@@ -191,6 +207,10 @@ class Sandbox(dspy.PythonInterpreter):
             raise CodeInterpreterError("this sandbox was shut down; make a new one")
         if self._session is None:
             self._session = self._take_session(self.settings)
+            # Shut down from another thread while it started: nobody else would end it.
+            if self._is_shut_down:
+                self._drop()
+                raise CodeInterpreterError("this sandbox was shut down while it started")
         return self._session
 
     def _drop(self) -> None:
@@ -202,7 +222,8 @@ class Sandbox(dspy.PythonInterpreter):
         self, code: str, lost: Lost, calls: list[RecordedCall], duration_s: float, tools_s: float
     ) -> CodeInterpreterError:
         """Count a lost session, and return the error that the agent is shown."""
-        seconds = f" (the limit is {self.settings.step_time_s:g} s)" if lost.code == "timeout" else ""
+        limits_s = {"timeout": self.settings.step_time_s, "wall_timeout": self.settings.step_wall_s}
+        seconds = f" (the limit is {limits_s[lost.code]:g} s)" if lost.code in limits_s else ""
         reason = f"{lost.message}{seconds}. All variables are gone"
         exhausted = self.restarts >= self.settings.restarts
         if exhausted:
@@ -211,13 +232,13 @@ class Sandbox(dspy.PythonInterpreter):
         else:
             message = f"{reason}; the session was restarted, and the next step begins anew: define again what you need"
         kind: Kind = "exhausted" if exhausted else "lost"
-        step = RecordedStep(code=code, kind=kind, output=message, calls=tuple(calls))
+        step = RecordedStep(code=code, kind=kind, loss=lost.code, output=message, calls=tuple(calls))
         self.report = StepReport(step=step, duration_s=duration_s, tools_s=tools_s)
         if exhausted:
-            return SandboxExhausted(message)
+            return SandboxExhausted(message, lost.code)
         self.restarts += 1
         restart = Restart(number=self.restarts, code=lost.code, message=message, detail=lost.detail)
-        return SessionLost(message, restart)
+        return SessionLost(message, lost.code, restart)
 
     # ---------------------------------------------------------------- tools and values
 
@@ -267,6 +288,8 @@ def result_of(step: RecordedStep) -> Any:
     """Return what `execute` returns for a step with this outcome, or raise what it raises."""
     if step.kind == "final":
         return FinalOutput(json.loads(step.output))
+    if step.kind in ("lost", "exhausted"):
+        raise (SessionLost if step.kind == "lost" else SandboxExhausted)(step.output, step.loss or "died")
     if step.kind != "output":
         raise _ERRORS[step.kind](step.output)
     return step.output or None
@@ -276,8 +299,6 @@ _ERRORS: dict[Kind, type[Exception]] = {
     "refused": SubmissionRefused,
     "error": StepFailed,
     "syntax": SyntaxError,
-    "lost": SessionLost,
-    "exhausted": SandboxExhausted,
 }
 
 

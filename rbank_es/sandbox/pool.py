@@ -103,7 +103,7 @@ class SandboxPool:
         spare = self._next()
         if spare is not None:
             with suppress(CancelledError):
-                session = spare.result()
+                session = _result(spare)
                 if session.alive:
                     return session
                 session.end()
@@ -132,8 +132,17 @@ def _fill(spare: Future[Session], starters: threading.Semaphore, settings: Sandb
                 spare.set_exception(error)
 
 
+def _result(spare: Future[Session]) -> Session:
+    """Wait for a session. If the wait is interrupted, the session is ended once it has started."""
+    try:
+        return spare.result()
+    except BaseException:
+        spare.add_done_callback(_end)
+        raise
+
+
 def _end(spare: Future[Session]) -> None:
-    if spare.exception() is None:
+    if not spare.cancelled() and spare.exception() is None:
         spare.result().end()
 
 

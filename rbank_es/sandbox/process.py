@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import resource
@@ -97,22 +98,24 @@ class Channel:
             self._ready(deadline)
         return line
 
-    def unasked(self) -> Iterator[bytes]:
-        """Yield the lines that arrived unrequested. Raises `ProcessEnded`, `GuestCrashed`, `LineTooLong`."""
-        now = time.monotonic()
+    def unasked(self, deadline: float) -> Iterator[bytes]:
+        """Yield the lines that arrived unrequested. Raises as `send`."""
         while True:
             line = self._line()
-            if line is None:
-                try:
-                    self._ready(now)
-                except DeadlinePassed:
-                    return
-            else:
+            if line is not None:
                 yield line
+            elif time.monotonic() >= deadline:
+                raise DeadlinePassed
+            elif not self._read_ready(0):
+                return
 
     def drain(self) -> None:
         """Read the rest of an ended process's standard error."""
-        while piece := _read(self._pipes.error):
+        # Bounded, because a process that only closed its output may go on writing.
+        for _ in range(limits.SANDBOX_DRAIN_BYTES // PIECE_BYTES):
+            piece = _read(self._pipes.error)
+            if not piece:
+                return
             self._keep(piece)
 
     def _line(self) -> bytes | None:
@@ -128,10 +131,17 @@ class Channel:
 
     def _ready(self, deadline: float) -> set[int]:
         """Wait for a descriptor, read what arrived, and return the ready descriptors."""
-        found = self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
-        if not found:
+        left_s = deadline - time.monotonic()
+        # Checked before polling too, because a process that never stops writing is always ready.
+        ready = self._read_ready(left_s) if left_s > 0 else set()
+        if not ready:
             raise DeadlinePassed
-        ready = {descriptor for descriptor, _ in found}
+        return ready
+
+    def _read_ready(self, wait_s: float) -> set[int]:
+        """Wait for a descriptor at most so long, read what arrived, and return the ready descriptors."""
+        # Rounded up to milliseconds, which poll counts in: rounding down would make it return early.
+        ready = {descriptor for descriptor, _ in self._poll.poll(math.ceil(wait_s * 1000))}
         if self._pipes.error in ready:
             self._read_stderr()
         if self._pipes.output in ready:
@@ -188,7 +198,11 @@ class SandboxProcess:
         """Start both. Raises OSError."""
         ours, lifeline = socket.socketpair()
         with lifeline:
-            self.watchdog = _start(runtime, offline, lifeline.fileno())
+            try:
+                self.watchdog = _start(runtime, offline, lifeline.fileno())
+            except BaseException:
+                ours.close()
+                raise
         self._lifeline = ours
         self._end = weakref.finalize(self, _end, self.watchdog, ours, os.getpid())
         _processes.add(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -13,6 +13,14 @@ from rbank_es.events.event import Count
 Kind = Literal["output", "final", "refused", "error", "syntax", "lost", "exhausted"]
 """The step ran to its end; submitted; submitted and was refused; raised; can't be parsed; lost its session with all
 variables; lost the last session."""
+
+LossCode = Literal["timeout", "wall_timeout", "memory", "died", "flood", "forged", "too_long", "broken"]
+"""Why a session was lost: the step's code took too long, or the step with its tools did; the memory is used up; the
+process died; it wrote or called without end; it sent a message that no tool made, or one that is too long; what runs it
+is disturbed."""
+
+LOSSES: dict[str, LossCode] = {code: code for code in get_args(LossCode)}
+"""All of them, to look up one that was read."""
 
 ERROR = "[Error] "
 """The prefix of the output of a step that failed."""
@@ -54,11 +62,13 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step: its code as the model wrote it, its tool calls in order, and its outcome.
 
-    `output` is the text for the agent; after SUBMIT (`final`) it is the JSON of the submitted fields.
+    `output` is the text for the agent; after SUBMIT (`final`) it is the JSON of the submitted fields. `loss` is the
+    cause where the session was lost.
     """
 
     code: str
     kind: Kind = "output"
+    loss: LossCode | None = None
     output: str = ""
     calls: tuple[RecordedCall, ...] = ()
     measures: Measures = NOTHING

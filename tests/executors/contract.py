@@ -529,17 +529,20 @@ class CodeContract(ExecutorContract):
         assert str(made.steps[0].output).strip() == "x" * 5_000
 
     def test_a_lost_session_costs_a_step(self, tmp_path: Path) -> None:
-        lost = SessionLost("the step took too long. All variables are gone")
+        lost = SessionLost("the step took too long. All variables are gone", "timeout")
         interpreter = Dying(["seen", lost, "seen again", CodeInterpreterError("gone for good")])
         made = self.setting(tmp_path, *[code("pass")] * 5)
         result = made.run(self.name, lambda: interpreter)
-        assert [step.fault for step in result.steps] == [None, "lost", None, "exhausted"]
+        assert [step.fault for step in result.steps] == [None, "timeout", None, "no_sandbox"]
         assert "All variables are gone" in made.turns.prompt(2) and interpreter.is_shut_down
         assert interpreter.variables[2] == ["context", "question"]
 
     @pytest.mark.parametrize(
         ("death", "error_code"),
-        [(CodeInterpreterError("died"), "sandbox_failed"), (SandboxExhausted("lost too often"), "sandbox_exhausted")],
+        [
+            (CodeInterpreterError("died"), "sandbox_failed"),
+            (SandboxExhausted("lost too often", "memory"), "sandbox_exhausted"),
+        ],
     )
     def test_a_sandbox_that_is_no_more_fails_the_run_with_its_steps(
         self, tmp_path: Path, death: Exception, error_code: str
@@ -553,7 +556,7 @@ class CodeContract(ExecutorContract):
 
     def test_a_sandbox_that_is_exhausted_is_told_again(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path / "first", *[code("pass")] * 2)
-        made.run(self.name, lambda: Dying(["seen", SandboxExhausted("lost too often")]))
+        made.run(self.name, lambda: Dying(["seen", SandboxExhausted("lost too often", "memory")]))
         self._told_again(made, tmp_path)
 
     def test_an_interpreter_that_can_not_be_made_fails_the_run(self, tmp_path: Path) -> None:

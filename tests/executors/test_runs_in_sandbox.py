@@ -115,7 +115,7 @@ def test_a_step_without_end_costs_the_session_and_the_run_goes_on(tmp_path: Path
     limited(box, 0.5)
     made = Setting(tmp_path / "bank", [code("kept = 7"), code("while True: pass"), code("kept"), SUBMITS])
     result = made.run("rlm", lambda: box)
-    assert [step.fault for step in result.steps] == [None, "lost", "raised", None]
+    assert [step.fault for step in result.steps] == [None, "timeout", "raised", None]
     assert "All variables are gone" in made.turns.prompt(2) and result.outcome == "submitted"
 
 
@@ -130,7 +130,7 @@ def test_inputs_are_there_again_after_a_lost_session(tmp_path: Path) -> None:
 
     made = Setting(tmp_path / "bank", [code("print(question[:5])"), kill, code("print(question[:5])"), SUBMITS])
     result = made.run("scratchpad", lambda: box)
-    assert [step.fault for step in result.steps] == [None, "lost", None, None]
+    assert [step.fault for step in result.steps] == [None, "died", None, None]
     assert result.steps[2].output.strip() == "Which" and result.outcome == "submitted"
 
 
@@ -141,7 +141,7 @@ def test_a_sandbox_that_is_lost_too_often_fails_the_run_with_its_steps(name: str
     made = Setting(tmp_path / "bank", [code("outcome['value'] = 'seen'"), *[waits] * 3])
     result = made.run(name, lambda: box)
     assert (result.outcome, result.error_code) == ("failed", "sandbox_exhausted")
-    assert [step.fault for step in result.steps] == [None, "lost", "exhausted"] and len(made.steps) == 3
+    assert [step.fault for step in result.steps] == [None, "timeout", "timeout"] and len(made.steps) == 3
     assert "took too long and was stopped (the limit is 0.5 s)" in str(made.end.error)
 
 
@@ -156,7 +156,7 @@ def test_a_sandbox_that_does_not_start_again_fails_the_run_with_its_steps(name: 
     made = Setting(tmp_path / "bank", [code("outcome['value'] = 'seen'"), remove, code("pass")])
     result = made.run(name, lambda: box)
     assert (result.outcome, result.error_code) == ("failed", "broken") and "does not start" in str(made.end.error)
-    assert [step.fault for step in result.steps] == [None, "lost", "exhausted"] and len(made.steps) == 3
+    assert [step.fault for step in result.steps] == [None, "died", "no_sandbox"] and len(made.steps) == 3
 
 
 def start(runtime: Deno) -> Session:

@@ -51,7 +51,7 @@ class TestScratchpad(CodeContract):
         assert result.steps[1].output.strip() == "another" and TASK in made.turns.prompt()
 
     def test_inputs_are_given_again_where_a_session_was_lost(self, tmp_path: Path) -> None:
-        interpreter = Dying(["one", "two", SessionLost("all variables are gone"), "four", "five"])
+        interpreter = Dying(["one", "two", SessionLost("all variables are gone", "memory"), "four", "five"])
         made = self.setting(tmp_path, *["prose", *[code("pass")] * 5])
         made.run(self.name, lambda: interpreter, iterations=5)
         given = ["context", "question"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,9 +18,11 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.sandbox.session import Restart, SandboxSettings
+from rbank_es.sandbox import pool as pool_module
+from rbank_es.sandbox.session import Restart, SandboxSettings, Session
 from rbank_es.sandbox.step_outcome import NOTHING, RecordedStep
 from tests.sandbox import sandboxes
+from tests.sandbox.fake_deno import fake
 
 sandboxes.require_dspy()
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError  # noqa: E402
@@ -293,6 +296,46 @@ def test_a_run_gets_so_many_sessions_and_no_more(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- this side ends
 
 
+def test_a_sandbox_that_is_shut_down_while_it_starts_leaves_no_process(tmp_path: Path) -> None:
+    taken: list[Session] = []
+
+    def take(settings: SandboxSettings) -> Session:
+        taken.append(Session(fake(tmp_path)))
+        other = threading.Thread(target=target.shutdown)
+        other.start()
+        other.join()
+        return taken[0]
+
+    target = Sandbox(take_session=take)
+    with pytest.raises(CodeInterpreterError, match="was shut down while it started"):
+        target.execute("pass")
+    assert sandboxes.soon_gone(taken[0].pid) and not taken[0].alive
+
+
+def test_a_wait_for_a_pooled_session_that_is_interrupted_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[object] = []
+
+    class Late:
+        def end(self) -> None:
+            ended.append(self)
+
+    class Interrupted(pool_module.Future):  # type: ignore[type-arg]
+        def result(self, timeout: float | None = None) -> object:
+            if threading.current_thread() is threading.main_thread() and not was_interrupted:
+                was_interrupted.append(True)
+                raise KeyboardInterrupt
+            return super().result(timeout)
+
+    was_interrupted: list[bool] = []
+    monkeypatch.setattr(pool_module, "Future", Interrupted)
+    monkeypatch.setattr(pool_module, "start_session", lambda settings: Late())
+    sessions = pool_module.SandboxPool(1, needed=1)
+    with pytest.raises(KeyboardInterrupt):
+        sessions.take(SandboxSettings())
+    sessions.close()
+    assert len(ended) == 1
+
+
 def test_a_sandbox_that_nobody_holds_any_more_ends(tmp_path: Path) -> None:
     target: Any = sandboxes.standing_in(tmp_path)
     target.start()
@@ -306,13 +349,14 @@ START = """
     import os, sys, threading, time
     from pathlib import Path
     from rbank_es.sandbox import deno, pool
+    from rbank_es.sandbox.conversation import TimeLimits
     from rbank_es.sandbox.session import Session
     from tests.sandbox.fake_deno import fake
     runtime = deno.find() if {real} else fake(Path({place!r}))
 """
 BUSY = """
     s = Session(runtime)
-    threading.Thread(target=s.run, args=("while True: pass", {}, None, 1000), daemon=True).start()
+    threading.Thread(target=s.run, args=("while True: pass", {}, None, TimeLimits.alike(1000)), daemon=True).start()
     time.sleep(0.2)
     print(s.pid, s.process.watchdog.pid, flush=True)
     time.sleep(1000)
@@ -324,7 +368,7 @@ FORK = """
         del s
         sys.exit(0)
     os.wait()
-    print(s.pid if s.run("pass", {}, None, 60).kind == "output" else 0, flush=True)
+    print(s.pid if s.run("pass", {}, None, TimeLimits.alike(60)).kind == "output" else 0, flush=True)
     time.sleep(1000)
 """
 FORGET = """

@@ -20,10 +20,13 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.sandbox.session import Lost, Session
+from rbank_es.sandbox import session as session_module
+from rbank_es.sandbox.conversation import Lost, TimeLimits
+from rbank_es.sandbox.session import Session
 from tests.sandbox.fake_deno import fake
 from tests.sandbox.sandboxes import is_gone, soon_gone
 
+TIMES = TimeLimits.alike(20)
 CALL = '{"jsonrpc":"2.0","id":"%s","method":"tool_call","params":%s}'
 FORGED = {
     "a call that no tool made": CALL % ("tc_1_1", '{"name":"note","kwargs":{"packed":"{}"}}'),
@@ -67,14 +70,14 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def lost(session: Session, code: str, time_s: float = 20) -> Lost:
     """How a step costs a session. Its process is gone, also if it had no wish to go."""
     with pytest.raises(Lost) as caught:
-        session.run(code, {}, answer, time_s)
+        session.run(code, {}, answer, TimeLimits(time_s, 20))
     assert soon_gone(session.pid) and not session.alive
     return caught.value
 
 
 def test_a_step_and_a_call_are_answered(session: Session) -> None:
     session.register([], None)
-    outcome = session.run("outcome['value'] = str(call('note', {'a': None})) + str(call('x', {}))", {}, answer, 20)
+    outcome = session.run("outcome['value'] = str(call('note', {'a': None})) + str(call('x', {}))", {}, answer, TIMES)
     assert outcome.value == "['note', {'a': None}]['x', {}]" and outcome.calls == 2
 
 
@@ -91,7 +94,7 @@ def test_a_forged_call_after_a_real_one_ends_the_session(session: Session) -> No
 @pytest.mark.parametrize("what", FORGED)
 def test_a_message_between_two_steps_ends_the_session(session: Session, what: str) -> None:
     later = f"import threading; threading.Timer(0.05, say, [{FORGED[what]!r}]).start()"
-    session.run(later, {}, answer, 20)
+    session.run(later, {}, answer, TIMES)
     time.sleep(0.3)
     assert lost(session, "pass").code == "forged"
 
@@ -99,7 +102,7 @@ def test_a_message_between_two_steps_ends_the_session(session: Session, what: st
 @pytest.mark.parametrize("what", NOISE)
 def test_a_line_that_is_no_message_is_passed_over(session: Session, what: str) -> None:
     code = f"sys.stdout.buffer.write({NOISE[what]!r}.encode(errors='surrogateescape') + b'\\n'); sys.stdout.flush()"
-    assert session.run(code + "\noutcome['value'] = 'on'", {}, answer, 20).value == "on"
+    assert session.run(code + "\noutcome['value'] = 'on'", {}, answer, TIMES).value == "on"
 
 
 @given(line=st.binary(max_size=300))
@@ -108,7 +111,7 @@ def test_no_line_does_more_than_end_the_session(tmp_path_factory: pytest.TempPat
     session = _shared(tmp_path_factory)
     code = f"sys.stdout.buffer.write({line!r} + b'\\n'); sys.stdout.flush()"
     try:
-        session.run(code, {}, answer, 20)
+        session.run(code, {}, answer, TIMES)
     except Lost as error:
         assert error.code == "forged"
         _SHARED.clear()
@@ -151,7 +154,7 @@ def test_a_line_without_end_is_too_long(session: Session) -> None:
 
 
 def test_standard_error_is_drained_and_its_end_kept(session: Session) -> None:
-    assert session.run("sys.stderr.write('x' * 5_000_000); outcome['value'] = 'on'", {}, answer, 20).value == "on"
+    assert session.run("sys.stderr.write('x' * 5_000_000); outcome['value'] = 'on'", {}, answer, TIMES).value == "on"
     error = lost(session, "sys.stderr.write('the end'); sys.stderr.flush(); os._exit(3)")
     assert error.code == "died" and "exit code 3" in str(error)
     assert error.detail.endswith("the end") and len(error.detail) <= limits.SANDBOX_STDERR_BYTES
@@ -163,7 +166,7 @@ def test_closed_pipes_are_a_death(session: Session) -> None:
 
 
 def test_a_process_that_takes_no_input_is_ended_at_the_time_limit(session: Session) -> None:
-    session.run("import threading, time; sys.stdin.close; threading.Timer(0, time.sleep, [100])", {}, answer, 20)
+    session.run("import threading, time; sys.stdin.close; threading.Timer(0, time.sleep, [100])", {}, answer, TIMES)
     os.kill(session.pid, signal.SIGSTOP)
     assert lost(session, "x = " + repr("y" * 1_000_000), time_s=0.5).code == "timeout"
 
@@ -200,7 +203,7 @@ def test_what_a_tool_raises_ends_the_session_and_goes_up(session: Session) -> No
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        session.run("call('x', {})", {}, stop, 20)
+        session.run("call('x', {})", {}, stop, TIMES)
     assert is_gone(session.pid)
 
 
@@ -210,7 +213,10 @@ def test_time_that_tools_take_is_not_counted(session: Session) -> None:
         time.sleep(0.6)
         return answer(name, arguments)
 
-    assert session.run("call('x', {}); call('x', {}); outcome['value'] = 'on'", {}, slow, 0.5).value == "on"
+    assert (
+        session.run("call('x', {}); call('x', {}); outcome['value'] = 'on'", {}, slow, TimeLimits(0.5, 20)).value
+        == "on"
+    )
     assert lost(session, "import time; call('x', {}); time.sleep(100)", time_s=0.2).code == "timeout"
 
 
@@ -218,18 +224,18 @@ def test_a_session_that_ended_takes_no_more_steps(session: Session) -> None:
     session.end()
     session.end()
     with pytest.raises((Lost, OSError, ValueError)):
-        session.run("pass", {}, answer, 20)
+        session.run("pass", {}, answer, TIMES)
 
 
 def test_nothing_can_be_opened_once_the_session_is_ready(session: Session) -> None:
     assert session.is_confined
-    seen = session.run("try: open('/dev/null')\nexcept OSError as e: outcome['value'] = str(e)", {}, answer, 20)
+    seen = session.run("try: open('/dev/null')\nexcept OSError as e: outcome['value'] = str(e)", {}, answer, TIMES)
     assert "Too many open files" in seen.value
 
 
 def test_memory_is_bounded_once_the_session_is_ready(session: Session) -> None:
     code = f"try: bytearray({2 * limits.SANDBOX_MEMORY_BYTES})\nexcept MemoryError: outcome['value'] = 'bounded'"
-    assert session.run(code, {}, answer, 20).value == "bounded"
+    assert session.run(code, {}, answer, TIMES).value == "bounded"
 
 
 @pytest.mark.parametrize("fault", ["exit 7", "echo out of order; exit 0", "echo '{}'"])
@@ -239,3 +245,58 @@ def test_a_process_that_does_not_get_ready_is_told(tmp_path: Path, fault: str) -
     with pytest.raises(SandboxUnavailable, match="the sandbox does not start") as caught:
         Session(runtime)
     assert caught.value.code == "broken"
+
+
+# -------------------------------------------------------------------- every way out ends the process
+
+NEVER_READY = {
+    "it says nothing": "exec sleep 1000",
+    "it says something else": """read line; echo '{"jsonrpc":"2.0","id":"x","result":{}}'; exec sleep 1000""",
+    "it says nothing that is a frame": "while true; do echo; done",
+    "it writes to standard error alone": "while true; do echo x >&2; done",
+}
+
+
+@pytest.mark.parametrize("what", NEVER_READY)
+def test_a_session_that_does_not_get_ready_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(limits, "SANDBOX_START_S", 0.3)
+    runtime = fake(tmp_path)
+    pid_file = tmp_path / "pid"
+    script = f"#!/bin/sh\ncase $1 in --version) echo deno 2.9.8; exit;; esac\necho $$ > {pid_file}\n"
+    runtime.executable.write_text(script + NEVER_READY[what])
+    # The error is held, and with it all that it refers to: the process must not wait for it to be collected.
+    with pytest.raises(SandboxUnavailable) as caught:
+        Session(runtime)
+    assert soon_gone(int(pid_file.read_text())), caught.value
+
+
+@pytest.mark.parametrize("interrupted", ["confine", "Conversation"])
+def test_an_interrupted_start_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    started: list[int] = []
+
+    class Noted(session_module.SandboxProcess):
+        def __init__(self, runtime: Any, *, offline: bool) -> None:
+            super().__init__(runtime, offline=offline)
+            started.append(self.watchdog.pid)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session_module, "SandboxProcess", Noted)
+    monkeypatch.setattr(session_module, interrupted, stop)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        Session(fake(tmp_path))
+    assert len(started) == 1 and soon_gone(*started), caught
+
+
+def test_a_process_that_can_not_be_started_leaves_no_descriptor(tmp_path: Path) -> None:
+    runtime = fake(tmp_path)
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(20):
+        with pytest.raises(SandboxUnavailable):
+            Session(runtime._replace(executable=tmp_path / "missing"))
+    assert len([*Path("/proc/self/fd").iterdir()]) <= before

@@ -17,8 +17,9 @@ import pytest
 
 from rbank_es.errors import SandboxUnavailable
 from rbank_es.sandbox import deno
+from rbank_es.sandbox.conversation import Lost, TimeLimits
 from rbank_es.sandbox.pool import SandboxPool
-from rbank_es.sandbox.session import Lost, SandboxSettings, Session, warm
+from rbank_es.sandbox.session import SandboxSettings, Session, warm
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox
@@ -71,7 +72,7 @@ class Lent:
         if self.is_taken or not self._session.alive:
             return False
         try:
-            self._session.run(FORGET, {}, _no_answer, PATIENCE_S)
+            self._session.run(FORGET, {}, _no_answer, TimeLimits.alike(PATIENCE_S))
         except Lost:
             return False
         self._session._registered, self._session._steps = "", 0
@@ -107,7 +108,7 @@ def sandbox(**given: Any) -> Sandbox:
     """A sandbox with the session that is lent. Settings by name beside its arguments; restarts without end."""
     from rbank_es.sandbox.interpreter import Sandbox
 
-    names = {"step_time_s", "restarts", "sub_agents"} & given.keys()
+    names = {"step_time_s", "step_wall_s", "restarts", "sub_agents"} & given.keys()
     settings = SandboxSettings(**{"restarts": MANY} | {name: given.pop(name) for name in names})
     return Sandbox(settings=settings, take_session=lent, **given)
 

@@ -534,9 +534,9 @@ def test_a_session_starts_without_a_network() -> None:
     """In a network namespace of its own where the system allows that; in any case Deno is told to use its cache."""
     assert {"--cached-only", "--no-remote"} <= set(sandboxes.runtime().command())
     script = (
-        "from rbank_es.sandbox import deno, session\n"
+        "from rbank_es.sandbox import conversation, deno, session\n"
         "s = session.Session(deno.find())\n"
-        "print(s.run('40 + 2', {}, None, 60).value)\n"
+        "print(s.run('40 + 2', {}, None, conversation.TimeLimits.alike(60)).value)\n"
         "s.end()"
     )
     alone = ["unshare", "--map-root-user", "--net"]
