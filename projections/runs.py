@@ -17,7 +17,7 @@ STARTS = Table(
     columns="""
         run TEXT NOT NULL, task TEXT, ontology TEXT, endpoint TEXT, executor TEXT, model TEXT, mode TEXT,
         scripted INTEGER NOT NULL, rollout_group TEXT, rollout_index INTEGER, iterations_max INTEGER,
-        started_at TEXT NOT NULL
+        started_at TEXT NOT NULL, imported_at TEXT
     """,
     key=("run",),
     bulky=True,
@@ -46,13 +46,14 @@ STEPS = Table(
 
 
 # The facts of an event that are columns of the same names and in the same order.
-_STARTED = attrgetter(*(name for name in STARTS.types if name not in ("run", "task", "started_at")))
+_STARTED = attrgetter(*(name for name in STARTS.types if name not in ("run", "task", "started_at", "imported_at")))
 _FINISHED = attrgetter(*(name for name in ENDS.types if name not in ("answer", "sparql", "error", "finished_at")))
 
 
 def record_start(event: RunStarted) -> tuple[Insert]:
-    """Record the start of a run, unless it began before."""
-    row = (event.run, words_of(event.task), *_STARTED(event), event.occurred_at or event.at, event.seq)
+    """Record the start of a run, unless it began before; where it was imported, also the time of that."""
+    times = (event.occurred_at, event.at) if event.occurred_at else (event.at, None)
+    row = (event.run, words_of(event.task), *_STARTED(event), *times, event.seq)
     return (Insert("run_starts", row),)
 
 
@@ -86,7 +87,7 @@ returned AS (SELECT run, count(*) AS tool_calls FROM tool_calls GROUP BY run),
 built AS (SELECT run, max(items_n) AS items_injected FROM contexts GROUP BY run)
 SELECT r.run, r.task, r.ontology, r.endpoint, r.executor, r.model, r.mode, r.scripted, r.rollout_group,
     r.rollout_index, r.iterations_max,
-    r.from_seq AS started_seq, r.started_at, e.from_seq AS finished_seq, e.finished_at, e.outcome,
+    r.from_seq AS started_seq, r.started_at, r.imported_at, e.from_seq AS finished_seq, e.finished_at, e.outcome,
     coalesce(e.iterations, p.steps, 0) AS iterations,
     CASE WHEN c.run IS NULL THEN e.lm_calls ELSE c.lm_calls END AS lm_calls,
     CASE WHEN c.run IS NULL THEN e.tokens_in ELSE c.tokens_in END AS tokens_in,

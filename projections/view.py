@@ -121,6 +121,14 @@ class View:
         """Return the row of `runs` with this id; None if no such run has begun yet."""
         return next(iter(self.rows("runs", run=id)), None)
 
+    def ids(self, kind: str, beginning: str, at_most: int) -> list[str]:
+        """Return the ids of `run` or `item` that begin so, in their order, at most that many."""
+        table = {"run": "run_starts", "item": "item_births"}[kind]
+        # A range, because it uses the key of the table; no character comes after the last one of Unicode.
+        sql = f"SELECT {kind} FROM {table} WHERE {kind} >= ? AND {kind} < ? ORDER BY {kind} LIMIT ?"
+        with self._shadowing() as connection:
+            return [id for (id,) in connection.execute(sql, (beginning, beginning + "\U0010ffff", at_most))]
+
     def usage(self) -> dict[str, tuple[int, int]]:
         """Return uses and wins of every item that was ever used, known to the bank or not."""
         # Two scans and a set: quicker than letting SQLite look up the verdict of each use.

@@ -10,6 +10,7 @@ RBankError                       exit code of the command line
 │   ├── BankExists                   a new bank's place is taken by a bank or other files
 │   ├── BadPoint                     a point in time can't be read, doesn't exist, or is ambiguous
 │   ├── NotInBank                    no such item, run or event at that point
+│   ├── AmbiguousId                  several ids begin with the text given
 │   ├── CannotRerun                  a recorded run can't be executed again (run, reason)
 │   ├── BadImport                    a file is of no known form, or broken
 │   ├── BadSearch                    a search's filters are wrong
@@ -42,7 +43,7 @@ RBankError                       exit code of the command line
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 def message_of(error: BaseException) -> str:
@@ -177,9 +178,17 @@ class BadPoint(BadInput):
 class NotInBank(BadInput):
     """The bank has no such item, run or event at a point."""
 
-    def __init__(self, thing: str, position: int) -> None:
+    def __init__(self, thing: str, position: int, *, kind: str = "item, run or event", advice: str = "") -> None:
         self.thing, self.position = thing, position
-        super().__init__(f"no item, run or event {thing!r} at position {position}")
+        super().__init__(f"no {kind} {thing!r} at position {position:,}{f'; {advice}' if advice else ''}")
+
+
+class AmbiguousId(BadInput):
+    """Several items, runs or events begin with the given text."""
+
+    def __init__(self, given: str, found: Sequence[str]) -> None:
+        self.given, self.found = given, tuple(found)
+        super().__init__(f"{given!r} begins several ids: {', '.join(found)}; give more of the one you mean")
 
 
 # -------------------- log

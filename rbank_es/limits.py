@@ -115,6 +115,10 @@ EXPORT_NAME_CHARS = 200
 # 20 tries and no wait, eight processes that did nothing else lost 3 of 160 extractions.
 CONSOLIDATION_TRIES = 50
 CONSOLIDATION_WAIT_S = 2.0
+# Ids that an error names: more would scroll its advice away.
+IDS_NAMED = 6
+# Ids that an unknown one is compared with, to suggest the nearest: 10,000 take a third of a second.
+IDS_COMPARED = 10_000
 
 # -------------------- ontology
 # Files of one ontology.

@@ -8,7 +8,11 @@ import pytest
 
 from tests.test_floors import MODULES, ROOT
 
-SAME_FILE_NAMES = {"doctor": "the command, and the examination of the sandbox that it prints"}
+SAME_FILE_NAMES = {
+    "doctor": "the command, and the examination of the sandbox that it prints",
+    "items": "the command, and the vocabulary of what it lists",
+    "runs": "the command, and the read model that it lists",
+}
 SAME_CLASS_NAMES: dict[str, str] = {}
 MOST_ROOMS = 26
 MOST_DOUBLES = 8

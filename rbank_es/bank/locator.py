@@ -5,8 +5,8 @@ BANK is one of three: a URL whose scheme names a log engine (`file:`, `memory:`)
 
 POINT is a position, an ISO time, `HEAD` or `HEAD~n`, an event id, or a run id. Its meaning is the log up to and
 including a position. A time means the last event recorded at or before it; an event id, the bank just after that event;
-a run id, the bank just before that run began. `HEAD` and `HEAD~n` always count from the head. The prefixes `seq:`,
-`event:` and `run:` choose a kind; an ambiguous text without one is refused.
+a run id (or any beginning of it that no other run has), the bank just before that run began. `HEAD` and `HEAD~n` always
+count from the head. The prefixes `seq:`, `event:` and `run:` choose a kind; an ambiguous text without one is refused.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ def resolve_point(log: EventLog, point: str | int | None) -> int:
     prefix, _, rest = point.partition(":")
     if prefix in ("seq", "event", "run") and rest:
         found_seq = {"seq": _seq, "event": _event, "run": _run}[prefix](log, rest, head)
+        if found_seq is None and prefix == "run":
+            found_seq = _run_beginning(log, rest)
         if found_seq is None:
             raise BadPoint(point, f"there is no such {'position' if prefix == 'seq' else prefix} in {log.place}")
         return found_seq
@@ -116,6 +118,8 @@ def _any(log: EventLog, point: str, head: int) -> int:
         raise BadPoint(point, f"it could be {' or '.join(found)}; write seq:, event: or run: in front")
     if found:
         return next(iter(found.values()))
+    if not point.startswith("HEAD") and (begun := _run_beginning(log, point)) is not None:
+        return begun
     if _NUMBER.fullmatch(point):
         return _within(int(point), point, head)
     if _TIME.fullmatch(point):
@@ -142,10 +146,19 @@ def _event(log: EventLog, text: str, head: int) -> int | None:
 
 
 def _run(log: EventLog, text: str, head: int) -> int | None:
+    return next((event.seq - 1 for event in log.read(types=("run_started",), run=text)), None)
+
+
+def _run_beginning(log: EventLog, text: str) -> int | None:
+    """Return the position before the one run whose id begins so. Raises `BadPoint` where several do."""
+    started: dict[str, int] = {}
     for event in log.read(types=("run_started",)):
-        if isinstance(event, RunStarted) and event.run == text:
-            return event.seq - 1
-    return None
+        if isinstance(event, RunStarted) and text and event.run.startswith(text):
+            started.setdefault(event.run, event.seq)
+    if len(started) > 1:
+        some = ", ".join(list(started)[: limits.IDS_NAMED])
+        raise BadPoint(text, f"it begins the ids of {len(started):,} runs: {some}")
+    return next((seq - 1 for seq in started.values()), None)
 
 
 def _time(log: EventLog, text: str, head: int) -> int | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import lasting, open_or_create, open_whole, read_bounded, whole_bank
+from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, read_bounded, whole_bank
 from rbank_es.cli.shared.output import count, echo, echo_json, say
 from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
 from rbank_es.log import ANY, EMPTY, Expected
@@ -68,7 +68,7 @@ def append(bank: str, file: str, create: bool, expect: int | Expected, batch: in
     done = _append_to_new(place, events, expect, size) if create else None
     is_new = done is not None
     if done is None:
-        into, is_new = open_or_create(place) if create else (open_whole(bank), False)
+        into, is_new = open_or_create(place) if create else (open_to_fill(bank), False)
         with into:
             done = _append(into, events, into.position if is_new and expect is EMPTY else expect, size)
     _report(done, is_new, as_json)

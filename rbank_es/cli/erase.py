@@ -12,9 +12,10 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, on_terminal
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, NotInBank
 
 if TYPE_CHECKING:
+    from rbank_es.bank import Bank
     from rbank_es.log import Erasure
 
 
@@ -53,7 +54,11 @@ def erase(
         raise click.UsageError("name exactly one thing to erase: --event, --item, --run or --text.")
     with open_whole(bank) as opened:
         # Search first in any case, because people must see the places before they confirm.
-        found = opened.erase(**named, reason=reason, dry_run=True)
+        try:
+            found = opened.erase(**named, reason=reason, dry_run=True)
+        except NotInBank:
+            named |= _whole_id(opened, item, run)
+            found = opened.erase(**named, reason=reason, dry_run=True)
         if not as_json:
             print_places(found)
         if dry_run or not (found.places or found.texts):
@@ -61,6 +66,17 @@ def erase(
             return
         _confirm(yes, as_json)
         _finish(opened.name, opened.erase(**named, reason=reason), as_json)
+
+
+def _whole_id(bank: Bank, item: str | None, run: str | None) -> dict[str, str]:
+    """Return the one item or run whose id begins as given. Raises `NotInBank`, `AmbiguousId`."""
+    from rbank_es.bank.ids import whole_id
+
+    kind, given = ("item", item) if item is not None else ("run", run)
+    if given is None:
+        return {}
+    with bank.as_of() as view:
+        return {kind: whole_id(view, kind, given)}
 
 
 def _words(path: str | None) -> str | None:

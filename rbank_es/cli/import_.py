@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import lasting, open_or_create, open_whole, whole_bank
+from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> N
     """
     from rbank_es.importers import import_paths
 
-    into, created = _bank_for(bank, paths) if create else (open_whole(bank), False)
+    into, created = _bank_for(bank, paths) if create else (open_to_fill(bank), False)
     with into, Progress("importing") as progress:
         report = import_paths(into, paths, progress)
         facts = {"bank": into.name, "created": created, "appended": report.appended, "head": str(into.head())}

@@ -11,6 +11,7 @@ import click
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import Command, command, debug_option, decorated
 from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, RegisteredName, judges, open_at, open_whole, read_ontology
+from rbank_es.cli.shared.arguments import run_id as whole_run_id
 from rbank_es.cli.shared.output import (
     Cell,
     count,
@@ -252,6 +253,7 @@ def run(
     given = JudgeSources(**options)
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
+        run_id = whole_run_id(opened, run_id)
         outcome = outcome_of(opened, run_id)
         choice = given.choice()
         with opened.as_of() as view:

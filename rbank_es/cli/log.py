@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint, open_at, split_names
+from rbank_es.cli.shared.arguments import nearest_hint, open_at, run_id, split_names
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     echo,
@@ -24,6 +24,7 @@ from rbank_es.cli.shared.output import (
     styled,
     terminal_columns,
     truncate,
+    warn,
     width,
     write_json,
 )
@@ -83,7 +84,8 @@ def log(
     """List the events of a bank, oldest first.
 
     On a terminal each event is one line: position, time (UTC), type, run, and a summary. With --json, or when the
-    output goes to a file or a program, events are printed as JSON Lines, byte for byte as they are stored.
+    output goes to a file or a program, events are printed as JSON Lines, as they are stored (characters that a terminal
+    would obey or hide are escaped). A run may be named by any beginning of its id that no other has.
     """
     opened, point = open_at(bank)
     if follow and point is not None:
@@ -91,10 +93,25 @@ def log(
     with opened:
         upto = opened.resolve(point)
         after = opened.resolve(since) if since is not None else 0
+        # A run that is followed may be about to begin.
+        run = run_id(opened, run, upto) if run is not None and not follow else run
         reader = _Reader(opened, types, run, people=on_terminal() and not as_json)
         reader.print(after, upto, tail)
+        if not reader.printed and not follow:
+            warn(_why_empty(types, run, after, upto))
         if follow:
             reader.follow(upto)
+
+
+def _why_empty(types: Collection[str] | None, run: str | None, after: int, upto: int) -> str:
+    """Return what was looked for where no event matched."""
+    kinds = f" of type {' or '.join(sorted(types))}" if types else ""
+    of = f" of the run {run}" if run is not None else ""
+    return (
+        f"no event{kinds}{of} from position {after + 1:,} to {upto:,}"
+        if upto > after
+        else "no events: the end is reached"
+    )
 
 
 class _Reader:
@@ -103,6 +120,7 @@ class _Reader:
     def __init__(self, bank: Bank, types: Collection[str] | None, run: str | None, *, people: bool) -> None:
         self.bank, self.types, self.run, self.people = bank, types, run, people
         self._layout: Layout | None = None
+        self.printed = 0
 
     def print(self, after: int, upto: int, tail: int | None) -> None:
         # Where nothing filters, skip straight to the tail: decoding a million events takes seconds.
@@ -114,6 +132,7 @@ class _Reader:
         else:
             for stored in _last(self._lines(after, upto), tail):
                 write_json(stored)
+                self.printed += 1
 
     def _lines(self, after: int, upto: int) -> Iterator[bytes]:
         for stored in self.bank.log.lines(after=after, upto=upto, types=self.types):
@@ -136,6 +155,7 @@ class _Reader:
             self._layout = Layout(self.bank.position)
             echo(self._layout.header())
         echo(self._layout.row(event))
+        self.printed += 1
 
 
 def _last(entries: Iterable[Entry], tail: int | None) -> Iterable[Entry]:

@@ -6,9 +6,10 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at
-from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table
-from rbank_es.projections.view import FoundItem
+from rbank_es.cli.shared.arguments import nearest_hint, open_at
+from rbank_es.cli.shared.output import Cell, count, echo_json, echo_table, warn
+from rbank_es.events.items import JUDGE_SOURCES
+from rbank_es.projections.view import FoundItem, View
 
 
 @command(
@@ -31,15 +32,30 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
     opened, point = open_at(bank)
     with opened:
         position = opened.resolve(point)
-        with opened.as_of(position) as view:
-            wordless = not view.retrieval_policy().words(query)
-        found = opened.search(query, k, polarity=polarity, domain=domain, point=point)
-    if as_json:
-        echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
-    else:
-        print_hits(found)
-        if wordless:
-            echo("the query has no words to search for")
+        found = opened.search(query, k, polarity=polarity, domain=domain, point=position)
+        if as_json:
+            echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
+        else:
+            print_hits(found)
+        if not found:
+            with opened.as_of(position) as view:
+                warn(_why_nothing(view, query, polarity, domain))
+
+
+def _why_nothing(view: View, query: str, polarity: str | None, domain: str | None) -> str:
+    """Return why a search found nothing: a query without words, a filter that no item passes, or other words."""
+    if not view.retrieval_policy().words(query):
+        return "the query has no words to search for"
+    active = [row for row in view.items("active") if row["src"] not in JUDGE_SOURCES]
+    domains = sorted({row["domain"] for row in active if row["domain"]})
+    if domains and domain is not None and domain not in domains:
+        return f"no active item is about {domain}; {nearest_hint(domain, domains)}"
+    passing = [row for row in active if polarity in (None, row["polarity"]) and domain in (None, row["domain"])]
+    if active and not passing:
+        return f"none of {count(len(active), 'active item')} passes the filters"
+    if not active:
+        return "there are no active items"
+    return f"none of {count(len(passing), 'active item')} has a word of the query"
 
 
 def print_hits(found: list[FoundItem]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.bank.ids import events_beginning, not_in_bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.event_sentences import summary
@@ -26,7 +28,7 @@ from rbank_es.cli.shared.output import (
     styled,
     verdict,
 )
-from rbank_es.errors import BadInput, NotInBank
+from rbank_es.errors import AmbiguousId, BadInput
 from rbank_es.events import Event, MemoriesExtracted, type_of
 from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.visible_text import without_hidden
@@ -78,8 +80,8 @@ def show(bank: str, thing: str, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
 
     An item is shown with its text, state, support, uses, wins, and history: its origin, the decisions about it, the
-    runs that used it. A run is shown with its task, verdicts, leakage and timeline. Where THING is ambiguous, write
-    item:ID, run:ID or event:ID.
+    runs that used it. A run is shown with its task, verdicts, leakage and timeline. Any beginning of an id will do that
+    no other id has. Where THING is ambiguous, write item:ID, run:ID or event:ID.
     """
     opened, point = open_at(bank)
     with opened, opened.as_of(point) as view:
@@ -93,17 +95,33 @@ def show(bank: str, thing: str, as_json: bool) -> None:
 
 
 def _found(then: Moment, thing: str) -> tuple[str, str]:
-    """Return the kind and the name of a thing. Raises `NotInBank`, or `BadInput` where it is ambiguous."""
+    """Return the kind and the name of a thing. Raises `NotInBank`, `BadInput` where it is ambiguous."""
     prefix, _, rest = thing.partition(":")
     wanted = (prefix,) if prefix in KINDS and rest else KINDS
     name = rest if len(wanted) == 1 else thing
     kinds = [kind for kind in wanted if _is_there(then, kind, name)]
     if not kinds:
-        raise NotInBank(thing, then.position)
+        return _beginning(then, wanted, name)
     if len(kinds) > 1:
         choices = " or ".join(f"{kind}:{name}" for kind in kinds)
         raise BadInput(f"{name!r} is {' and '.join(map(_with_article, kinds))}; write {choices}")
     return kinds[0], name
+
+
+def _beginning(then: Moment, kinds: Sequence[str], given: str) -> tuple[str, str]:
+    """Return the one thing of these kinds whose id begins as given. Raises `NotInBank`, `AmbiguousId`."""
+    found = [(kind, id) for kind in kinds for id in _ids(then, kind, given)] if given else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise AmbiguousId(given, [f"{kind}:{id}" for kind, id in found[: limits.IDS_NAMED]])
+    raise not_in_bank(then.view, given, kinds)
+
+
+def _ids(then: Moment, kind: str, given: str) -> Iterable[str]:
+    if kind != "event":
+        return then.view.ids(kind, given, limits.IDS_NAMED)
+    return map(str, events_beginning(then.bank.log, given.lower(), then.position, limits.IDS_NAMED))
 
 
 def _with_article(kind: str) -> str:

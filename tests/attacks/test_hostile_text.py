@@ -54,6 +54,12 @@ def shown_by(bank: str, capsys: pytest.CaptureFixture[bytes], *, page: Path) -> 
         "diff": ["diff", f"{bank}@0", bank],
         "diff --json": ["diff", f"{bank}@0", bank, "--json"],
         "replay": ["replay", bank],
+        "runs": ["runs", bank],
+        "runs --json": ["runs", bank, "--json"],
+        "runs --csv": ["runs", bank, "--csv"],
+        "items": ["items", bank],
+        "items --json": ["items", bank, "--json"],
+        "items --csv": ["items", bank, "--csv"],
         "dashboard": ["dashboard", bank, "-o", str(page)],
     }
     shown = {}
@@ -98,6 +104,7 @@ def test_a_text_steers_no_error(text: str, capsysbinary: pytest.CaptureFixture[b
         ["log", f"./{text}"],
         ["log", f"{bank}@{text}"],
         ["show", str(bank), text],
+        ["log", str(bank), "--run", text],
         ["log", str(bank), "--type", text],
         ["import", str(bank), f"./{text}"],
         ["append", str(bank), str(wrong)],
@@ -137,7 +144,7 @@ def test_a_text_steers_no_progress_of_a_loop(
 def test_on_a_terminal_only_our_own_styles_are_sent(tmp_path: Path) -> None:
     """Colours are on: what is left without the seven sequences of the program is plain text."""
     hostile_bank(tmp_path / "b", "".join(TEXTS.values())).log.close()
-    for line in (["show", "./b", "run:run-1"], ["log", "./b"]):
+    for line in (["show", "./b", "run:run-1"], ["runs", "./b"], ["log", "./b"]):
         printed = on_terminal(*line, cwd=tmp_path, columns=80).out
         assert "\x1b[" in printed
         for style in ("0", "1", "2", "31", "32", "33", "36", "1;0"):

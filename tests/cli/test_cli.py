@@ -170,9 +170,7 @@ def test_init_takes_policies_from_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "logs" / "other").exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "a/b", ".hidden", "a.", "", "ä", "x" * 101, "postgresql://host/db", "a@1", "a@"]
-)
+@pytest.mark.parametrize("name", ["a b", ".hidden", "a.", "", "ä", "x" * 101, "postgresql://host/db", "a@1", "a@"])
 def test_a_bad_bank_name_is_refused_before_anything_is_made(name: str, tmp_path: Path) -> None:
     """What can't name a bank is a usage error that says what can."""
     assert fails("init", name, cwd=tmp_path)
@@ -222,7 +220,7 @@ def test_append_checks_what_the_writer_expects(place: Path) -> None:
 
 def test_append_creates_a_bank_only_when_asked_and_only_for_good_input(tmp_path: Path) -> None:
     """`--create` makes a missing bank, but not for events that can't be read."""
-    assert "rbank-es init" in fails("append", "new", cwd=tmp_path, stdin=NOTE)
+    assert "Add --create" in fails("append", "new", cwd=tmp_path, stdin=NOTE)
     assert fails("append", "new", "--create", cwd=tmp_path, stdin="{")
     assert not (tmp_path / "logs").exists()
     made = run("append", "new", "--create", "--expect", "empty", "--json", cwd=tmp_path, stdin=NOTE).json
@@ -422,7 +420,7 @@ def test_show_asks_what_is_meant_where_it_could_be_several(place: Path) -> None:
     assert fails("show", "notes", "4", cwd=place) == "'4' is a run and an event; write run:4 or event:4"
     assert run("show", "notes", "run:4", "--json", cwd=place).json["kind"] == "run"
     assert run("show", "notes", "event:4", "--json", cwd=place).json["kind"] == "event"
-    assert "no item, run or event 'item:4'" in fails("show", "notes", "item:4", cwd=place)
+    assert "no item '4' at position" in fails("show", "notes", "item:4", cwd=place)
 
 
 def test_search_finds_as_of_any_point(sample: Path) -> None:
@@ -453,7 +451,7 @@ def test_search_refuses_what_can_not_be(sample: Path) -> None:
     assert "'maybe' is no polarity" in fails("search", "sample", "x", "--polarity", "maybe", cwd=sample)
     assert "from 1 to 100" in fails("search", "sample", "x", "-k", "0", cwd=sample)
     assert "not a valid integer" in fails("search", "sample", "x", "-k", "many", cwd=sample)
-    assert "no words to search for" in run("search", "sample", "?!…", cwd=sample).out
+    assert "no words to search for" in run("search", "sample", "?!…", cwd=sample).err
 
 
 def test_diff_tells_what_changed(sample: Path) -> None:
@@ -665,7 +663,7 @@ def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
         assert not path.is_file() or ITEM["content"].encode() not in path.read_bytes(), path
     assert run("verify", "notes", "--head", head, "--json", cwd=place).json["log"]["erased"] == 1
     assert "[erased]" in run("show", "notes", item, cwd=place).out
-    assert "no item, run or event" in fails("erase", "notes", "--item", "nothing", "--yes", cwd=place)
+    assert "no item 'nothing'" in fails("erase", "notes", "--item", "nothing", "--yes", cwd=place)
 
 
 def test_erase_of_a_run_says_what_other_runs_keep_and_which_of_them_lose_texts(place: Path) -> None:

@@ -70,7 +70,7 @@ def test_words_are_found_by_their_stems_in_every_column(holding: Open) -> None:
 
 
 def test_the_best_comes_first_with_rank_and_score(holding: Open) -> None:
-    """Ranks count from 1; a score below another is better; head and title are given, the content isn't."""
+    """Ranks count from 1; a score below another is better; the words of the item are given."""
     view = holding(
         [item("taxa", "taxa of taxa", id="much"), item("taxa and other words", "x", id="some"), item("no", id="n")]
     )
@@ -78,7 +78,7 @@ def test_the_best_comes_first_with_rank_and_score(holding: Open) -> None:
     assert [(hit.id, hit.rank) for hit in found] == [("much", 1), ("some", 2)]
     assert found[0].score < found[1].score < 0
     assert (found[0].title, found[0].src, found[0].polarity) == ("taxa", "success", "success")
-    assert not hasattr(found[0], "content")
+    assert found[0].content == "taxa of taxa"
 
 
 def test_ties_are_broken_by_id_also_at_the_last_place(holding: Open) -> None:

@@ -19,6 +19,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Look": {
         "log": "List events.",
+        "runs": "List runs: filtered, sorted, as table, JSON or CSV.",
+        "items": "List items: filtered, sorted, as table, JSON or CSV.",
         "show": "Show everything about one item, run or event.",
         "search": "Find items, as of any point in time.",
         "diff": "Compare two points in time, or two banks.",

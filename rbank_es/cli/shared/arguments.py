@@ -94,6 +94,14 @@ def open_whole(text: str) -> Bank:
     return Bank.open(whole_bank(text))
 
 
+def open_to_fill(text: str) -> Bank:
+    """Open the bank of an argument BANK, for a command that has --create. Raises as `open_whole` does."""
+    try:
+        return open_whole(text)
+    except BankNotFound as missing:
+        raise BankNotFound(missing.place, "Add --create to make it") from None
+
+
 def open_at(text: str) -> tuple[Bank, str | None]:
     """Open the bank of an argument BANK@POINT, and return it with the point, if one is given."""
     place, point = split_point(text)
@@ -118,6 +126,17 @@ def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool
     except BankExists:
         # Another process created it between the two calls; or other files are in the place, which is refused again.
         return Bank.open(place, create=True), False
+
+
+def run_id(bank: Bank, given: str, point: str | int | None = None) -> str:
+    """Return the id of the run at a point that is `given` or alone begins so. Raises `NotInBank`, `AmbiguousId`."""
+    from rbank_es.bank.ids import whole_id
+
+    # The log first: an id that is written whole needs no read model, and may be of a run that never began.
+    if given and next(bank.events(point=point, run=given), None) is not None:
+        return given
+    with bank.as_of(point) as view:
+        return whole_id(view, "run", given)
 
 
 # ---------------------------------------------------------------- files

@@ -1,0 +1,66 @@
+"""Ids of runs, items and events by any unambiguous beginning, with suggestions for those that are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rbank_es import limits
+from rbank_es.errors import AmbiguousId, NotInBank
+
+if TYPE_CHECKING:
+    from rbank_es.log import EventLog
+    from rbank_es.projections.view import View
+
+_UUID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.ASCII)
+
+
+class _StoredEvent(msgspec.Struct):
+    """The fields of a stored line that name its event."""
+
+    seq: int
+    id: str
+
+
+_STORED_EVENT = msgspec.json.Decoder(_StoredEvent)
+
+
+def whole_id(view: View, kind: str, given: str) -> str:
+    """Return the id of the run or item (`kind`) that is `given`, or that alone begins so, as of the view's position.
+
+    Raises `NotInBank`, with the nearest ids, and `AmbiguousId`, with those that begin so.
+    """
+    found = view.ids(kind, given, limits.IDS_NAMED + 1) if given else []
+    if given in found or len(found) == 1:
+        return given if given in found else found[0]
+    if found:
+        raise AmbiguousId(given, [f"{kind} {each}" for each in found[: limits.IDS_NAMED]])
+    raise not_in_bank(view, given, [kind])
+
+
+def not_in_bank(view: View, given: str, kinds: Sequence[str]) -> NotInBank:
+    """Return the error for an id that begins none of the kinds' ids, with the nearest of those."""
+    import difflib  # imported here, because only those who mistype need it
+
+    known = [each for kind in kinds if kind != "event" for each in view.ids(kind, "", limits.IDS_COMPARED)]
+    near = difflib.get_close_matches(given, known, n=limits.IDS_NAMED // 2)
+    words = " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
+    advice = f"did you mean {' or '.join(near)}?" if near else "" if known else "the bank has none yet"
+    return NotInBank(given, view.position, kind=words, advice=advice)
+
+
+def events_beginning(log: EventLog, given: str, upto: int, at_most: int) -> list[int]:
+    """Return the positions, `at_most` so many, of the events whose ids begin so; none for under 8 hex digits."""
+    if not _UUID_BEGINS.fullmatch(given):
+        return []
+    # Every line is looked at: the index of ids knows whole ones only.
+    mark, found = f'"id":"{given}'.encode(), []
+    for line in log.lines(upto=upto):
+        if mark in line and (stored := _STORED_EVENT.decode(line)).id.startswith(given):
+            found.append(stored.seq)
+            if len(found) == at_most:
+                break
+    return found

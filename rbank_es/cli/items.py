@@ -1,0 +1,112 @@
+"""`items`: the items of a bank, filtered and sorted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+import msgspec
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.row_list import RowFilter, RowList, contains, equals, list_options, print_list
+from rbank_es.events.items import Polarity, Source
+from rbank_es.state import ItemStatus
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
+
+FIELDS = (
+    "id", "title", "desc", "content", "src", "polarity", "role", "scope", "domain", "tags", "state", "support", "uses",
+    "wins", "runs", "born_seq", "ended_seq",
+)  # fmt: skip
+"""The fields of an item in JSON and CSV, in order; `runs` are those that it was drawn from."""
+
+
+@command(
+    "items",
+    "rbank-es items notes --state active --sort -uses --limit 20",
+    "rbank-es items notes@HEAD~100 --domain lights --polarity failure",
+    "rbank-es items notes --run lights-L1-1 --json",
+)
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.option("--state", type=click.Choice(get_args(ItemStatus)), help="In this state.")
+@click.option("--src", type=click.Choice(get_args(Source)), help="From this source.")
+@click.option("--polarity", type=click.Choice(get_args(Polarity)), help="Strategies (success), guardrails (failure).")
+@click.option("--domain", metavar="ID", help="About this ontology.")
+@click.option("--role", metavar="NAME", help="For this role.")
+@click.option("--tag", metavar="TAG", help="With this tag.")
+@click.option("--text", metavar="TEXT", help="With this text in title, description or content, in whatever case.")
+@click.option("--run", metavar="ID", help="Drawn from this run, or supported by it.")
+@click.option("--since", metavar="POINT", help="Added after this point.")
+@click.option("--until", metavar="POINT", help="Added up to this point.")
+@list_options
+def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | None, **given: Any) -> None:
+    """List the items of a bank in any state, the newest first; the words that suit a task are found by search.
+
+    JSON and CSV have more fields than the table.
+    """
+    opened, point = open_at(bank)
+    with opened, opened.as_of(point) as view:
+        born = {name: opened.resolve(given[name]) for name in ("since", "until") if given[name] is not None}
+        rows = _rows(view)
+        columns = {
+            "item": lambda row: row["id"],
+            "state": lambda row: row["state"],
+            "source": lambda row: row["src"],
+            "domain": lambda row: row["domain"],
+            "support": lambda row: row["support"],
+            "uses": lambda row: row["uses"],
+            "wins": lambda row: row["wins"],
+            "title": lambda row: row["title"] or "[erased]",
+        }
+        filters = _filters(view, given, born)
+        listed = RowList("items", rows, filters, columns, ["title", "domain"], "-born_seq", FIELDS)
+        facts = {"bank": opened.name, "position": view.position}
+        print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
+
+
+def _rows(view: View) -> list[dict[str, Any]]:
+    drawn = _source_runs(view)
+    rows = []
+    for row in view.items():
+        tags = msgspec.json.decode(row["tags"]) if row["tags"] else []
+        whole = row | {"tags": tags, "runs": drawn.get(row["id"], [])}
+        rows.append({name: whole[name] for name in FIELDS})
+    return rows
+
+
+def _source_runs(view: View) -> dict[str, list[str]]:
+    """Return the runs of the extractions that brought or support each item, in their order."""
+    runs: defaultdict[str, list[str]] = defaultdict(list)
+    for edge in view.rows("lineage_edges", relation="drawn_from"):
+        runs[edge["target"]].append(edge["source"])
+    drawn: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for relation in ("born_as", "supports"):
+        for edge in view.rows("lineage_edges", relation=relation):
+            drawn[edge["target"]] |= dict.fromkeys(runs[edge["source"]])
+    return {item: list(names) for item, names in drawn.items()}
+
+
+def _filters(view: View, given: dict[str, Any], born: dict[str, int]) -> list[RowFilter]:
+    from rbank_es.bank.ids import whole_id
+
+    filters = [
+        *(
+            each
+            for name in ("state", "src", "polarity", "domain", "role")
+            for each in equals(f"--{name}", name, given[name])
+        ),
+        *contains("--text", ["title", "desc", "content"], given["text"]),
+    ]
+    if (tag := given["tag"]) is not None:
+        filters.append(RowFilter("--tag", tag, lambda row: tag in row["tags"]))
+    if given["run"] is not None:
+        run = whole_id(view, "run", given["run"])
+        filters.append(RowFilter("--run", run, lambda row: run in row["runs"]))
+    if "since" in born:
+        filters.append(RowFilter("--since", given["since"], lambda row: row["born_seq"] > born["since"]))
+    if "until" in born:
+        filters.append(RowFilter("--until", given["until"], lambda row: row["born_seq"] <= born["until"]))
+    return filters

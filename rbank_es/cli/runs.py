@@ -1,0 +1,123 @@
+"""`runs`: the runs of a bank, filtered and sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import click
+
+from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.output import Cell, format_cost, format_time, verdict
+from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, contains, equals, list_options, print_list
+from rbank_es.events.run_events import Outcome
+
+FIELDS = (
+    "run", "task", "ontology", "endpoint", "executor", "model", "mode", "scripted", "started_at", "finished_at",
+    "imported_at", "outcome", "verdict", "score", "judge", "iterations", "lm_calls", "tool_calls", "tokens_in",
+    "tokens_out", "cost_usd", "duration_s", "items_injected", "error_code", "rollout_group", "rollout_index",
+    "started_seq", "finished_seq",
+)  # fmt: skip
+"""The fields of a run in JSON and CSV, in order."""
+
+NOT_JUDGED, RUNNING = "none", "running"
+
+
+def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return a UTC time as the log writes it, so that it can be compared with stored ones."""
+    if value is None:
+        return None
+    from rbank_es.importers.importer import utc_time
+
+    try:
+        return utc_time(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error} (UTC).", context, parameter) from None
+
+
+@command(
+    "runs",
+    "rbank-es runs notes --verdict failure --since 2026-01-31",
+    "rbank-es runs notes@HEAD~100 --model gpt-4.1-mini --sort -cost_usd --limit 10",
+    "rbank-es runs notes --csv > runs.csv",
+)
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.option("--task", metavar="TEXT", help="Whose task has this text, in whatever case.")
+@click.option("--domain", metavar="ID", help="Over this ontology.")
+@click.option("--executor", metavar="NAME", help="By this executor.")
+@click.option("--model", metavar="NAME", help="By a model with this in its name.")
+@click.option("--outcome", type=click.Choice([*get_args(Outcome), RUNNING]), help="That ended so.")
+@click.option("--verdict", "given", type=click.Choice(["success", "failure", NOT_JUDGED]), help="With this verdict.")
+@click.option("--item", metavar="ID", help="That were given this item, or read it in full.")
+@click.option("--since", callback=_moment, metavar="TIME", help="That began at this time (UTC) or later.")
+@click.option("--until", callback=_moment, metavar="TIME", help="That began before this time (UTC).")
+@list_options
+def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | None, **given: Any) -> None:
+    """List the runs of a bank, the one that began last first.
+
+    Times are those at which things happened: of imported runs, as their recording has them. JSON and CSV have more
+    fields than the table.
+    """
+    from rbank_es.bank.ids import whole_id
+
+    opened, point = open_at(bank)
+    with opened, opened.as_of(point) as view:
+        rows = [_fields(row) for row in view.rows("runs")]
+        filters = _filters(given)
+        if (item := given["item"]) is not None:
+            id = whole_id(view, "item", item)
+            edges = view.rows("lineage_edges", source_kind="item", source=id, relation="used_in")
+            users = {edge["target"] for edge in edges}
+            filters.append(RowFilter("--item", id, lambda row: row["run"] in users))
+        listed = RowList("runs", rows, filters, _columns(rows), ["task", "run", "model"], "-started_at", FIELDS)
+        facts = {"bank": opened.name, "position": view.position}
+        print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    words = {
+        "scripted": bool(row["scripted"]),
+        "outcome": row["outcome"] or RUNNING,
+        "verdict": verdict(row["success"]),
+        "score": verdict(row["score"]),
+    }
+    return {name: words.get(name, row.get(name)) for name in FIELDS}
+
+
+def _filters(given: dict[str, Any]) -> list[RowFilter]:
+    filters = [
+        *contains("--task", ["task"], given["task"]),
+        *equals("--domain", "ontology", given["domain"]),
+        *equals("--executor", "executor", given["executor"]),
+        *contains("--model", ["model"], given["model"]),
+        *equals("--outcome", "outcome", given["outcome"]),
+    ]
+    if given["given"] == NOT_JUDGED:
+        filters.append(RowFilter("--verdict", NOT_JUDGED, lambda row: row["verdict"] is None))
+    else:
+        filters += equals("--verdict", "verdict", given["given"])
+    since, until = given["since"], given["until"]
+    if since is not None:
+        filters.append(RowFilter("--since", format_time(since), lambda row: row["started_at"] >= since))
+    if until is not None:
+        filters.append(RowFilter("--until", format_time(until), lambda row: row["started_at"] < until))
+    return filters
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Callable[[Row], Cell]]:
+    """Return the columns of the table; the time of import only where a run was imported."""
+    columns: dict[str, Callable[[Row], Cell]] = {
+        "run": lambda row: row["run"],
+        "began (UTC)": lambda row: format_time(row["started_at"])[:16],
+    }
+    if any(row["imported_at"] for row in rows):
+        columns["imported on"] = lambda row: format_time(row["imported_at"])[:10]
+    return columns | {
+        "outcome": lambda row: row["outcome"].replace("_", " "),
+        "verdict": lambda row: row["verdict"] or "not judged",
+        "steps": lambda row: row["iterations"],
+        "cost": lambda row: format_cost(row["cost_usd"]),
+        "model": lambda row: row["model"],
+        "task": lambda row: row["task"],
+    }

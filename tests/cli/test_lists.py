@@ -1,0 +1,243 @@
+"""`runs` and `items`: what they list equals an independent fold of the log; filters, orders, forms; why nothing is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.cli import main
+from rbank_es.events import Event, NoteLogged, RunStarted
+from rbank_es.state import usage
+from tests.cli_runner import SAMPLE, fails, run
+
+Printed = pytest.CaptureFixture[bytes]
+
+
+def listed(capsys: Printed, *line: str) -> list[dict[str, Any]]:
+    """The rows that a list prints as JSON."""
+    assert main([*line, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    rows: list[dict[str, Any]] = document[line[0]]
+    assert document["matching"] >= len(rows)
+    return rows
+
+
+def facts_of_runs(events: list[Any]) -> dict[str, dict[str, Any]]:
+    """The figures of each run, counted from the events one by one."""
+    runs: dict[str, dict[str, Any]] = {}
+    totals: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for event in events:
+        kind, name = event.__struct_config__.tag, getattr(event, "run", None)
+        if kind == "run_started":
+            runs.setdefault(name, {"outcome": "running", "verdict": None, "started_at": event.at, "model": event.model})
+        elif kind == "run_finished":
+            runs[name] |= {"outcome": event.outcome, "iterations": event.iterations}
+        elif kind in ("run_judged", "judgment_overruled") and event.purpose == "learning":
+            runs[name]["verdict"] = "success" if event.success else "failure"
+        elif kind == "tool_called":
+            totals[name]["tool_calls"] += 1
+        elif kind == "lm_called" and name is not None:
+            totals[name]["lm_calls"] += 1
+            totals[name]["tokens_in"] += event.tokens_in or 0
+    return {name: row | totals[name] for name, row in runs.items()}
+
+
+@pytest.mark.parametrize("point", [None, 60, 300, 450])
+def test_the_figures_of_runs_equal_a_count_of_the_events(point: int | None, capsysbinary: Printed) -> None:
+    with Bank.open(SAMPLE) as bank:
+        wanted = facts_of_runs(list(bank.events(point=point)))
+    rows = listed(capsysbinary, "runs", str(SAMPLE) if point is None else f"{SAMPLE}@{point}")
+    assert {row["run"] for row in rows} == wanted.keys()
+    for row in rows:
+        for name, value in wanted[row["run"]].items():
+            assert row[name] == value, (row["run"], name)
+    began = [row["started_at"] for row in rows]
+    assert began == sorted(began, reverse=True)
+
+
+@pytest.mark.parametrize("point", [None, 60, 300])
+def test_the_figures_of_items_equal_the_state(point: int | None, capsysbinary: Printed) -> None:
+    with Bank.open(SAMPLE) as bank:
+        state = bank.state(point)
+    used = usage(state)
+    rows = listed(capsysbinary, "items", str(SAMPLE) if point is None else f"{SAMPLE}@{point}")
+    assert {row["id"] for row in rows} == state.items.keys()
+    for row in rows:
+        entry = state.items[row["id"]]
+        assert (row["uses"], row["wins"]) == used.get(row["id"], (0, 0))
+        assert (row["state"], row["src"], row["title"]) == (entry.state, entry.item.src, entry.item.title)
+        assert tuple(row["tags"]) == entry.item.tags
+
+
+def test_filters_and_orders_of_runs(capsysbinary: Printed) -> None:
+    """Each filter keeps just the runs that pass it; together they keep those that pass all."""
+    every = listed(capsysbinary, "runs", str(SAMPLE))
+    middle = sorted(row["started_at"] for row in every)[15]
+    used = listed(capsysbinary, "items", str(SAMPLE), "--sort", "-uses", "--limit", "1")[0]
+    cases = {
+        ("--verdict", "failure"): lambda row: row["verdict"] == "failure",
+        ("--verdict", "none"): lambda row: row["verdict"] is None,
+        ("--outcome", "submitted"): lambda row: row["outcome"] == "submitted",
+        ("--domain", "lights"): lambda row: row["ontology"] == "lights",
+        ("--task", "LIGHTHOUSE"): lambda row: "lighthouse" in row["task"].lower(),
+        ("--model", "sample_script"): lambda row: True,
+        ("--executor", "rlm"): lambda row: row["executor"] == "rlm",
+        ("--since", middle[:19]): lambda row: row["started_at"] >= middle[:19],
+        ("--until", middle[:19]): lambda row: row["started_at"] < middle[:19],
+        ("--verdict", "failure", "--since", middle[:19]): lambda row: (
+            row["verdict"] == "failure" and row["started_at"] >= middle[:19]
+        ),
+    }
+    for options, keeps in cases.items():
+        found = listed(capsysbinary, "runs", str(SAMPLE), *options)
+        assert found == [row for row in every if keeps(row)], options
+    assert len(listed(capsysbinary, "runs", str(SAMPLE), "--item", used["id"][:6])) == used["uses"]
+    cheapest = listed(capsysbinary, "runs", str(SAMPLE), "--sort", "tokens_in", "--limit", "3")
+    assert [row["tokens_in"] for row in cheapest] == sorted(row["tokens_in"] for row in every)[:3]
+
+
+def test_filters_of_items(capsysbinary: Printed) -> None:
+    every = listed(capsysbinary, "items", str(SAMPLE))
+    drawn = next(row for row in every if row["runs"])
+    tagged = next(row for row in every if row["tags"])
+    cases = {
+        ("--state", "retracted"): lambda row: row["state"] == "retracted",
+        ("--polarity", "failure"): lambda row: row["polarity"] == "failure",
+        ("--src", "seed"): lambda row: row["src"] == "seed",
+        ("--domain", "lights"): lambda row: row["domain"] == "lights",
+        ("--tag", tagged["tags"][0]): lambda row: tagged["tags"][0] in row["tags"],
+        ("--run", drawn["runs"][0]): lambda row: drawn["runs"][0] in row["runs"],
+        ("--text", "QUERY"): lambda row: "query" in (row["title"] + row["desc"] + row["content"]).lower(),
+        ("--since", "300"): lambda row: row["born_seq"] > 300,
+        ("--until", "300"): lambda row: row["born_seq"] <= 300,
+    }
+    for options, keeps in cases.items():
+        assert listed(capsysbinary, "items", str(SAMPLE), *options) == [row for row in every if keeps(row)], options
+
+
+def test_csv_has_the_values_of_the_json(capsysbinary: Printed) -> None:
+    for command in ("runs", "items"):
+        rows = listed(capsysbinary, command, str(SAMPLE))
+        assert main([command, str(SAMPLE), "--csv"]) == 0
+        cells = list(csv.DictReader(io.StringIO(capsysbinary.readouterr().out.decode())))
+        assert len(cells) == len(rows) and cells[0].keys() == rows[0].keys()
+        for row, cell in zip(rows, cells, strict=True):
+            for name in ("run", "outcome", "id", "title", "uses", "tokens_in", "runs"):
+                if name in row:
+                    value = "; ".join(row[name]) if isinstance(row[name], list) else str(row[name])
+                    assert cell[name] == value
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (["runs", "--domain", "nosuch"], "none of the 31 runs has --domain nosuch; there are: lights"),
+        (["runs", "--outcome", "failed", "--verdict", "success"], "passes all filters at once"),
+        (["items", "--tag", "nosuch"], "none of the 45 items has --tag nosuch"),
+        (["search", "light", "--domain", "lihgts"], "no active item is about lihgts; did you mean 'lights'?"),
+        (["search", "xyzzy"], "active items has a word of the query"),
+        (["search", "?!"], "the query has no words to search for"),
+        (["log", "--type", "note_logged", "--since", "590"], "no event of type note_logged from position 591 to 597"),
+    ],
+)
+def test_nothing_says_why(line: list[str], reason: str, tmp_path: Path) -> None:
+    shown = run(line[0], SAMPLE, *line[1:], cwd=tmp_path)
+    assert reason in shown.err
+
+
+def test_an_empty_bank_says_so(tmp_path: Path) -> None:
+    run("init", "./b", cwd=tmp_path)
+    assert "there are no runs yet" in run("runs", "./b", cwd=tmp_path).err
+    assert "there are no items yet" in run("items", "./b", cwd=tmp_path).err
+    assert run("runs", "./b", "--json", cwd=tmp_path).json["runs"] == []
+    assert "there are no active items" in run("search", "./b", "x", cwd=tmp_path).err
+
+
+def test_what_a_list_can_not_do_is_refused(tmp_path: Path) -> None:
+    assert "did you mean 'cost_usd'?" in fails("runs", SAMPLE, "--sort", "cost", cwd=tmp_path)
+    assert "exclude each other" in fails("runs", SAMPLE, "--json", "--csv", cwd=tmp_path)
+    assert "is not an ISO time" in fails("runs", SAMPLE, "--since", "yesterday", cwd=tmp_path)
+
+
+# ---------------------------------------------------------------- ids by their beginning
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """A bank with the runs ab-1, ab-12 and ba."""
+    events: list[Event] = [RunStarted(run=name, task=name) for name in ("ab-1", "ab-12", "ba")]
+    with Bank.create(tmp_path / "b") as bank:
+        bank.append([*events, NoteLogged(run="ba", note={"a": 1})])
+    return tmp_path
+
+
+def printed(capsys: Printed, *line: str) -> Any:
+    """The JSON document that a command prints."""
+    assert main([*line, "--json"]) == 0, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def test_an_id_is_found_by_any_unambiguous_beginning(three: Path, capsysbinary: Printed) -> None:
+    """Wherever an id is taken; a whole id counts even where another begins with it."""
+    bank = str(three / "b")
+    before = {"ba": 4, "ab-12": 3, "ab-1": 2}
+    for given, name in (("b", "ba"), ("ab-12", "ab-12"), ("ab-1", "ab-1"), ("ba", "ba")):
+        assert printed(capsysbinary, "show", bank, given)["run"]["run"] == name
+        assert printed(capsysbinary, "replay", f"{bank}@{given}")["position"] == before[name]
+        assert printed(capsysbinary, "judge", "run", bank, given, "--dry-run")["run"] == name
+        assert main(["log", bank, "--run", given, "--type", "run_started"]) == 0
+        assert json.loads(capsysbinary.readouterr().out)["run"] == name
+    assert {place["run"] for place in printed(capsysbinary, "erase", bank, "--run", "b", "--yes")["places"]} == {"ba"}
+
+
+def test_an_ambiguous_or_unknown_id_names_those_that_it_could_be(three: Path, capsysbinary: Printed) -> None:
+    bank = str(three / "b")
+
+    def refused(*line: str) -> str:
+        assert main(line) == 2
+        return capsysbinary.readouterr().err.decode()
+
+    for words in ("show B ab", "log B --run ab", "rerun B ab", "erase B --run ab"):
+        line = words.replace("B", bank).split(" ")
+        message = refused(*line)
+        assert "'ab' begins several ids" in message and "ab-1" in message and "ab-12" in message
+    assert "ab-1, ab-12" in refused("log", f"{bank}@ab")
+    for line in (["show", bank, "ab-21"], ["log", bank, "--run", "ab-21"], ["judge", "run", bank, "ab-21"]):
+        assert "did you mean ab-1 or ab-12?" in refused(*line)
+
+
+def test_an_event_is_shown_by_the_beginning_of_its_id(capsysbinary: Printed) -> None:
+    with Bank.open(SAMPLE) as bank:
+        ids = [event.id for event in bank.events()]
+    whole = next(each for each in ids if sum(other.startswith(each[:20]) for other in ids) == 1)
+    assert main(["show", str(SAMPLE), whole[:20], "--json"]) == 0
+    assert json.loads(capsysbinary.readouterr().out)["event"]["id"] == whole
+
+
+def test_import_into_no_bank_advises_create(tmp_path: Path) -> None:
+    (tmp_path / "items.json").write_text("[]")
+    (tmp_path / "events.jsonl").write_text('{"type": "note_logged"}')
+    for line in (["import", "./none", "items.json"], ["append", "./none", "events.jsonl"]):
+        assert "Add --create to make it" in fails(*line, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"type": "run_finished", "run": "r", "outcome": "ok"}, "one of: 'failed', 'forced_at_limit', 'submitted'"),
+        (
+            {"type": "memories_extracted", "kind": "manual", "candidates": [{"title": "t", "src": "x"}]},
+            "'success' (at $.heads[0].src)",
+        ),
+    ],
+)
+def test_an_enumeration_names_its_values(fields: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    run("init", "./b", cwd=tmp_path)
+    assert reason in fails("append", "./b", cwd=tmp_path, stdin=json.dumps(fields))
