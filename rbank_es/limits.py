@@ -42,8 +42,10 @@ INDEXED_READ_EVENTS = 1_000
 INDEXED_READ_SHARE = 16
 # Texts that one event lists as erased: at 130 bytes each, the event's line stays below its limit.
 ERASED_UNITS = 2_000
-# Levels of JSON in strings of JSON that erasure searches: a tool's JSON in a message in a request has two.
-ERASURE_JSON_DEPTH = 4
+# Levels of escapes that a search for erasure undoes: JSON in a message in a request in a line of the log has four.
+ERASURE_LEVELS = 8
+# Bytes in which a search for erasure looks at a time: most blocks of lines are passed by without reading each line.
+SEARCH_BLOCK_BYTES = 1 * MIB
 # Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes.
 BANK_NAME_CHARS = 100
 

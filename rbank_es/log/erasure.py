@@ -6,6 +6,7 @@ An engine provides a `LineSource` to search, and replaces its lines by the resul
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +17,8 @@ from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.events import ContentErased, ErasedUnit
 from rbank_es.events.event import Ref
 from rbank_es.log import lines
-from rbank_es.log.protocol import Erasing, Erasure, Place
+from rbank_es.log.protocol import Erasing, Erasure, Place, Searched
+from rbank_es.log.readings import SoughtWords
 
 Part = TypeVar("Part", bound=Hashable)
 """A part of a log within which a long text is stored once: a segment, or the whole log."""
@@ -43,8 +45,12 @@ class LineSource(Protocol[Part]):
         """Return the line at a position and the part that it is in; None where there is none."""
         ...
 
-    def lines_with(self, part: Part, needle: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield the lines of a part that hold some bytes, each with its place in words."""
+    def lines_with(self, part: Part, needle: bytes) -> Iterator[bytes]:
+        """Yield the lines of a part that hold some bytes."""
+        ...
+
+    def blocks(self, part: Part) -> Iterator[tuple[str, bytes]]:
+        """Yield all lines of a part, many at a time, each block with its place in words."""
         ...
 
     def text(self, ref: Ref, part: Part) -> str | None:
@@ -60,14 +66,15 @@ class FoundText(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The texts that are to be erased, and the report for people."""
+    """The texts that are to be erased, the report for people, and the words that were searched for."""
 
     found: tuple[FoundText, ...]
     erasure: Erasure
+    sought: SoughtWords
 
 
 def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -> Plan:
-    """Find the named texts, and every text that holds the same words. Changes nothing.
+    """Find the named texts, and every text that holds the same words in any form. Changes nothing.
 
     Raises `BadInput` for words too short to search for, and for a reason or a name that holds them, because both are
     recorded.
@@ -80,15 +87,14 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
             )
     search = _Search(source)
     # Whatever is named must go wherever it was copied: a tool's result is a model's input a moment later.
-    named = set(search.name(what))
-    shared = search.leave_to_others(what.run, named) if what.run is not None else set()
-    words = {*named, *what.words} - shared
-    needles = sorted(text for text in words if len(text) >= limits.NEEDLE_CHARS)
-    forms = {pattern for needle in needles for pattern in patterns(needle)}
-    recorded = f"{reason}\n{by or ''}"
-    if any(needle in recorded for needle in needles) or any(form in recorded.encode() for form in forms):
+    named = {*search.name(what), *what.words}
+    shared = search.leave_to_others(what.run, named) if what.run is not None else set[str]()
+    shared |= search.labels_of_others(named)
+    words = named - shared
+    sought = SoughtWords(words)
+    if sought.form_in(f"{reason}\n{by or ''}".encode("utf-8", "surrogatepass")):
         raise BadInput("the reason, or the name of who asked, holds the text to erase; use other words")
-    search.sweep(forms)
+    search.sweep(sought)
     search.follow_handles()
     found = tuple(sorted(search.found.values(), key=lambda entry: (entry.place.seq, entry.place.path)))
     erasure = Erasure(
@@ -98,27 +104,9 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
         short=sum(0 < len(text) < limits.NEEDLE_CHARS for text in words),
         dry_run=True,
         shared=len(shared),
+        searched=search.searched(),
     )
-    return Plan(found, erasure)
-
-
-def patterns(text: str) -> set[bytes]:
-    """Return the forms of a text inside a line: as a JSON string, and as one nested in strings of JSON."""
-    forms, inner = {_escaped(text)}, {text}
-    for _ in range(limits.ERASURE_JSON_DEPTH):
-        inner = {form(part) for part in inner for form in (_escaped, _ascii)}
-        forms |= {_escaped(part) for part in inner}
-    return {form.encode() for form in forms}
-
-
-def _escaped(text: str) -> str:
-    return msgspec.json.encode(text)[1:-1].decode()
-
-
-def _ascii(text: str) -> str:
-    import json  # slow to load, and an append, which loads this module, does not need it
-
-    return json.dumps(text)[1:-1]
+    return Plan(found, erasure, sought)
 
 
 class _Search(Generic[Part]):
@@ -130,7 +118,10 @@ class _Search(Generic[Part]):
         self.keys: dict[str, Part] = {}
         """Keys of the texts stored apart, each with the part that holds it."""
         self._words_of_key: dict[str, set[str]] = {}
+        self._labels: set[str] = set()
         self.facts: set[int] = set()
+        self._forms: Counter[str] = Counter()
+        self._size = Counter({"lines": 0, "bytes": 0})
 
     def name(self, what: Erasing) -> list[str]:
         """Add the named events and texts; return their words."""
@@ -153,6 +144,7 @@ class _Search(Generic[Part]):
                 if unit.raw.startswith(lines.REF):
                     self._words_of_key.setdefault(_key_of(unit.raw), set()).update(own)
                 words += own
+                self._labels.update(self._tags(unit.raw, part))
                 self._add(line, unit, part, named=True)
         return words
 
@@ -162,8 +154,11 @@ class _Search(Generic[Part]):
             text = self._source.text(msgspec.convert(value, Ref), part)
             value = msgspec.json.decode(text) if text and value["dtype"] == "item" else text
         if isinstance(value, dict):
-            return [str(value.get(name) or "") for name in ("title", "desc", "content")]
+            return [*(str(value.get(name) or "") for name in ("title", "desc", "content")), *value.get("tags", ())]
         return [value] if isinstance(value, str) else []
+
+    def _tags(self, raw: bytes, part: Part) -> list[str]:
+        return self._words(raw, part)[3:]  # texts that are no items are one word
 
     def leave_to_others(self, run: str, words: Collection[str]) -> set[str]:
         """Return those of the words that are the whole of a text of another run too, and stay there.
@@ -179,7 +174,7 @@ class _Search(Generic[Part]):
 
     def _words_of_others(self, part: Part, run: str, wanted: Collection[str]) -> Iterator[str]:
         sizes = {len(text) for text in wanted}
-        for _, line in self._source.lines_with(part, b'"run":"'):
+        for line in self._source.lines_with(part, b'"run":"'):
             if line.startswith(lines.ANY_TEXT) or not lines.is_intact(line, self._source.seed):
                 continue  # the sweep reports a damaged line where it matters
             facts, _, units = lines.split(line)
@@ -188,11 +183,29 @@ class _Search(Generic[Part]):
                     if not unit.raw.startswith(lines.REF) or _fits(unit.raw, sizes):
                         yield from (text for text in self._words(unit.raw, part) if text in wanted)
 
+    def labels_of_others(self, words: Collection[str]) -> set[str]:
+        """Return those of the words that are tags of a named item, and of an item that was not named, too."""
+        labels = {label for label in self._labels if label in words and len(label) >= limits.NEEDLE_CHARS}
+        if not labels:
+            return set()
+        shared = set[str]()
+        for part in self._source.parts():
+            for mark in (b'"is":"item"', b'"dtype":"item"'):
+                for line in self._source.lines_with(part, mark):
+                    shared |= labels.intersection(self._tags_of_others(line, part))
+        return shared
+
+    def _tags_of_others(self, line: bytes, part: Part) -> Iterator[str]:
+        if not line.startswith(lines.UNNUMBERED) and lines.is_intact(line, self._source.seed):
+            for unit in lines.split(line)[2]:
+                if (lines.seq_of(line), unit.path) not in self.found:
+                    yield from self._tags(unit.raw, part)
+
     def _is_named_elsewhere(self, key: str, part: Part) -> bool:
         return any((lines.seq_of(line), unit.path) not in self.found for line, unit in self._handles_to(key, part))
 
     def _handles_to(self, key: str, part: Part) -> Iterator[tuple[bytes, lines.TextUnit]]:
-        for _, line in self._source.lines_with(part, b'"key":"%b"' % key.encode()):
+        for line in self._source.lines_with(part, b'"key":"%b"' % key.encode()):
             for unit in lines.split(line)[2]:
                 if unit.raw.startswith(lines.REF) and key.encode() in unit.raw:
                     yield line, unit
@@ -206,26 +219,39 @@ class _Search(Generic[Part]):
             place = Place(seq, unit.path, lines.type_of_line(line).decode(), named, _run_of(facts))
             self.found[seq, unit.path] = FoundText(place, lines.commitment(salt, unit))
 
-    def sweep(self, needles: Collection[bytes]) -> None:
-        """Add every text that holds one of the needles. Raises `LogCorruption` for one in a damaged line."""
+    def sweep(self, sought: SoughtWords) -> None:
+        """Add every text that holds the words. Raises `LogCorruption` for one in a damaged line."""
         for part in self._source.parts():
-            for needle in needles:
-                for where, line in self._source.lines_with(part, needle):
-                    if not lines.is_intact(line, self._source.seed):
-                        raise LogCorruption(where, "a damaged line holds the text to erase")
-                    self._sweep_line(line, needle, part)
+            for where, block in self._source.blocks(part):
+                self._size.update(lines=block.count(b"\n") + 1, bytes=len(block) + 1)
+                if sought.may_be_in(block):
+                    for line in block.split(b"\n"):
+                        if sought.may_be_in(line) and sought.form_in(line, levels=1):
+                            self._sweep_line(where, line, sought, part)
 
-    def _sweep_line(self, line: bytes, needle: bytes, part: Part) -> None:
+    def _sweep_line(self, where: str, line: bytes, sought: SoughtWords, part: Part) -> None:
+        if not lines.is_intact(line, self._source.seed):
+            raise LogCorruption(where, "a damaged line holds the text to erase")
         if line.startswith(lines.TEXT):
-            if needle in lines.raw_text(line):
+            if self._is_counted(lines.raw_text(line), sought):
                 self.keys[lines.key_of_text(line)] = part
         elif not line.startswith(lines.UNNUMBERED):
             facts, _, units = lines.split(line)
-            if needle in facts:  # facts are part of the chain, and can't be erased
+            if sought.form_in(facts, levels=1):  # facts are part of the chain, and can't be erased
                 self.facts.add(lines.seq_of(line))
             for unit in units:
-                if needle in unit.raw and not unit.raw.startswith(lines.ERASED):
+                if not unit.raw.startswith(lines.ERASED) and self._is_counted(unit.raw, sought):
                     self._add(line, unit, part, named=False)
+
+    def _is_counted(self, raw: bytes, sought: SoughtWords) -> bool:
+        form = sought.form_in(raw, levels=1)
+        if form is not None:
+            self._forms[form] += 1
+        return form is not None
+
+    def searched(self) -> Searched:
+        """Return what was searched, and how often each form was found."""
+        return Searched(len(self._source.parts()), **self._size, forms=dict(sorted(self._forms.items())))
 
     def follow_handles(self) -> None:
         """Add every text that is a handle to a text to erase."""

@@ -37,6 +37,10 @@ ANY: Final = Expected.ANY
 EMPTY: Final = Expected.EMPTY
 
 
+NOT_REACHED: Final = "backups, forks, exports, other users' caches, freed disk blocks, files that are open elsewhere"
+"""Where erasure can't search."""
+
+
 class Head(msgspec.Struct, frozen=True):
     """A position and the digest of everything up to it. Noted in a safe place, it proves the log unchanged."""
 
@@ -99,12 +103,36 @@ class Place(msgspec.Struct, frozen=True):
     run: str | None = None
 
 
+class Searched(msgspec.Struct, frozen=True):
+    """What a search for words went through, and how many texts hold them, by form (`plain`, `escaped`, `HTML`, …).
+
+    `parts` counts the engine's units of storage (segments), or after an erasure files.
+    """
+
+    parts: int
+    lines: int
+    bytes: int
+    forms: dict[str, int] = {}
+
+
+class Residue(msgspec.Struct, frozen=True):
+    """What is left of erased words in the files of a bank, its read models and caches included.
+
+    `found` has the forms of the words by file, `unread` the files that could not be searched.
+    """
+
+    searched: Searched
+    found: dict[str, dict[str, int]] = {}
+    unread: tuple[str, ...] = ()
+
+
 class Erasure(msgspec.Struct, frozen=True):
     """The texts that were erased, or with `dry_run` would be.
 
     `places` are texts inside events; `texts` keys of texts stored apart. `facts` are positions of events whose facts
     (ids, names) hold the same characters; facts are never erased. `short` counts texts too short to search for.
-    `shared` counts texts of a named run that stay elsewhere, because other runs have them too.
+    `shared` counts words that stay elsewhere: texts that other runs have too, and tags that other items have.
+    `searched` says what was searched for the words before; `residue`, after an erasure, what is left of them.
     """
 
     places: tuple[Place, ...]
@@ -114,6 +142,9 @@ class Erasure(msgspec.Struct, frozen=True):
     dry_run: bool
     appended: Appended | None = None
     shared: int = 0
+    searched: Searched = Searched(0, 0, 0)
+    residue: Residue | None = None
+    not_reached: str = NOT_REACHED
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):

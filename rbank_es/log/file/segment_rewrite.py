@@ -10,12 +10,13 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
+from rbank_es import limits
 from rbank_es.errors import LogCorruption
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event, Ref
@@ -78,17 +79,35 @@ class SegmentLines:
         found = self._reader.line_at(seq)
         return (found[0], found[2]) if found is not None else None
 
-    def lines_with(self, part: Segment, needle: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield the lines of a segment that hold some bytes, each with its place in words."""
-        with opened(part.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
-            end = self._reader.tail(part).offset if part == self._segments[-1] else len(whole)
+    def lines_with(self, part: Segment, needle: bytes) -> Iterator[bytes]:
+        """Yield the lines of a segment that hold some bytes."""
+        with self._mapped(part) as (whole, end):
             at = whole.find(needle, 0, end)
             while at >= 0:
                 begin, newline = whole.rfind(b"\n", 0, at) + 1, whole.find(b"\n", at, end)
                 if newline < 0:
                     return
-                yield f"segment {part.name}, byte {begin:,}", whole[begin:newline]
+                yield whole[begin:newline]
                 at = whole.find(needle, newline, end)
+
+    def blocks(self, part: Segment) -> Iterator[tuple[str, bytes]]:
+        """Yield all lines of a segment, many at a time, each block with its place in words."""
+        with self._mapped(part) as (whole, end):
+            begin = 0
+            while begin < end:
+                stop = whole.rfind(b"\n", begin, min(begin + limits.SEARCH_BLOCK_BYTES, end))
+                if stop < 0:  # a long line
+                    stop = whole.find(b"\n", begin, end)
+                if stop < 0:
+                    return
+                yield f"segment {part.name}, bytes {begin:,} to {stop:,}", whole[begin:stop]
+                begin = stop + 1
+
+    @contextmanager
+    def _mapped(self, part: Segment) -> Iterator[tuple[mmap.mmap, int]]:
+        """Map a segment, and return where its whole groups end."""
+        with opened(part.path) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
+            yield whole, self._reader.tail(part).offset if part == self._segments[-1] else len(whole)
 
     def text(self, ref: Ref, part: Segment) -> str | None:
         """Return the text that a handle in a segment names; None if it was erased."""

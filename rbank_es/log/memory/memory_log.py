@@ -118,11 +118,14 @@ class MemoryStore:
         """Return the line at a position; None where there is none."""
         return (None, self.events[seq - 1]) if 0 < seq <= len(self.events) else None
 
-    def lines_with(self, part: None, needle: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield the lines that hold some bytes, each with its place in words."""
-        for number, line in enumerate([*self.texts.values(), *self.events], 1 - len(self.texts)):
-            if needle in line:
-                yield f"position {number:,}" if number > 0 else "a long text", line
+    def lines_with(self, part: None, needle: bytes) -> Iterator[bytes]:
+        """Yield the lines that hold some bytes."""
+        return (line for line in (*self.texts.values(), *self.events) if needle in line)
+
+    def blocks(self, part: None) -> Iterator[tuple[str, bytes]]:
+        """Yield all lines, each with its place in words."""
+        yield from (("a long text", line) for line in self.texts.values())
+        yield from ((f"position {number:,}", line) for number, line in enumerate(self.events, 1))
 
     def text(self, ref: Ref, part: None = None) -> str | None:
         """Return the text that a handle names; None if it was erased. Raises `LogCorruption`."""
