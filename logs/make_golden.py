@@ -444,7 +444,6 @@ def make(target: Path) -> None:
         tell(teller)
     expected = expected_of(teller.log)
     teller.log.close()
-    shutil.rmtree(bank / "derived")
     (bank / "lock").unlink()
     (target / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import ProjectionError, ProjectionUnavailable
+from rbank_es.files import make_private, open_regular
 from rbank_es.log.protocol import DERIVED_LOCK
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle
@@ -304,9 +305,9 @@ def exclusive(path: Path) -> Iterator[None]:
     can't be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         # A file beside the database, not the database itself: that one is replaced under its readers.
-        descriptor = os.open(path.parent / DERIVED_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_regular(path.parent / DERIVED_LOCK, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise refused(path, "write", error) from error
     try:

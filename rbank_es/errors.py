@@ -74,6 +74,10 @@ class RBankError(Exception):
     exit_code = 2
 
 
+class Notice(UserWarning):
+    """Something that a person should know, though nothing failed; commands print it on standard error."""
+
+
 class BadInput(RBankError):
     """The input can't be used; nothing was changed."""
 

@@ -7,6 +7,19 @@ write or print more than is named here. A comment covers all limits below it, up
 KIB = 1024
 MIB = 1024 * KIB
 
+# -------------------- files
+# Banks whose cached folders are looked at when a new one is made, to remove those of banks that are gone.
+CACHE_SWEEP_BANKS = 50
+# The path of a bank, as its cached folder notes it: the longest that a system has.
+CACHE_PLACE_BYTES = 4 * KIB
+# The description of a parsed graph, beside it in the cache: what a schema keeps is limited, this is far beyond.
+GRAPH_SCHEMA_BYTES = 256 * MIB
+# The hint of the last writer: a few names and numbers.
+HINT_BYTES = 4 * KIB
+# A marker of a bank: the reason why writers stopped is a sentence, and an erasure lists what one group can hold.
+MARKER_BYTES = 32 * MIB
+REASON_BYTES = 4 * KIB
+
 # -------------------- log
 # One numbered line. Longer texts live in text lines, so a reader can hold any event cheaply.
 LINE_BYTES = 1 * MIB

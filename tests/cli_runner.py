@@ -25,8 +25,8 @@ from tests.cli_server import AT_START, call
 COMMAND = (sys.executable, "-m", "rbank_es")
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "logs" / "sample"
-CACHE = ROOT / ".pytest_cache" / "graphs"
-"""Where commands keep parsed graphs, unless a test says otherwise: not in the home of whoever runs the tests."""
+CACHE = ROOT / ".pytest_cache" / "rbank"
+"""Where commands keep what they derive, unless a test says otherwise: not in the home of whoever runs the tests."""
 TIMEOUT_S = 60
 PATIENCE_S = 5
 

@@ -19,6 +19,7 @@ FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es.projections", "tools
 FLOORS = {
     "rbank_es.errors": (0, "vocabulary"),
     "rbank_es.events": (0, "vocabulary"),
+    "rbank_es.files": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.registry": (0, "vocabulary"),
     "rbank_es.log": (1, "log"),

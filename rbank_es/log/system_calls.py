@@ -6,10 +6,10 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rbank_es import limits
+from rbank_es import files, limits
 from rbank_es.errors import LogBusy
 
 
@@ -48,16 +48,26 @@ class System:
         path.unlink(missing_ok=True)
         self.sync_directory(path.parent)
 
-    def write_whole(self, path: Path, data: bytes) -> None:
-        """Make or replace a small file, atomically and durably."""
-        scratch = path.with_name(path.name + ".tmp")
-        fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        try:
+    def write_whole(self, path: Path, data: bytes, *, like: Path | None = None) -> None:
+        """Make or replace a small file, atomically and durably; `like` is the file whose permissions a new one has."""
+        with self.replacing(path, like=like) as fd:
             self.write(fd, data)
+
+    @contextmanager
+    def replacing(self, path: Path, *, like: Path | None = None) -> Iterator[int]:
+        """Give a descriptor to write the new content of `path` to; put it in place durably after the `with`."""
+        fd, scratch = files.open_scratch(path, like)
+        try:
+            yield fd
             self.sync_data(fd)
+            self.replace(scratch, path)
+        except Exception:
+            # A full disk, most likely: what was written would only take its place.
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
+            raise
         finally:
             os.close(fd)
-        self.replace(scratch, path)
 
 
 @contextmanager
@@ -67,7 +77,7 @@ def locked(path: Path, bank: str, *, shared: bool = False, wait_s: float | None 
     Each use opens the file again, because `flock` belongs to the open file: a descriptor that threads or forked
     children share would exclude nobody.
     """
-    fd = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o644)
+    fd = files.open_regular(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
     try:
         take(fd, bank, shared=shared, wait_s=wait_s)
         yield

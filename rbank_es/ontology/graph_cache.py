@@ -7,7 +7,6 @@ because two processes may make the same entry at once. A torn or damaged entry c
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import shutil
@@ -21,7 +20,8 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import __version__, limits
-from rbank_es.errors import CannotWrite
+from rbank_es.errors import CannotWrite, LimitExceeded
+from rbank_es.files import make_private, opened, read_regular
 from rbank_es.ontology.schema_model import Schema
 
 _GRAPH, _SCHEMA = "graph.nq", "schema"
@@ -45,38 +45,6 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
     graph_bytes: int
     graph_crc32: int
     schema: Schema
-
-
-def cache_directory() -> Path:
-    """Return the directory of cached graphs: RBANK_CACHE, else rbank-es under XDG_CACHE_HOME or ~/.cache.
-
-    If it can't be written, return a directory that is removed when the process ends.
-    """
-    home = os.environ.get("XDG_CACHE_HOME")
-    named = os.environ.get("RBANK_CACHE")
-    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: the user has no home
-        place = Path(named) if named else Path(home or Path.home() / ".cache") / "rbank-es"
-        place.mkdir(parents=True, exist_ok=True)
-        if os.access(place, os.W_OK | os.X_OK):
-            return place
-    return directory_of_process()
-
-
-def directory_of_process() -> Path:
-    """Return a directory that is removed when the process ends; a fork gets one of its own."""
-    return _directory_of(os.getpid())
-
-
-@cache
-def _directory_of(process: int) -> Path:
-    place = Path(tempfile.mkdtemp(prefix="rbank-es-"))
-
-    def remove() -> None:
-        if os.getpid() == process:
-            shutil.rmtree(place, ignore_errors=True)
-
-    atexit.register(remove)
-    return place
 
 
 class GraphCache:
@@ -107,7 +75,7 @@ class GraphCache:
         """
         place = self._place(digest)
         try:
-            self._entries.mkdir(parents=True, exist_ok=True)
+            make_private(self._entries)
             made = Path(tempfile.mkdtemp(prefix=".new-", dir=self._entries))
         except OSError as error:
             raise CannotWrite(str(self._entries), error) from error
@@ -173,13 +141,13 @@ def _write(place: Path, schema: Schema) -> None:
 def _read(place: Path) -> _Entry | None:
     """Return an entry, None if it is incomplete or damaged."""
     try:
-        content = (place / _SCHEMA).read_bytes()
+        content = read_regular(place / _SCHEMA, limits.GRAPH_SCHEMA_BYTES)
         if zlib.crc32(content[_CHECKSUM_BYTES:]) != int.from_bytes(content[:_CHECKSUM_BYTES], "big"):
             return None
         entry = msgspec.msgpack.decode(content[_CHECKSUM_BYTES:], type=_Entry)
         # The graph is checked as well: a damaged one would give wrong answers in silence.
         whole = entry.form == entry_form() and (entry.graph_bytes, entry.graph_crc32) == _checksum(place / _GRAPH)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, LimitExceeded, msgspec.MsgspecError):
         return None
     return entry if whole else None
 
@@ -187,8 +155,8 @@ def _read(place: Path) -> _Entry | None:
 def _checksum(path: Path) -> tuple[int, int]:
     """Return the size in bytes and the CRC-32 of a file."""
     size = checksum = 0
-    with path.open("rb", buffering=0) as file:
-        while piece := file.read(1 << 20):
+    with opened(path) as fd:
+        while piece := os.read(fd, 1 << 20):
             size += len(piece)
             checksum = zlib.crc32(piece, checksum)
     return size, checksum

@@ -10,12 +10,13 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, CannotWrite
-from rbank_es.ontology.graph_cache import GraphCache, cache_directory, directory_of_process
+from rbank_es.files import cache_or_temporary, process_folder
+from rbank_es.ontology.graph_cache import GraphCache
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.source_files import SourceFile, digest_of, find_files
 
-__all__ = ["Ontology", "cache_directory", "load_ontology"]
+__all__ = ["Ontology", "load_ontology"]
 
 
 class Ontology(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
     Args:
         paths: files in Turtle, RDF/XML, N-Triples, N-Quads, JSON-LD or TriG, or directories of these.
         id: its id in events and items; by default, the first path's name without its suffix.
-        cache: where to keep parsed graphs, by default `cache_directory()`. If it can't be written, a directory of this
+        cache: where to keep parsed graphs, by default the user's cache. If it can't be written, a directory of this
             process serves, and the next process parses again.
 
     Raises:
@@ -51,7 +52,7 @@ def load_ontology(*paths: str | Path, id: str | None = None, cache: Path | None 
     files = find_files(places)
     name = _name(places, id)
     digest = digest_of(files)
-    graphs = GraphCache(cache or cache_directory())
+    graphs = GraphCache(cache or cache_or_temporary())
     found = graphs.find(digest)
     schema, quads = found or _make(graphs, digest, files)
     return Ontology(
@@ -70,7 +71,7 @@ def _make(graphs: GraphCache, digest: str, files: Sequence[SourceFile]) -> tuple
     try:
         return graphs.make(digest, lambda quads: _describe(files, quads))
     except CannotWrite:
-        return GraphCache(directory_of_process()).make(digest, lambda quads: _describe(files, quads))
+        return GraphCache(process_folder()).make(digest, lambda quads: _describe(files, quads))
 
 
 def _describe(files: Sequence[SourceFile], quads: Path) -> Schema:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.ontology.graph_cache import cache_directory
+from rbank_es.files import cache_folder
 
 INSTALL = "install it with: pip install 'rbank-es[agent]'"
 WARM = "run once, with a network: rbank-es doctor --warm"
@@ -145,11 +145,11 @@ def find_runner() -> Path:
 
 def find_cache() -> Path:
     """Return the cache's directory. Raises `SandboxUnavailable` (no_cache) if it would not outlive this process."""
-    place, named = cache_directory(), os.environ.get("RBANK_CACHE")
-    # `cache_directory` falls back to a temporary directory, where a warm cache would be lost.
-    if place != Path(named) if named else place.name != "rbank-es":
+    place = cache_folder("deno")
+    if place is None:
+        named = os.environ.get("RBANK_CACHE")
         raise SandboxUnavailable("no_cache", f"can't write to {named or 'the cache directory of this user'}", _MOVE)
-    return place / "deno"
+    return place
 
 
 def dspy_release() -> str:

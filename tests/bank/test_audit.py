@@ -67,7 +67,7 @@ class FullLater(System):
 
     def replace(self, source: Path, target: Path) -> None:
         """Refuse to put a rewritten segment in its place."""
-        if self.full and source.name == f"{target.stem}.tmp" and target.suffix == ".jsonl":
+        if self.full and target.suffix == ".jsonl" and target.exists():
             raise OSError(28, "No space left on device")
         super().replace(source, target)
 

@@ -88,8 +88,8 @@ def locator_of(bank: Bank) -> str:
 
 def files_of(bank: Bank) -> list[bytes]:
     """The bytes of all files that the bank has."""
-    directory = bank.log.derived_directory if bank.place.startswith("memory:") else Path(bank.place)
-    return [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
+    places = {bank.log.derived_directory} | ({Path(bank.place)} if not bank.place.startswith("memory:") else set())
+    return [path.read_bytes() for place in places for path in place.rglob("*") if path.is_file()]
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ class TestMaking:
             Bank.create(tmp_path / "refused", purpose="\ud800")
         FileLog.create(tmp_path / "died").close()
         (tmp_path / "early").mkdir()
-        (tmp_path / "early" / "00000000000000000001.jsonl.tmp").write_text("{")
+        (tmp_path / "early" / f".00000000000000000001.jsonl.{'0' * 32}.tmp").write_text("{")
         for name in ("refused", "died", "early"):
             with Bank.create(tmp_path / name) as bank:
                 assert bank.position == 2 and bank.verify().log.events == 2

@@ -72,7 +72,7 @@ def vouch(place: Path) -> None:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working directory with a copy of the sample bank, whose read models are up to date."""
     folder = tmp_path_factory.mktemp("sample")
-    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "lock"))
+    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
     run("project", "sample", cwd=folder)
     return folder
 

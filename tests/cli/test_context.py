@@ -28,7 +28,7 @@ MODEL = "<https://kilns.example/ns#Kiln> a <http://www.w3.org/2002/07/owl#Class>
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a copy of the sample bank, and an ontology with curated constraints beside it."""
     folder = tmp_path_factory.mktemp("context")
-    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "lock"))
+    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
     run("project", "sample", cwd=folder)
     (folder / "kilns").mkdir()
     (folder / "kilns" / "model.ttl").write_text(MODEL)

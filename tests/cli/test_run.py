@@ -22,6 +22,7 @@ from tests.loop.test_closed_loop import of_type
 from tests.loop.test_guide_run import SCRIPT as GUIDE_SCRIPT
 from tests.loop.test_matts import SCRIPT as MATTS_SCRIPT
 from tests.models.openai_server import openai_server
+from tests.places import derived
 from tests.real.test_real_engines import oxigraph
 from tests.sandbox.sandboxes import require_dspy, runtime
 
@@ -132,7 +133,7 @@ def test_for_programs_the_results_are_json_and_a_second_time_nothing_is_done(fin
     first = finished.told
     assert first["created"] and first["scripted"] and first["model"] == "script:turns"
     assert [result["success"] for result in first["results"]] == [False, True]
-    for path in (finished.place / "bank" / "derived").iterdir():
+    for path in derived(finished.place / "bank").iterdir():
         path.unlink()
     shown = run(*LOOP, "--extract", cwd=finished.place).out
     assert shown.count("done before") == 2 and first["head"] in shown

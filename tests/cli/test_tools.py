@@ -27,7 +27,7 @@ NOWHERE = "http://127.0.0.1:9/sparql"
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a copy of the sample bank."""
     folder = tmp_path_factory.mktemp("tools")
-    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "lock"))
+    shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
     (folder / "void.ttl").write_text(VOID)
     return folder
 

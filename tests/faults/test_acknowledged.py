@@ -15,6 +15,7 @@ from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Quick
+from tests.places import derived
 
 USES: dict[str, Callable[[FileLog], object]] = {
     "read": lambda log: list(log.read()),
@@ -171,9 +172,7 @@ def test_a_copy_that_is_shorter_than_an_earlier_one(tmp_path: Path) -> None:
     """A copy made in the place of a longer one begins with no receipts."""
     log, place = acknowledged(tmp_path / "bank"), tmp_path / "copy"
     log.copy(3, str(place)).append([note("x")])
-    kept = (place / "derived" / "receipts").read_bytes()
-    shutil.rmtree(place)
-    (place / "derived").mkdir(parents=True)
+    kept = (derived(place) / "receipts").read_bytes()
     shutil.rmtree(place)
     copied = log.copy(1, str(place))
     assert kept and copied.append([note("y")]).last == 2

@@ -19,6 +19,7 @@ from rbank_es.log import Erasing, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import SECRET, extraction, forms_of, note, raises, run
 from tests.faults.disk import Disk, broken, calls_of, dying, no_space
+from tests.places import derived
 
 WHAT = Erasing(words=(SECRET,))
 
@@ -78,7 +79,7 @@ def check_erased(place: Path, noted: list[Head]) -> None:
         again = log.erase(WHAT)
         assert (again.places, again.texts, again.appended) == ((), (), None)
     assert not (place / "ERASING").exists()
-    assert not [path for path in place.glob("*.tmp")]
+    assert not [path for path in place.glob(".*")]
 
 
 class TestCrashed:
@@ -263,7 +264,7 @@ class TestEverywhere:
         """Whatever lay among the derived files goes: indexes, read models, folders."""
         place, noted = copied(secretive, tmp_path / "bank")
         for name in ("projections.sqlite", "projections.sqlite-wal", "cache/deep/file", "anything.tmp"):
-            path = place / "derived" / name
+            path = derived(place) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"a copy of it: {SECRET}")
         with opened(place) as log:
@@ -289,8 +290,8 @@ class TestEverywhere:
     def test_left_over_scratch_files_are_swept(self, secretive: Path, tmp_path: Path) -> None:
         """Scratch files that dead processes left beside the segments are swept as well."""
         place, noted = copied(secretive, tmp_path / "bank")
-        (place / "00000000000000000001.tmp").write_text(f"a half rewritten segment: {SECRET}")
-        (place / "00000000000000000001.jsonl.tmp").write_text(f"another: {SECRET}")
+        (place / f".00000000000000000001.jsonl.{'0' * 32}.tmp").write_text(f"a half rewritten segment: {SECRET}")
+        (place / f".ERASING.{'1' * 32}.tmp").write_text(f"another: {SECRET}")
         with opened(place) as log:
             log.erase(WHAT)
         check_erased(place, noted)

@@ -23,6 +23,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events import NoteLogged, Ref
 from rbank_es.events.codec import TYPES
+from rbank_es.files import BankCache
 from rbank_es.log import Erasing
 from rbank_es.log import lines as line_format
 from rbank_es.log.file.file_log import FileLog
@@ -30,6 +31,7 @@ from rbank_es.log.file.receipts import Receipts
 from rbank_es.testing import event_id, note
 from tests.effort import THOROUGH
 from tests.faults.disk import Disk, Quick, broken, no_space
+from tests.places import derived
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def texts_in(log: FileLog) -> list[str]:
 
 
 def no_receipts(place: Path) -> None:
-    (place / "derived" / "receipts").unlink(missing_ok=True)
+    (derived(place) / "receipts").unlink(missing_ok=True)
 
 
 def flip(path: Path, offset: int, bit: int = 0) -> None:
@@ -307,8 +309,8 @@ class TestDamage:
         log = create(tmp_path / "bank")
         log.append([note("a")])
         (log.directory / "notes.txt").write_text("mine")
-        (log.directory / "00000000000000000009.jsonl.tmp").write_text("left over")
-        (log.directory / "00000000000000000001.tmp").write_text("left over")
+        (log.directory / f".00000000000000000009.jsonl.{'0' * 32}.tmp").write_text("left over")
+        (log.directory / f".00000000000000000001.jsonl.{'1' * 32}.tmp").write_text("left over")
         assert texts_in(FileLog.open(log.directory)) == ["a"]
         log.append([note("b")])
         assert (log.directory / "notes.txt").read_text() == "mine"
@@ -364,7 +366,7 @@ class TestDerived:
         for number in range(30):
             log.append([note(f"note {number} " * 10, number)])
         assert log.seq_of_id(event_id(0)) == 1
-        indexes = sorted((log.directory / "derived").glob("*.ids"))
+        indexes = sorted(log.derived_directory.glob("*.ids"))
         assert indexes
         for index in indexes:
             if junk is None:
@@ -381,7 +383,7 @@ class TestDerived:
         for number in range(30):
             log.append([note(f"note {number:02d} " * 10, number)])
         log.seq_of_id(event_id(99))
-        indexes = sorted((log.directory / "derived").glob("*.ids"))
+        indexes = sorted(log.derived_directory.glob("*.ids"))
         shutil.copy(indexes[1], indexes[0])
         flip(indexes[2], 60)
         fresh = FileLog.open(log.directory)
@@ -393,7 +395,7 @@ class TestDerived:
         for number in range(30):
             log.append([note(f"note {number} " * 10, number)])
         path = min(log.directory.glob("*.jsonl"))
-        for name in (log.directory / "derived").glob("*.ids"):
+        for name in log.derived_directory.glob("*.ids"):
             name.unlink()
         for bit in (0, 6):
             clean = path.read_bytes()
@@ -408,7 +410,7 @@ class TestDerived:
         place = tmp_path / "bank"
         with FileLog.create(place) as log:
             log.append([note("a")])
-        (place / "derived" / "receipts").write_bytes(junk)
+        (derived(place) / "receipts").write_bytes(junk)
         with FileLog.open(place) as log:
             assert log.position() == 1 and log.append([note("b")]).last == 2
         assert FileLog.open(place).verify().events == 2
@@ -418,12 +420,12 @@ class TestDerived:
         place = tmp_path / "bank"
         with FileLog.create(place) as log:
             log.append([note("a")])
-        path = place / "derived" / "receipts"
+        path = derived(place) / "receipts"
         sound = path.read_bytes()
         for offset in (offset for offset, byte in enumerate(sound) if byte):
             for bit in range(8):
                 flip(path, offset, bit)
-                assert Receipts(path, log.bank_id).all() == [], offset
+                assert Receipts(BankCache(log.bank_id, place), log.bank_id).all() == [], offset
                 path.write_bytes(sound)
         flip(path, sound.index(b"rbankrc1") + 15)
         assert FileLog.open(place).append([note("b")]).last == 2
@@ -439,10 +441,10 @@ class TestDerived:
                 log.append([note(text) for text in texts])
         with FileLog.open(place) as log:
             log.append([note("b" * 20)])
-        receipts = (place / "derived" / "receipts").read_bytes()
+        receipts = (derived(place) / "receipts").read_bytes()
         for other in others:
             active(place).write_bytes(active(other).read_bytes())
-            (place / "derived" / "receipts").write_bytes(receipts)
+            (derived(place) / "receipts").write_bytes(receipts)
             with FileLog.open(place) as log:
                 before = texts_in(log)
                 assert log.position() == len(before)
@@ -469,11 +471,11 @@ class TestDerived:
         log = create(tmp_path / "bank")
         for number in range(10):
             log.append([note(f"note {number} " * 10, number)])
-        shutil.rmtree(log.directory / "derived")
+        shutil.rmtree(log.derived_directory)
         fresh = FileLog.open(log.directory)
         assert fresh.seq_of_id(event_id(3)) == 4 and fresh.append([note("b")]).last == 11
         fresh.close()
-        shutil.rmtree(log.directory / "derived", ignore_errors=True)
+        shutil.rmtree(log.derived_directory, ignore_errors=True)
         assert fresh.erase(Erasing(events=frozenset({1}))).places
 
 

@@ -18,8 +18,9 @@ import pyoxigraph
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import BadOntology, CannotWrite
-from rbank_es.ontology.graph_cache import GraphCache, cache_directory, directory_of_process
+from rbank_es.errors import BadOntology, CannotWrite, Notice
+from rbank_es.files import cache_or_temporary, process_folder
+from rbank_es.ontology.graph_cache import GraphCache
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.void import load_void
 
@@ -358,10 +359,11 @@ def test_a_cache_that_is_a_file_gives_way_to_a_directory_of_the_process(
 ) -> None:
     (tmp_path / "taken").write_text("")
     loaded = load_ontology(zoo, cache=tmp_path / "taken")
-    assert loaded.quads.is_relative_to(directory_of_process())
+    assert loaded.quads.is_relative_to(process_folder())
     assert loaded.quads.read_text()
     monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "taken" / "below"))
-    assert cache_directory() == directory_of_process()
+    with pytest.warns(Notice):
+        assert cache_or_temporary() == process_folder()
 
 
 def test_a_cache_without_write_permission_gives_way_too(
@@ -369,7 +371,8 @@ def test_a_cache_without_write_permission_gives_way_too(
 ) -> None:
     monkeypatch.setenv("RBANK_CACHE", str(tmp_path))
     monkeypatch.setattr("os.access", lambda *_: False)
-    assert cache_directory() == directory_of_process()
+    with pytest.warns(Notice):
+        assert cache_or_temporary() == process_folder()
 
 
 def test_a_full_disk_gives_way_and_leaves_nothing_half(
@@ -384,7 +387,7 @@ def test_a_full_disk_gives_way_and_leaves_nothing_half(
         serialize(quads, output, format)  # type: ignore[call-overload]
 
     monkeypatch.setattr(pyoxigraph, "serialize", fill)
-    assert load_ontology(zoo, cache=tmp_path / "cache").quads.is_relative_to(directory_of_process())
+    assert load_ontology(zoo, cache=tmp_path / "cache").quads.is_relative_to(process_folder())
     assert list((tmp_path / "cache" / "graphs").iterdir()) == []
     with pytest.raises(CannotWrite):
         GraphCache(tmp_path / "cache").make("x", lambda quads: fill([], quads, None))  # type: ignore[arg-type, return-value]

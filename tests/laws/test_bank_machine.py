@@ -42,6 +42,7 @@ from tests.fakes import dump
 from tests.faults.disk import Quick
 from tests.laws.test_consolidation import batches, policies
 from tests.laws.test_projections import assert_equals_state
+from tests.places import derived
 from tests.strategies import ITEMS, RUNS, WORDS, histories
 
 SEGMENT_BYTES = 4_000
@@ -208,7 +209,7 @@ class BankMachine(RuleBasedStateMachine):
     def crash(self, share: float, garbage: bytes) -> None:
         """The last append was cut short: all handles die, and the log is without that group."""
         self.close()
-        shutil.rmtree(self.place / "derived", ignore_errors=True)
+        shutil.rmtree(derived(self.place), ignore_errors=True)
         path = max(self.place.glob("*.jsonl"))
         data = path.read_bytes()
         if len(self.told) > 1 and self.noted[-1].seq <= sum(map(len, self.told[:-1])):
@@ -241,7 +242,7 @@ class BankMachine(RuleBasedStateMachine):
         """Derived files may go at any time."""
         self.close()
         pattern = {"all": "*", "indexes": "*.ids", "read models": "projections*", "receipts": "receipts"}[which]
-        for path in (self.place / "derived").glob(pattern):
+        for path in derived(self.place).glob(pattern):
             path.unlink()
         self.reopen()
 
@@ -321,7 +322,7 @@ class BankMachine(RuleBasedStateMachine):
     def live_is_rebuilt_is_folded(self) -> None:
         """Read models that followed, read models made anew, and the fold agree."""
         self.bank.project()
-        live = dump(self.place / "derived" / "projections.sqlite")
+        live = dump(derived(self.place) / "projections.sqlite")
         rebuilt = self.folder / "rebuilt.sqlite"
         self.banks[1].replay(into=rebuilt, force=True)
         assert live == dump(rebuilt)

@@ -26,6 +26,7 @@ from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, extraction, forms_of, note
 from tests.effort import examples
 from tests.faults.disk import Quick
+from tests.places import derived
 from tests.strategies import histories
 
 law = settings(max_examples=examples(50), deadline=None)
@@ -63,7 +64,7 @@ def create(place: Path, groups: Sequence[Sequence[Event]] = ()) -> FileLog:
 
 
 def reopened(place: Path) -> FileLog:
-    shutil.rmtree(place / "derived", ignore_errors=True)
+    shutil.rmtree(derived(place), ignore_errors=True)
     return FileLog.open(place, calls=QUICK)
 
 

@@ -63,7 +63,7 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of a golden log as it is committed: without locks and derived files."""
     assert isinstance(request.param, Path)
     copy = tmp_path / request.param.name
-    shutil.copytree(request.param, copy, ignore=shutil.ignore_patterns("derived", "lock"))
+    shutil.copytree(request.param, copy, ignore=shutil.ignore_patterns("*lock"))
     return copy
 
 

@@ -330,7 +330,7 @@ def test_one_loop_at_a_time_under_the_same_settings(tmp_path: Path) -> None:
             "try: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
             "except BlockingIOError: sys.exit(3)"
         )
-        lock = tmp_path / "bank" / "derived" / f"loop-{settings.digest[:16]}.lock"
+        lock = tmp_path / "bank" / f"loop-{settings.digest[:16]}.lock"
         refusals.append(subprocess.run([sys.executable, "-c", code, str(lock)], check=False).returncode)
         with Bank.open(tmp_path / "bank") as other, pytest.raises(BadInput, match="another process"):
             looped(other, settings, TASKS[:1])

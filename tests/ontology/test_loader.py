@@ -13,8 +13,9 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
+from rbank_es.files import cache_folder
 from rbank_es.ontology import graph_cache as caching
-from rbank_es.ontology.graph_cache import GraphCache, cache_directory
+from rbank_es.ontology.graph_cache import GraphCache
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.ontology.schema_model import Schema
 
@@ -293,9 +294,9 @@ def test_a_cache_that_is_made_while_another_makes_the_same(tmp_path: Path) -> No
 def test_the_cache_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "own"))
-    assert cache_directory() == tmp_path / "own"
+    assert cache_folder() == tmp_path / "own"
     monkeypatch.delenv("RBANK_CACHE")
-    assert cache_directory() == tmp_path / "xdg" / "rbank-es"
+    assert cache_folder() == tmp_path / "xdg" / "rbank-es"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cache_directory() == tmp_path / "home" / ".cache" / "rbank-es"
+    assert cache_folder() == tmp_path / "home" / ".cache" / "rbank-es"

@@ -108,5 +108,5 @@ def test_runs_that_were_exported_and_imported_are_refused(tmp_path: Path) -> Non
 
 
 def copy_in(place: Path) -> Path:
-    shutil.copytree(SAMPLE, place / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "lock"))
+    shutil.copytree(SAMPLE, place / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
     return place

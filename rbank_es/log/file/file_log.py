@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -26,10 +26,11 @@ from rbank_es.errors import (
     PositionConflict,
 )
 from rbank_es.events.event import Event, Ref
+from rbank_es.files import BankCache, is_scratch, opened, temporary_folder
 from rbank_es.log import erasure, lines
-from rbank_es.log.file import index, receipts, segment_rewrite
+from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.index import Heads, Texts
-from rbank_es.log.file.reader import LineBatch, Reader, Tail, opened
+from rbank_es.log.file.reader import LineBatch, Reader, Tail
 from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.run_index import RunIndex
 from rbank_es.log.file.segments import (
@@ -84,17 +85,19 @@ class FileLog:
     ) -> None:
         self.directory = directory
         self._bank_id = bank_id
-        self._receipts = Receipts(directory / index.FOLDER / receipts.NAME, bank_id)
+        self._cache = BankCache(bank_id, directory)
+        self._receipts = Receipts(self._cache, bank_id)
         self._reader = Reader(directory, bank_id, self._receipts)
         self._texts = Texts(directory, bank_id)
-        self._heads = Heads(directory, bank_id, self._reader)
-        self._runs = RunIndex(self._reader, self._heads)
+        self._heads = Heads(directory, bank_id, self._reader, self._cache)
+        self._runs = RunIndex(self._reader, self._heads, self._cache)
         self._writer = Writer(
             directory,
             bank_id,
             self._reader,
             self._texts,
             self._heads,
+            self._cache,
             clock=clock,
             entropy=entropy,
             calls=calls or System(),
@@ -111,7 +114,7 @@ class FileLog:
         calls: System = options.get("calls") or System()
         try:
             missing = [place for place in (directory, *directory.parents) if not place.exists()]
-            (directory / index.FOLDER).mkdir(parents=True, exist_ok=True)
+            _make_directory(directory)
             for place in missing:  # a directory survives a power cut when its parent was synced
                 calls.sync_directory(place.parent)
             with locked(directory / LOCK, str(directory)):
@@ -137,12 +140,12 @@ class FileLog:
         return cls(directory, first.bank, **options)
 
     def copy(self, upto: int, into: str | None = None) -> FileLog:
-        place = directory_of(into) if into is not None else Path(tempfile.mkdtemp(prefix="rbank-copy-")) / "bank"
+        place = directory_of(into) if into is not None else temporary_folder("copy") / "bank"
         with self._reading():
             if place.exists() and any(place.iterdir()):
                 raise BadInput(f"{place} is not empty; choose another directory")
         try:
-            (place / index.FOLDER).mkdir(parents=True, exist_ok=True)
+            _make_directory(place)
             segment_rewrite.copy_segments(self.directory, place, upto, lines.seed_of(self._bank_id))
         except OSError as error:
             raise LogUnavailable(str(place), "make a copy in", error) from error
@@ -161,7 +164,10 @@ class FileLog:
 
     @property
     def derived_directory(self) -> Path:
-        return self._heads.folder
+        try:
+            return self._cache.folder()
+        except OSError as error:
+            raise LogUnavailable(self.place, "keep what is derived from", error) from error
 
     def new_id(self) -> str:
         return self._writer.new_id()
@@ -255,15 +261,16 @@ class FileLog:
             raise BadInput(f"the name {name!r} is taken by the log itself; choose another")
         with ExitStack() as stack:
             try:
-                self.derived_directory.mkdir(exist_ok=True)
-                stack.enter_context(locked(self.derived_directory / f"{name}.lock", self.place, wait_s=0))
+                # In the bank, because other users' processes are excluded as well.
+                stack.enter_context(locked(self.directory / f"{name}.lock", self.place, wait_s=0))
             except OSError as error:
                 raise LogUnavailable(self.place, "write to", error) from error
             yield
 
     def owns(self, path: Path) -> bool:
-        """See `EventLog.owns`: the log owns its whole directory."""
-        return path.resolve().is_relative_to(self.directory.resolve())
+        """See `EventLog.owns`: the log owns its whole directory, and that of what is derived from it."""
+        owned = (self.directory, self._cache.found() or self.directory)
+        return any(path.resolve().is_relative_to(directory.resolve()) for directory in owned)
 
     def erasures(self) -> int:
         segment = all_segments(self.directory)[-1]
@@ -307,7 +314,7 @@ class FileLog:
         if tail.seq < vouched:
             raise self._reader.dropped(tail, vouched)
         check.segment(last, tail.offset if tail.sealed is None else None)
-        erasing = (self.directory / segment_rewrite.MARKER).exists()
+        erasing = os.path.lexists(self.directory / segment_rewrite.MARKER)
         check.finish(erasing=erasing)
         return Verification(
             head=Head(check.seq, check.digest.hex()),
@@ -322,10 +329,10 @@ class FileLog:
 
     def _torn(self, last: Segment, tail: Tail) -> TornTail | None:
         """Return the bytes behind the whole groups, unless they are an append under way."""
-        if last.path.stat().st_size == tail.offset:
+        if last.path.lstat().st_size == tail.offset:
             return None
         with self._reader.quiet():
-            size, tail = last.path.stat().st_size, self._reader.tail(last, (tail.offset, tail.seq))
+            size, tail = last.path.lstat().st_size, self._reader.tail(last, (tail.offset, tail.seq))
         if size <= tail.offset or tail.sealed:
             return None
         return TornTail(f"segment {last.name}, byte {tail.offset:,}", size - tail.offset)
@@ -333,6 +340,7 @@ class FileLog:
     def close(self) -> None:
         self._writer.close()
         if self._is_scratch:
+            self._cache.remove()
             shutil.rmtree(self.directory.parent, ignore_errors=True)
 
     def __enter__(self) -> FileLog:
@@ -428,9 +436,8 @@ class FileEngine:
             return log
         if directory.exists() and not directory.is_dir():
             raise BankExists(str(directory), "it is a file")
-        remains = (LOCK, index.FOLDER)
         if directory.is_dir() and any(
-            path.name not in remains and path.suffix != ".tmp" for path in directory.iterdir()
+            path.suffix != ".lock" and path.name != LOCK and not is_scratch(path.name) for path in directory.iterdir()
         ):
             raise BankExists(str(directory), "the directory holds other files")
         return FileLog.create(directory, events, **options)
@@ -443,17 +450,24 @@ class FileEngine:
             raise BankExists(str(directory))
         missing = [folder for folder in directory.parents if not folder.exists()]
         # Beside its place, because a rename is atomic within one file system only.
-        draft = directory.with_name(f".{directory.name}.{os.getpid()}.part")
+        draft = directory.with_name(f".{directory.name}.{secrets.token_hex(16)}.part")
         try:
             with FileLog.create(draft, events, **options) as log:
                 fill(log)
             _put_in_place(draft, directory, options.get("calls") or System())
+            log._cache.move(directory)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
             for folder in missing:
                 with suppress(OSError):  # it is not empty
                     folder.rmdir()
         return FileLog.open(directory, **options)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory of a bank for its owner alone; one that is there keeps its permissions."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def _put_in_place(draft: Path, directory: Path, calls: System) -> None:

@@ -1,7 +1,7 @@
 """The index of a log's files: its end, the head at a position, the position of an event id, the line of a text.
 
-Each entry, in memory or in `derived/`, names the file that it was made for, and is checked against that file before it
-is used. All entries may be deleted at any time.
+Each entry, in memory or in the user's cache, names the file that it was made for, and is checked against that file
+before it is used. All entries may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from zlib import crc32
 
 from rbank_es import limits
 from rbank_es.events.event import Event, Ref
+from rbank_es.files import BankCache, opened
 from rbank_es.log import lines
-from rbank_es.log.file.reader import Reader, Tail, opened
+from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.receipts import Receipt, boot_digest
 from rbank_es.log.file.segments import (
     Segment,
@@ -35,7 +36,6 @@ from rbank_es.log.file.segments import (
 from rbank_es.log.groups import resolved
 from rbank_es.log.protocol import Head
 
-FOLDER = "derived"
 _CRC_CHARS = 8
 _NO_DIGEST = bytes(32)
 _HEADER = struct.Struct("<8sQQQI")
@@ -56,9 +56,9 @@ class Heads:
     `durable` is the highest position known to be on disk, `last_at` the time of the last event seen.
     """
 
-    def __init__(self, directory: Path, bank_id: str, reader: Reader) -> None:
+    def __init__(self, directory: Path, bank_id: str, reader: Reader, cache: BankCache) -> None:
         self.directory = directory
-        self.folder = directory / FOLDER
+        self._cache = cache
         self._reader = reader
         self._receipts = reader.receipts
         self._seed = lines.seed_of(bank_id)
@@ -72,7 +72,7 @@ class Heads:
     def look(self) -> Tail:
         """Return where the whole groups end now. Takes no lock, and changes no cached state of the writer."""
         segment = all_segments(self.directory)[-1]
-        status = segment.path.stat()
+        status = segment.path.lstat()
         known = [
             tail for tail in (self._seen, self.tail) if tail and (tail.segment, tail.inode) == (segment, status.st_ino)
         ]
@@ -91,7 +91,7 @@ class Heads:
 
         Raises `LogCorruption` if anything vouches for events behind that end.
         """
-        known, status = self.tail, segment.path.stat()
+        known, status = self.tail, segment.path.lstat()
         same = known is not None and (known.segment, known.inode) == (segment, status.st_ino)
         start = (known.offset, known.seq) if known is not None and same else self.receipted(segment, status)
         tail = self._reader.tail(segment, start)
@@ -194,9 +194,10 @@ def digest_upto(fd: int, start: Digest, position: int, seed: int, segment: Segme
 class Ids:
     """Positions by event id: closed segments by their index file, the active one by search, then by dictionary."""
 
-    def __init__(self, directory: Path, reader: Reader) -> None:
+    def __init__(self, directory: Path, reader: Reader, cache: BankCache) -> None:
         self._directory = directory
         self._reader = reader
+        self._cache = cache
         self._active: dict[str, int] | None = None
         self._searched = 0
         self._indexes: dict[str, IdIndex] = {}
@@ -238,7 +239,7 @@ class Ids:
     def _in_closed(self, event_id: str, closed: list[Segment]) -> int | None:
         for segment in reversed(closed):  # the newest first, because retries are of recent events
             if segment.name not in self._indexes:
-                self._indexes[segment.name] = id_index(self._directory / FOLDER, segment, self._reader.seed)
+                self._indexes[segment.name] = id_index(self._cache, segment, self._reader.seed)
             seq = self._indexes[segment.name].find(event_id)
             if seq is not None:
                 return seq
@@ -281,25 +282,30 @@ class IdIndex:
         return int.from_bytes(self._data[start : start + 8], "big")
 
 
-def id_index(folder: Path, segment: Segment, seed: int) -> IdIndex:
+def id_index(cache: BankCache, segment: Segment, seed: int) -> IdIndex:
     """Return the id index of a closed segment: a sound file if there is one, else a new one, saved if possible.
 
     Raises `LogCorruption` if it must be built and a line is damaged.
     """
-    path = folder / f"{segment.first:020d}.ids"
-    status = segment.path.stat()
+    name = f"{segment.first:020d}.ids"
+    status = segment.path.lstat()
+    if (folder := cache.found()) and (found := _read_index(folder / name, status)) is not None:
+        return found
+    records = b"".join(sorted(_records(segment, seed)))
+    header = _HEADER.pack(_MAGIC, status.st_ino, status.st_size, len(records) // _RECORD, crc32(records))
+    cache.save(name, header + records)
+    return IdIndex(header + records, len(records) // _RECORD)
+
+
+def _read_index(path: Path, status: os.stat_result) -> IdIndex | None:
+    """Return the id index in a file if it is sound and that of the segment with this status."""
     with suppress(OSError, ValueError, struct.error), opened(path) as fd:
         data = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         magic, inode, size, count, checksum = _HEADER.unpack_from(data)
-        if (magic, inode, size) == (_MAGIC, status.st_ino, status.st_size) and crc32(data[_HEADER.size :]) == checksum:
+        sound = len(data) == _HEADER.size + count * _RECORD and crc32(data[_HEADER.size :]) == checksum
+        if sound and (magic, inode, size) == (_MAGIC, status.st_ino, status.st_size):
             return IdIndex(data, count)
-    records = b"".join(sorted(_records(segment, seed)))
-    header = _HEADER.pack(_MAGIC, status.st_ino, status.st_size, len(records) // _RECORD, crc32(records))
-    with suppress(OSError):  # a bank on a read-only disk has no index files, and is read as well
-        scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        scratch.write_bytes(header + records)
-        scratch.replace(path)
-    return IdIndex(header + records, len(records) // _RECORD)
+    return None
 
 
 def _records(segment: Segment, seed: int) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
 from rbank_es.events.event import Event
+from rbank_es.files import kind_of, opened
 from rbank_es.log import lines, system_calls
 from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.segments import (
@@ -88,16 +89,6 @@ class Tail(NamedTuple):
     at: str
     durable: int
     sealed: lines.Sealed | None
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[int]:
-    """Open a file for reading; close the descriptor at the end of the `with`."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 class Reader:
@@ -296,7 +287,7 @@ class Reader:
             if whole.events:
                 yield whole
                 offset, before, block_bytes = whole.end, whole.events[-1].seq, limits.READ_BLOCK_BYTES
-            elif offset + block_bytes < os.fstat(fd).st_size:
+            elif offset + block_bytes < os.fstat(fd).st_size and block_bytes <= limits.GROUP_BYTES:
                 block_bytes *= 4  # a group larger than the block
             else:
                 return
@@ -366,8 +357,8 @@ class Reader:
     def quiet(self) -> Iterator[None]:
         """Exclude writers until the end of the `with`."""
         path = self.directory / LOCK
-        # A bank on a read-only disk may have no lock file, and then no writer either.
-        if self.holder == threading.get_ident() or not path.exists():
+        # A bank on a read-only disk may have no lock file, and then no writer either; nor if the lock is no file.
+        if self.holder == threading.get_ident() or kind_of(path) != "a file":
             yield
             return
         with system_calls.locked(path, str(self.directory), shared=True):

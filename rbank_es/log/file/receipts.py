@@ -1,4 +1,4 @@
-"""Receipts: records beside the log that everything up to a position was on disk.
+"""Receipts: records in the user's cache that everything up to a position was on disk.
 
 The last group of a log has no later line whose `dur` vouches for it. So each writer, after a sync, overwrites its own
 slot in the file `receipts` of the derived directory. A receipt is written after the sync that it is about, and never
@@ -11,7 +11,6 @@ The file is derived: it may be deleted or be damaged at any time, and then vouch
 from __future__ import annotations
 
 import os
-import stat
 import struct
 import threading
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
+from rbank_es.files import BankCache, open_regular, opened
 from rbank_es.log import lines, system_calls
 
 NAME = "receipts"
@@ -58,8 +58,8 @@ def boot_digest() -> bytes:
 class Receipts:
     """The receipts of one bank, in one file, and witnesses that know positions from elsewhere. Safe for threads."""
 
-    def __init__(self, path: Path, bank_id: str) -> None:
-        self.path = path
+    def __init__(self, cache: BankCache, bank_id: str) -> None:
+        self._cache = cache
         self._seed = lines.seed_of(bank_id)
         self._witnesses: list[Callable[[], int]] = []
         self._forget()
@@ -68,19 +68,23 @@ class Receipts:
         self._mutex = threading.Lock()
         self._fd, self._slot, self._last = -1, 0, -1
 
+    @property
+    def path(self) -> Path | None:
+        """The file; None where this user's cache can't be used, and nothing is kept."""
+        folder = self._cache.found()
+        return folder / NAME if folder else None
+
     def add_witness(self, witness: Callable[[], int]) -> None:
         """Ask `witness` too, before bytes are called an interrupted append; see `EventLog.add_witness`."""
         self._witnesses.append(witness)
 
     def all(self) -> list[Receipt]:
         """Return the sound receipts, the newest first; none where the file is missing, or no regular file."""
-        with suppress(OSError):
-            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                found = self._in_slots(fd)
-            finally:
-                os.close(fd)
-            return sorted(filter(None, found), reverse=True)
+        path = self.path
+        if path is None:
+            return []
+        with suppress(OSError), opened(path) as fd:
+            return sorted(filter(None, self._in_slots(fd)), reverse=True)
         return []
 
     def position(self) -> int:
@@ -92,8 +96,6 @@ class Receipts:
         return max([self.position(), *(witness() for witness in self._witnesses)])
 
     def _in_slots(self, fd: int) -> list[Receipt | None]:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return []
         data = os.pread(fd, _SLOTS * _SLOT_BYTES, 0).ljust(_SLOTS * _SLOT_BYTES, b"\0")
         return [self._decoded(data[slot * _SLOT_BYTES :][:_SLOT_BYTES]) for slot in range(_SLOTS)]
 
@@ -122,13 +124,11 @@ class Receipts:
                 self._last = seq
 
     def _open(self) -> None:
-        self.path.parent.mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        self._fd = os.open(self.path, flags, 0o600)
+        path = self.path
+        if path is None:
+            raise OSError("the user's cache can't be used")
+        self._fd = open_regular(path, os.O_RDWR | os.O_CREAT)
         slots = self._in_slots(self._fd)
-        if not slots:
-            self._close()
-            raise OSError(f"{self.path} is not a regular file")
         # The slot of the lowest position, so that no writer overwrites the newest receipt of another.
         start = os.getpid()
         self._slot = min(range(_SLOTS), key=lambda slot: (_seq_of(slots[slot]), (slot - start) % _SLOTS))
@@ -141,7 +141,7 @@ class Receipts:
 
     def remove(self) -> None:
         """Remove all receipts: the log was made anew at its place."""
-        self.path.unlink(missing_ok=True)
+        self._cache.drop(NAME)
 
     def close(self) -> None:
         """Close the file. The next receipt opens it again: another one, if it was removed meanwhile."""

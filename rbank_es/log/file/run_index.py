@@ -17,7 +17,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
@@ -27,9 +26,10 @@ from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import decode_events, unknown_types
 from rbank_es.events.event import Event, type_of
+from rbank_es.files import BankCache, opened
 from rbank_es.log import lines
 from rbank_es.log.file.index import Heads
-from rbank_es.log.file.reader import LineBatch, Reader, opened
+from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.segments import Segment, SegmentCorruption, all_segments, blocks, last_line, segment_of
 
 _CRC_BYTES = 4
@@ -179,8 +179,8 @@ def _arrays(stored: dict[str, bytes]) -> dict[str, array[int]]:
 class RunIndex:
     """The indexes of all segments of a log, loaded or built when they are needed. Threads may share it."""
 
-    def __init__(self, reader: Reader, heads: Heads) -> None:
-        self._reader, self._heads = reader, heads
+    def __init__(self, reader: Reader, heads: Heads, cache: BankCache) -> None:
+        self._reader, self._heads, self._cache = reader, heads, cache
         self._segments: dict[str, SegmentRuns] = {}
         self._mutex = threading.Lock()
         _INDEXES.add(self)
@@ -252,8 +252,7 @@ class RunIndex:
                 if batch is not None:
                     return batch
                 self._segments.pop(segment.name, None)
-                with suppress(OSError):
-                    self._path(segment).unlink(missing_ok=True)
+                self._cache.drop(_name_of(segment))
         return None
 
     def _read(self, fd: int, segment: Segment, places: list[tuple[int, int]], part: Wanted) -> LineBatch | None:
@@ -298,7 +297,8 @@ class RunIndex:
 
     def _loaded(self, fd: int, segment: Segment, inode: int) -> SegmentRuns | None:
         with suppress(OSError, ValueError, msgspec.DecodeError):
-            found = SegmentRuns.decoded(self._path(segment).read_bytes(), segment, inode)
+            data = self._cache.read(_name_of(segment), limits.SEGMENT_BYTES)
+            found = SegmentRuns.decoded(data, segment, inode) if data else None
             if found is None or not 0 < found[0].offset <= os.fstat(fd).st_size:
                 return None
             # The last line covered, because a power cut may have taken lines back before others were appended.
@@ -308,15 +308,12 @@ class RunIndex:
         return None
 
     def _save(self, fd: int, segment: Segment, runs: SegmentRuns) -> None:
-        path = self._path(segment)
-        with suppress(OSError):  # where nothing can be written, each process builds its own
-            scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-            scratch.write_bytes(runs.encoded(last_line(fd, runs.offset)[-lines.CRC_TAIL :]))
-            scratch.replace(path)
+        self._cache.save(_name_of(segment), runs.encoded(last_line(fd, runs.offset)[-lines.CRC_TAIL :]))
         runs.saved_offset = runs.offset
 
-    def _path(self, segment: Segment) -> Path:
-        return self._heads.folder / f"{segment.first:020d}.runs"
+
+def _name_of(segment: Segment) -> str:
+    return f"{segment.first:020d}.runs"
 
 
 def _lines_at(fd: int, offsets: Iterable[int]) -> Iterator[bytes]:

@@ -17,13 +17,14 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import LogCorruption
+from rbank_es.errors import LimitExceeded, LogCorruption
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event, Ref
+from rbank_es.files import NotRegular, create_new, opened, read_regular, sweep_scratch
 from rbank_es.log import lines
 from rbank_es.log.erasure import Targets
 from rbank_es.log.file.index import Texts
-from rbank_es.log.file.reader import Reader, opened
+from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,
@@ -52,11 +53,12 @@ class Job(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Job | None:
-        """Return the job that a marker holds; None if the marker was removed."""
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=cls)
-        except FileNotFoundError:
-            return None
+        """Return the job that a marker holds; None if the marker was removed, or is damaged and so not believed."""
+        with suppress(FileNotFoundError, NotRegular, LimitExceeded, msgspec.MsgspecError, ValueError, RecursionError):
+            job = msgspec.json.decode(read_regular(path, limits.MARKER_BYTES), type=cls)
+            if job.events():
+                return job
+        return None
 
     def events(self) -> list[ContentErased]:
         """Return the events that record the erasure."""
@@ -123,23 +125,16 @@ def rewrite(directory: Path, job: Job, bank_id: str, calls: System) -> None:
 
 
 def _rewrite_segment(segment: Segment, targets: Targets, seed: int, calls: System) -> None:
-    scratch = segment.path.with_suffix(".tmp")
-    target = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        with opened(segment.path) as fd:
-            first, offset = read_opened(segment, fd)
-            calls.write(target, os.pread(fd, offset, 0))
-            digest = bytes.fromhex(first.head)
-            for base, complete in blocks(fd, offset):
-                rewritten = []
-                for line in complete:
-                    digest, new = _rewrite_line(line, digest, targets, seed, f"segment {segment.name}, byte {base:,}")
-                    rewritten.append(new)
-                calls.write(target, b"".join(rewritten))
-        calls.sync_data(target)
-    finally:
-        os.close(target)
-    calls.replace(scratch, segment.path)
+    with calls.replacing(segment.path) as target, opened(segment.path) as fd:
+        first, offset = read_opened(segment, fd)
+        calls.write(target, os.pread(fd, offset, 0))
+        digest = bytes.fromhex(first.head)
+        for base, complete in blocks(fd, offset):
+            rewritten = []
+            for line in complete:
+                digest, new = _rewrite_line(line, digest, targets, seed, f"segment {segment.name}, byte {base:,}")
+                rewritten.append(new)
+            calls.write(target, b"".join(rewritten))
 
 
 def _rewrite_line(line: bytes, digest: bytes, targets: Targets, seed: int, where: str) -> tuple[bytes, bytes]:
@@ -153,19 +148,19 @@ def _rewrite_line(line: bytes, digest: bytes, targets: Targets, seed: int, where
     return (digest if line.startswith(lines.ANY_TEXT) else lines.chain(digest, new[:-1])), new
 
 
-def clear(directory: Path, derived: Path, calls: System) -> None:
-    """Remove all derived files and the scratch files of dead processes, because they may hold erased texts.
+def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
+    """Remove all that was derived and the scratch files of dead processes, because they may hold erased texts.
 
-    Lock files stay: a lock on a removed file would exclude nobody. The caller holds the bank's lock.
+    Lock files stay: a lock on a removed file would exclude nobody. The caller holds the locks of bank and caches.
     """
-    for path in directory.glob("*.tmp"):
-        path.unlink(missing_ok=True)
-    for path in derived.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.suffix != ".lock":
-            path.unlink(missing_ok=True)
-    calls.sync_directory(derived)
+    sweep_scratch(directory)
+    for folder in caches:
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.suffix != ".lock":
+                path.unlink(missing_ok=True)
+        calls.sync_directory(folder)
 
 
 def stored_texts(segment: Segment, seed: int, after: int) -> dict[bytes, str]:
@@ -202,17 +197,20 @@ def copy_segments(directory: Path, into: Path, upto: int, seed: int) -> None:
 
 def _copy_whole(path: Path, place: Path) -> None:
     # A second name is a copy, because a closed segment is replaced as a whole and never changed in place.
-    with suppress(OSError):
-        os.link(path, place)
-        return
-    shutil.copyfile(path, place)
+    with opened(path) as fd:  # which refuses what is no file
+        with suppress(OSError):
+            os.link(path, place, follow_symlinks=False)
+            return
+        with os.fdopen(fd, "rb", closefd=False) as source, os.fdopen(create_new(place), "wb") as target:
+            shutil.copyfileobj(source, target)
 
 
 def _copy_beginning(segment: Segment, place: Path, upto: int, seed: int) -> None:
     with opened(segment.path) as fd:
         end, more = _end_of(fd, segment, upto)
         data = os.pread(fd, end, 0)
-    place.write_bytes(_shortened(data, more, seed) if more else data)
+    with os.fdopen(create_new(place), "wb") as target:
+        target.write(_shortened(data, more, seed) if more else data)
 
 
 def _end_of(fd: int, segment: Segment, upto: int) -> tuple[int, int]:

@@ -87,10 +87,10 @@ def blocks(
 ) -> Iterator[tuple[int, list[bytes]]]:
     """Yield complete lines (without newline) from `offset` on, in blocks, each with the offset of its first line.
 
-    Stops at the last newline before `size`: an incomplete line is not returned.
+    Stops at the last newline before `size`: an incomplete line is not returned, nor one longer than any line can be.
     """
     kept = b""
-    while size is None or offset + len(kept) < size:
+    while (size is None or offset + len(kept) < size) and len(kept) <= limits.TEXT_LINE_BYTES:
         room = max(block_bytes, len(kept))
         block = os.pread(fd, room if size is None else min(room, size - offset - len(kept)), offset + len(kept))
         if not block:
@@ -141,7 +141,7 @@ def last_line(fd: int, size: int) -> bytes:
         begin = data.rfind(b"\n", 0, max(end, 0))
         if end >= 0 and (begin >= 0 or start == 0):
             return data[begin + 1 : end]
-        if start == 0:
+        if start == 0 or length > limits.TEXT_LINE_BYTES:
             return b""
         length *= 16  # a line may be up to 16 MiB
 

@@ -7,23 +7,25 @@ group whole, or take it back. After unlocking: sync, then acknowledge.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import ErasureUnfinished, LogError, LogFailed, LogUnavailable
+from rbank_es.errors import ErasureUnfinished, LimitExceeded, LogError, LogFailed, LogUnavailable
 from rbank_es.events.event import Event, type_of
+from rbank_es.files import BankCache, caches_of, create_new, kind_of, open_regular, opened, read_regular, sweep_scratch
 from rbank_es.log import erasure, groups, lines, system_calls
 from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.index import Heads, Ids, Texts
-from rbank_es.log.file.reader import Reader, Tail, opened
+from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.segments import LOCK, Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Erasure, Expected
@@ -48,6 +50,7 @@ class Writer:
         reader: Reader,
         texts: Texts,
         heads: Heads,
+        cache: BankCache,
         *,
         clock: Clock,
         entropy: Entropy,
@@ -61,7 +64,8 @@ class Writer:
         self._unsafe_no_sync = unsafe_no_sync
         self._mutex = threading.RLock()
         self._failed, self._erasing = str(directory / FAILED), str(directory / segment_rewrite.MARKER)
-        self.ids = Ids(directory, reader)
+        self.ids = Ids(directory, reader, cache)
+        self._cache = cache
         self._forget()
         _WRITERS.add(self)
 
@@ -80,7 +84,7 @@ class Writer:
         self._mutex.acquire()
         try:
             if self._lock_fd < 0:
-                self._lock_fd = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+                self._lock_fd = open_regular(self._directory / LOCK, os.O_RDWR | os.O_CREAT)
             system_calls.take(self._lock_fd, self._place)
             self._reader.holder = threading.get_ident()
         except OSError as error:
@@ -106,24 +110,30 @@ class Writer:
 
         Raises `_Interrupted` if an erasure was begun and not completed.
         """
-        if os.access(self._erasing, os.F_OK):
+        if os.path.lexists(self._erasing) and segment_rewrite.Job.read(Path(self._erasing)) is not None:
             raise _Interrupted
         return self._caught_up()
 
     def _caught_up(self) -> Tail:
-        if os.access(self._failed, os.F_OK):
-            raise LogFailed(self._place, (self._directory / FAILED).read_text().strip())
+        if os.path.lexists(self._failed):
+            raise LogFailed(self._place, self._reason_of_failure())
         tail = self._heads.tail
         if self._fd >= 0 and tail is not None:
             status = os.fstat(self._fd)
             # A rewritten segment has another inode, and no link is left to the one that is open.
-            if status.st_nlink and status.st_ino == tail.inode:
+            if status.st_nlink == 1 and status.st_ino == tail.inode:
                 # The usual case, in 2 µs: nobody else wrote.
                 if status.st_size == tail.offset:
                     return tail
                 if (grown := self._grown(tail, status.st_size)) is not None:
                     return grown
         return self._catch_up()
+
+    def _reason_of_failure(self) -> str:
+        try:
+            return read_regular(self._failed, limits.REASON_BYTES).decode(errors="replace").strip()
+        except (OSError, LimitExceeded):  # whatever is there stops writers: it may be a damaged marker
+            return f"there is {kind_of(Path(self._failed))} called {FAILED}, which can't be read"
 
     def _grown(self, tail: Tail, size: int) -> Tail | None:
         """Return the tail behind a few whole groups that others appended; None if there was any other change."""
@@ -144,7 +154,10 @@ class Writer:
         tail, same = self._heads.under_lock(all_segments(self._directory)[-1])
         if not same or self._fd < 0 or os.fstat(self._fd).st_ino != tail.inode:
             self._reopen(tail.segment)
+            sweep_scratch(self._directory)
             self._system.sync_directory(self._directory)  # whoever began the segment may have died before this
+        if tail.sealed is None:
+            _refuse_other_names(self._fd, tail.segment)
         self.ids.forget_active()
         self._heads.durable = max(self._heads.durable, tail.durable)
         self._heads.last_at = max(self._heads.last_at, tail.at) or self._time_before(tail.segment)
@@ -162,7 +175,7 @@ class Writer:
             os.close(self._fd)
             self._fd = -1
         self._reader.receipts.close()  # the file may have been removed, by whoever erased a text and rolled
-        self._fd = os.open(segment.path, os.O_RDWR | os.O_APPEND)
+        self._fd = open_regular(segment.path, os.O_RDWR | os.O_APPEND)
 
     def _time_before(self, segment: Segment) -> str:
         found = self._reader.line_at(segment.first - 1)
@@ -277,7 +290,9 @@ class Writer:
         """Stop all writers of the bank by a marker, because after one failed sync the next can't be trusted."""
         reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
         with suppress(LogError, OSError), self:  # the disk that failed may fail here too; the error is raised anyway
-            (self._directory / FAILED).write_text(reason + "\n")
+            # Not synced, because the disk refuses that; whatever stands there by this name stops writers.
+            with os.fdopen(create_new(self._failed), "wb") as file:
+                file.write(f"{reason}\n".encode())
             self._system.sync_directory(self._directory)
         raise LogFailed(self._place, reason) from error
 
@@ -288,11 +303,12 @@ class Writer:
         """
         # Because after a failed sync the system counts pages as clean that never reached the disk: syncing again would
         # write nothing.
-        if not (self._directory / FAILED).exists():
+        if not os.path.lexists(self._failed):
             return False
         with self:
             segment = all_segments(self._directory)[-1]
-            self._system.write_whole(segment.path, segment.path.read_bytes())
+            most_bytes = limits.SEGMENT_BYTES + limits.GROUP_BYTES
+            self._system.write_whole(segment.path, read_regular(segment.path, most_bytes))
             self._system.remove(self._directory / FAILED)
         return True
 
@@ -316,7 +332,7 @@ class Writer:
         segment = Segment(segment_path(self._directory, last + 1), last + 1)
         line = lines.opened_line(self._bank_id, segment.first, head, self._erased_before(last))
         # Whole, because a reader must never find a segment without its first line.
-        self._system.write_whole(segment.path, line)
+        self._system.write_whole(segment.path, line, like=all_segments(self._directory)[-1].path)
         self._reopen(segment)
         inode = os.fstat(self._fd).st_ino
         self._heads.durable = max(self._heads.durable, last)
@@ -357,7 +373,7 @@ class Writer:
 
     def finish_erasure(self) -> None:
         """Complete an interrupted erasure, if there is one."""
-        if os.access(self._erasing, os.F_OK):
+        if os.path.lexists(self._erasing):
             with self._alone():
                 job = segment_rewrite.Job.read(self._directory / segment_rewrite.MARKER)
                 if job is not None:
@@ -368,11 +384,18 @@ class Writer:
         """Hold the lock of the derived files, and then that of the bank."""
         # In this order, as everybody does who holds both: otherwise two processes could wait for each other.
         try:
-            self._heads.folder.mkdir(exist_ok=True)
-            with system_calls.locked(self._heads.folder / DERIVED_LOCK, self._place), self:
+            with ExitStack() as held:
+                for folder in self._caches():
+                    held.enter_context(system_calls.locked(folder / DERIVED_LOCK, self._place))
+                held.enter_context(self)
                 yield
         except OSError as error:
             raise LogUnavailable(self._place, "write to", error) from error
+
+    def _caches(self) -> list[Path]:
+        """Return the folders of what this user derived from this bank, at any place of it."""
+        self._cache.found()
+        return caches_of(self._bank_id)
 
     def _carry_out(self, job: segment_rewrite.Job, prepared: list[Prepared], tail: Tail) -> Appended:
         try:
@@ -389,7 +412,7 @@ class Writer:
         if tail.seq >= tail.segment.first:
             tail = self._roll(tail)
         segment_rewrite.rewrite(self._directory, job, self._bank_id, self._system)
-        segment_rewrite.clear(self._directory, self._heads.folder, self._system)
+        segment_rewrite.clear(self._directory, self._caches(), self._system)
         self.ids.forget_all()
         self._heads.leave_receipt(tail)  # again, because all derived files were removed
         self._system.remove(self._directory / segment_rewrite.MARKER)
@@ -422,6 +445,12 @@ class Writer:
         self._reader.holder = None
         self._reader.receipts.forked()
         self._texts.forked()
+
+
+def _refuse_other_names(fd: int, segment: Segment) -> None:
+    """Raise OSError if the file has a second name, perhaps outside of the bank, which a write would change as well."""
+    if os.fstat(fd).st_nlink > 1:
+        raise OSError(errno.EMLINK, "it has another name (a hard link): copy the bank, and use the copy", segment.name)
 
 
 def _end_of(tail: Tail) -> tuple[int, int, int]:
