@@ -13,6 +13,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing.contract_base import called, note
+from tests.places import derived
 
 Change = Callable[[bytes], bytes]
 
@@ -84,7 +85,7 @@ def check(bank: Path) -> None:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_index_never_changes_what_a_run_reads(bank: Path, name: str) -> None:
-    paths = sorted((bank / "derived").glob("*.runs"))
+    paths = sorted(derived(bank).glob("*.runs"))
     assert len(paths) > 2
     for path in paths:
         path.write_bytes(CHANGES[name](path.read_bytes()))
@@ -93,20 +94,20 @@ def test_a_changed_index_never_changes_what_a_run_reads(bank: Path, name: str) -
 
 @pytest.mark.parametrize("name", ["another segment's", "another bank's"])
 def test_an_index_of_something_else_is_not_believed(bank: Path, tmp_path: Path, name: str) -> None:
-    first, second, *_ = sorted((bank / "derived").glob("*.runs"))
+    first, second, *_ = sorted(derived(bank).glob("*.runs"))
     if name == "another bank's":
         with FileLog.create(tmp_path / "other", unsafe_no_sync=True) as other:
             for number in range(40):
                 other.append([called(f"r{number % 2}", "y" * 50), note("n")])
             list(other.read(run="r1"))
-        second = min((tmp_path / "other" / "derived").glob("*.runs"))
+        second = min(derived(tmp_path / "other").glob("*.runs"))
     first.write_bytes(second.read_bytes())
     check(bank)
 
 
 def test_no_flipped_bit_of_an_index_changes_what_a_run_reads(bank: Path) -> None:
     chance = random.Random(11)
-    path = min((bank / "derived").glob("*.runs"))
+    path = min(derived(bank).glob("*.runs"))
     sound = path.read_bytes()
     for _ in range(60):
         bit = chance.randrange(len(sound) * 8)

@@ -58,6 +58,7 @@ def opened(place: Path) -> FileLog:
 
 def copied(secretive: Path, place: Path) -> tuple[Path, list[Head]]:
     shutil.copytree(secretive, place)
+    shutil.rmtree(derived(place))  # of an earlier copy there, which an erasure made longer
     with opened(place) as log:
         noted = [log.head(seq) for seq in range(log.position() + 1)]
     return place, noted

@@ -131,10 +131,11 @@ def test_an_index_that_is_missing_is_built_again(log: FileLog) -> None:
 
 
 def test_where_no_index_can_be_written_reading_by_run_works(log: FileLog) -> None:
-    shutil.rmtree(log.derived_directory)
-    log.derived_directory.write_text("in the way")
+    directory = log.derived_directory
+    shutil.rmtree(directory)
+    directory.write_text("in the way")
     check_all(log)
-    assert log.derived_directory.read_text() == "in the way"
+    assert directory.read_text() == "in the way"
 
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["index there", "no index"])
