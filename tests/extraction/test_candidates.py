@@ -59,6 +59,13 @@ def test_a_list_is_found_however_it_is_wrapped(text: str) -> None:
     assert entries_of(text) == ONE
 
 
+def test_a_long_list_is_found_with_prose_right_behind_it() -> None:
+    """It is too long to be repaired, so it must be cut out exactly."""
+    long = [entry(content="word " * 600)]
+    assert len(json.dumps(long)) > limits.LM_REPAIRED_CHARS
+    assert entries_of(answer(json.dumps(long) + "These are all.")) == long
+
+
 def test_line_breaks_inside_texts_are_forgiven() -> None:
     assert entries_of(answer('[{"title": "a", "content": "one\ntwo"}]')) == [{"title": "a", "content": "one\ntwo"}]
 

@@ -232,6 +232,19 @@ def test_a_contrast_shows_successes_and_failures_apart(tmp_path: Path) -> None:
     assert "run-a" not in prompt
 
 
+def test_comparisons_of_runs_heed_the_policy_that_they_are_given(tmp_path: Path) -> None:
+    """Contrast and pattern: how many items are taken, and what a success is worth that names unknown terms."""
+    strict, lax = SuccessFailure(items_max=1), SuccessFailure(grounded=False)
+    doubtful = {**WON, "learnable": False}
+    for compare, verdicts in ((contrastive_extract, [doubtful, LOST]), (extract_common_patterns, [doubtful, WON])):
+        with extractor(tmp_path / compare.__name__, answer([entry("One"), entry("Two")])) as (_, lms, engine):
+            sure = [WON, verdicts[1]]
+            assert len(compare([past("run-a"), past("run-b")], TASK, sure, lms, strict).items) == 1
+            assert len(compare([past("run-a"), past("run-b")], TASK, verdicts, lms, lax).items) == 2
+            assert compare([past("run-a"), past("run-b")], TASK, verdicts, lms).code == "nothing_to_compare"
+            assert len(engine.prompts) == 2
+
+
 @pytest.mark.parametrize(
     ("verdicts", "words"),
     [

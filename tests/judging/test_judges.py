@@ -17,7 +17,8 @@ from rbank_es.judging.judges import NOBODY, JudgingPolicy, needs_of, policy_for
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.policies import CheckJudging, LmJudging
-from tests.judging.answers import run_of
+from rbank_es.sparql.source import Source
+from tests.judging.answers import iri, ran, run_of, table
 from tests.loop.loops import TASKS, looped, quick, scripted
 
 PLUGIN = '''
@@ -108,6 +109,16 @@ def test_an_unknown_judge_is_refused_with_the_known_ones(tmp_path: Path, capsys:
     )
     assert re.search("there are: checks, lm, gold.*, none", capsys.readouterr().err)
     assert not (tmp_path / "bank").exists()
+
+
+@pytest.mark.parametrize("judge", ["checks", "lm"])
+def test_terms_are_looked_up_unless_the_policy_says_otherwise(judge: str, lights_source: Source) -> None:
+    query = "SELECT ?x WHERE { ?x a <https://lights.example/ns#Submarine> }"
+    run = run_of(query, answer="http://example.org/u-1", queries=(ran(query, table((iri("u-1"),))),))
+    verdict = decide(run, judge=judge, source=lights_source)
+    assert not verdict.success and "ungrounded_query" in {finding.code for finding in verdict.findings}
+    bare = decide(run, judge="checks", policy=CheckJudging(grounding=False), source=lights_source)
+    assert "ungrounded_query" not in {finding.code for finding in bare.findings}
 
 
 def test_gold_by_name_judges_for_learning_only_under_supervision() -> None:

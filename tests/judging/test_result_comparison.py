@@ -154,6 +154,12 @@ def test_of_several_columns_those_count_that_make_most_rows_agree() -> None:
     assert kinds(given, table((A,), (A,), (B,))) == [("extra_columns", 1)]
 
 
+def test_columns_match_by_their_rows_and_not_by_their_values_alone() -> None:
+    """All three columns hold the same values; only the third agrees with the first row by row."""
+    given = table((A, B, A), (B, C, B), (C, A, C))
+    assert compare_results(given, table((A, A), (B, B), (C, C))).outcome == "superset"
+
+
 def test_many_columns_are_matched_within_bounds() -> None:
     """There are more ways to match nine of ten columns than are tried."""
     cells = tuple(text(f"value {n}") for n in range(10))
