@@ -1,0 +1,81 @@
+"""Help: every command, exit code and example, and what a command imports."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from rbank_es import __version__, errors
+from rbank_es.cli.shared import main as endings
+from rbank_es.cli.shared.application import COMMANDS, Command, application
+from tests.cli.kilns import NOTE
+from tests.cli_runner import fails, run, shell
+
+
+def commands() -> list[tuple[str, Command]]:
+    context = click.Context(application)
+    found = [(name, application.get_command(context, name)) for name in COMMANDS.names()]  # type: ignore[attr-defined]
+    return [(name, command) for name, command in found if isinstance(command, Command)]
+
+
+def test_help_lists_every_command_and_what_bank_and_point_mean(tmp_path: Path) -> None:
+    """`--help`, and no arguments at all, show all commands, and what BANK, POINT and exit codes are."""
+    shown = run("--help", cwd=tmp_path).out
+    assert run(cwd=tmp_path).out == shown
+    assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS.names())
+    assert all(word in shown for word in ("BANK:", "POINT:", "Exit codes:", "RBANK_HOME", "HEAD~"))
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_help_lists_every_exit_code(tmp_path: Path) -> None:
+    """Those of errors that are raised on purpose, those of the shell, and that of a defect."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RBankError)]
+    codes = {0, endings.DEFECT, endings.INTERRUPTED, endings.READER_GONE} | {kind.exit_code for kind in kinds}
+    told = " ".join(run("--help", cwd=tmp_path).out.split("Exit codes:")[1].split())
+    assert [int(code) for code in re.findall(r"(?:^|, )(\d+) [a-z]", told)] == sorted(codes)
+
+
+@pytest.mark.parametrize("name", COMMANDS.names())
+def test_each_command_explains_itself_with_an_example(name: str, tmp_path: Path) -> None:
+    """`COMMAND --help` has a paragraph, its options, and an example that begins with the command itself."""
+    shown = run(name, "--help", cwd=tmp_path).out
+    assert f"rbank-es {name}" in shown.split("Example")[1]
+    assert "--json" in shown and "--debug" in shown
+    assert len(shown.split("\n\n")[1].split()) >= 8
+
+
+@pytest.mark.parametrize(("name", "command"), commands())
+def test_each_example_is_a_command_line_that_can_be_read(name: str, command: Command) -> None:
+    """Every example in the help parses: its options exist, and their values are possible."""
+    for example in command.examples:
+        (words,) = [part for part in re.split(r"[|>]", example) if "rbank-es" in part]
+        _, called, *arguments = shlex.split(words)
+        assert called == name
+        assert command.make_context(name, arguments).params
+
+
+def test_version_and_nearest_command(tmp_path: Path) -> None:
+    """`--version` prints the release; a mistyped command is answered with the nearest one."""
+    assert run("--version", cwd=tmp_path).out == f"rbank-es {__version__}\n"
+    assert "did you mean 'append'?" in fails("apend", cwd=tmp_path)
+    assert "there are: init, " in fails("zzzz", cwd=tmp_path)
+    assert "See: rbank-es log --help" in fails("log", cwd=tmp_path)
+
+
+def test_commands_that_append_load_nothing_that_they_do_not_need(place: Path) -> None:
+    """`append` starts without rich, watchfiles, SQLite, asyncio or a graph library."""
+    heavy = ("rich", "watchfiles", "sqlite3", "asyncio", "rdflib", "sqlite_utils", "plotly", "rbank_es.projections")
+    code = (
+        "import sys; sys.argv[1:] = ['append', 'notes', 'note.json']\n"
+        "from rbank_es.cli import main; assert main() == 0\n"
+        f"print(sorted(sys.modules.keys() & {set(heavy)!r}))"
+    )
+    (place / "note.json").write_text(NOTE)
+    done = shell(
+        f'python3() {{ {shlex.quote(__import__("sys").executable)} "$@"; }}; python3 -c {shlex.quote(code)}', place
+    )
+    assert (done.code, done.out.splitlines()[-1]) == (0, "[]"), done

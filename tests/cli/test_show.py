@@ -1,0 +1,130 @@
+"""Commands that look: `log`, `show`, `search`, `diff`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rbank_es.events.items import make_id
+from tests.cli.kilns import EXTRACTION, ITEM, RUN, log_bytes
+from tests.cli_runner import fails, run
+
+
+def test_log_prints_the_events_as_they_are_stored(place: Path) -> None:
+    """Piped, and with `--json`, every line is byte for byte the line in the log."""
+    stored = [line for line in log_bytes(place).decode().splitlines(keepends=True) if '"seq":' in line]
+    assert run("log", "notes", cwd=place).out == "".join(stored)
+    assert run("log", "notes", "--json", cwd=place).out == "".join(stored)
+    assert run("log", "notes@4", cwd=place).out == "".join(stored[:4])
+
+
+def test_log_filters(place: Path) -> None:
+    """By type, run, point and number; filters come before `--tail`."""
+
+    def seqs(*arguments: str) -> list[int]:
+        return [event["seq"] for event in run("log", *arguments, cwd=place).lines]
+
+    assert seqs("notes", "--type", "run_started,run_finished") == [5, 8]
+    assert seqs("notes", "--run", "r1") == [5, 6, 7, 8, 9]
+    assert seqs("notes", "--run", "r1", "--tail", "2") == [8, 9]
+    assert seqs("notes", "--tail", "3") == [7, 8, 9]
+    assert seqs("notes@8", "--since", "r1", "--tail", "3") == [6, 7, 8]
+    assert seqs("notes", "--since", "HEAD") == []
+    assert "did you mean 'run_started'?" in fails("log", "notes", "--type", "run_start", cwd=place)
+    assert "leave out the point" in fails("log", "notes@3", "--follow", cwd=place)
+    assert "--tail" in fails("log", "notes", "--tail", "0", cwd=place)
+    assert "point '99'" in fails("log", "notes", "--since", "99", cwd=place)
+
+
+def test_show_tells_everything_about_an_item(place: Path) -> None:
+    """Words, state, counters, where it comes from, who used it and what happened to it."""
+    item = make_id(ITEM["title"], ITEM["content"])
+    shown = run("show", "notes", item, "--json", cwd=place).json
+    assert shown["kind"] == "item" and shown["item"]["title"] == ITEM["title"]
+    assert (shown["item"]["uses"], shown["item"]["wins"], shown["item"]["support"]) == (1, 1, 1)
+    assert shown["provenance"][0]["extraction"] == EXTRACTION
+    assert [use["run"] for use in shown["used_in"]] == ["r1"]
+    assert [event["type"] for event in shown["history"]] == [
+        "memories_extracted", "memories_consolidated", "context_built"]  # fmt: skip
+    said = run("show", "notes", item, cwd=place).out
+    assert said.startswith(ITEM["title"]) and ITEM["content"] in said and "r1" in said
+    earlier = run("show", "notes@r1", item, "--json", cwd=place).json
+    assert (earlier["item"]["uses"], len(earlier["history"])) == (0, 2)
+    assert "at position 2" in fails("show", "notes@2", item, cwd=place)
+
+
+def test_show_tells_everything_about_a_run(place: Path) -> None:
+    """Task, verdicts, leakage with red flags, timeline, all as it was then."""
+    shown = run("show", "notes", "r1", "--json", cwd=place).json
+    assert shown["run"]["task"] == RUN["task"] and shown["run"]["success"] == 1
+    assert [event["success"] for event in shown["judgments"]] == [True]
+    assert shown["leakage"]["total_chars_returned"] == 1500
+    assert {flag["flag"] for flag in shown["red_flags"]} == {"single_return", "context_size"}
+    assert [event["seq"] for event in shown["timeline"]] == [5, 6, 7, 8, 9]
+    said = run("show", "notes", "r1", cwd=place).out
+    assert "red flag at 7: single return by g_query, 1,500 is over 1,000" in said
+    assert "not judged" in run("show", "notes@8", "r1", cwd=place).out
+
+
+def test_show_tells_everything_about_an_event(place: Path) -> None:
+    """By position or id, with long texts put in."""
+    run("append", "notes", cwd=place, stdin=json.dumps({"type": "note_logged", "note": "y" * 5000}))
+    shown = run("show", "notes", "10", "--json", cwd=place).json
+    assert shown["event"]["note"] == "y" * 5000 and shown["stored"]["note"]["is"] == "ref"
+    assert run("show", "notes", shown["event"]["id"], "--json", cwd=place).json == shown
+    assert "memories_extracted at position 3" in run("show", "notes", f"event:{EXTRACTION}", cwd=place).out
+    assert fails("show", "notes@2", "3", cwd=place)
+
+
+def test_show_asks_what_is_meant_where_it_could_be_several(place: Path) -> None:
+    """A run named like a position is ambiguous; kind:ID says which."""
+    run("append", "notes", cwd=place, stdin=json.dumps(RUN | {"run": "4"}))
+    assert fails("show", "notes", "4", cwd=place) == "'4' is a run and an event; write run:4 or event:4"
+    assert run("show", "notes", "run:4", "--json", cwd=place).json["kind"] == "run"
+    assert run("show", "notes", "event:4", "--json", cwd=place).json["kind"] == "event"
+    assert "no item '4' at position" in fails("show", "notes", "item:4", cwd=place)
+
+
+def test_search_finds_as_of_any_point(sample: Path) -> None:
+    """Hits are ranked; a search of the past equals that of a bank that ends there."""
+    query = "Which keepers were on watch?"
+    now = run("search", "sample", query, "--json", cwd=sample).json
+    then = run("search", "sample@173", query, "-k", "2", "--json", cwd=sample).json
+    assert [hit["rank"] for hit in now["hits"]] == list(range(1, len(now["hits"]) + 1))
+    assert (then["position"], len(then["hits"])) == (173, 2)
+    assert then["hits"][0]["score"] != now["hits"][0]["score"]
+    failures = run("search", "sample", query, "--polarity", "failure", "--json", cwd=sample).json
+    assert {hit["polarity"] for hit in failures["hits"]} == {"failure"}
+    assert now["hits"][0]["title"] in run("search", "sample", query, cwd=sample).out
+    assert run("search", "sample", query, "--domain", "nowhere", "--json", cwd=sample).json["hits"] == []
+
+
+@pytest.mark.parametrize(
+    "query", ['"keepers', "keepers OR", "keep* NEAR(", "keepers:title", "^keepers - +", "😀 keepers", "AND NOT keepers"]
+)
+def test_search_takes_syntax_as_plain_words(query: str, sample: Path) -> None:
+    """Quotes, operators, column filters and emoji are searched, never obeyed and never an error."""
+    hits = run("search", "sample", query, "--json", cwd=sample).json["hits"]
+    assert hits or "keepers" not in query
+
+
+def test_search_refuses_what_can_not_be(sample: Path) -> None:
+    """A polarity that isn't one, a number of hits out of range; a query without words finds nothing and says why."""
+    assert "'maybe' is no polarity" in fails("search", "sample", "x", "--polarity", "maybe", cwd=sample)
+    assert "from 1 to 100" in fails("search", "sample", "x", "-k", "0", cwd=sample)
+    assert "not a valid integer" in fails("search", "sample", "x", "-k", "many", cwd=sample)
+    assert "no words to search for" in run("search", "sample", "?!…", cwd=sample).err
+
+
+def test_diff_tells_what_changed(sample: Path) -> None:
+    """Between two points, and between two banks; nothing differs between a point and itself."""
+    found = run("diff", "sample@173", "sample@324", "--json", cwd=sample).json
+    assert (found["before"], found["after"]) == (173, 324) and found["added"] and found["runs"]
+    said = run("diff", "sample@173", "sample@324", cwd=sample).out
+    assert f"items added: {len(found['added'])}" in said and "active → retracted" in said
+    assert "nothing differs" in run("diff", "sample@324", "./logs/sample@324", cwd=sample).out
+    run("init", "other", cwd=sample)
+    assert run("diff", "other", "sample", "--json", cwd=sample).json["added"]
+    assert "Missing argument 'BANK@B'" in fails("diff", "sample@3", cwd=sample)

@@ -1,0 +1,127 @@
+"""`import`, `export`, `schema`, `dashboard` and `demo`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from rbank_es.events.codec import TYPES
+from tests.cli.kilns import ITEM, vouch
+from tests.cli_runner import SAMPLE, digest_of, fails, run
+
+
+def test_items_go_out_and_come_back(place: Path) -> None:
+    """Exported items imported into a new bank are the same items; importing again adds nothing."""
+    (place / "more.json").write_text(
+        json.dumps(
+            [{"id": "glaze", "title": "Glaze last", "desc": "", "content": "Dip.", "src": "success", "tags": []}]
+        )
+    )
+    report = run("import", "notes", "more.json", "--json", cwd=place).json
+    assert report["files"][0]["items_added"] == 1
+    assert run("import", "notes", "more.json", "--json", cwd=place).json["appended"] == 0
+    run("export", "notes", "--format", "items", "-o", "items.json", cwd=place)
+    assert "items.json" in run("import", "copy", "items.json", "--create", cwd=place).out
+    assert "was there already" in run("import", "copy", "items.json", cwd=place).out
+    assert run("export", "copy", "--format", "items", cwd=place).json == json.loads((place / "items.json").read_text())
+    assert {item["title"] for item in run("export", "notes@9", "--format", "items", cwd=place).json} == {ITEM["title"]}
+
+
+def test_events_go_out_and_come_back_with_the_same_digests(sample: Path) -> None:
+    """A bank made from exported events has the digests of the original."""
+    run("export", "sample", "--format", "events", "-o", "events.jsonl", cwd=sample)
+    run("import", "again", "events.jsonl", "--create", cwd=sample)
+    digests = [run("replay", bank, "--json", cwd=sample).json["digests"] for bank in ("sample", "again")]
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.slow
+def test_export_writes_files_folders_and_standard_output(sample: Path) -> None:
+    """Trajectories are a folder of files; every other form is one file, or standard output."""
+    report = run("export", "sample", "--format", "trajectories", "-o", "runs", "--json", cwd=sample).json
+    assert len(report["files"]) == 31 == len(list((sample / "runs").glob("*.jsonl")))
+    assert "31 runs" in fails("export", "sample", "--format", "trajectories", cwd=sample)
+    assert run("export", "sample", "--format", "prov", cwd=sample).out.startswith("@prefix")
+    assert run("export", "sample", "--format", "reasoningbank", cwd=sample).lines[0]["memory_items"] is not None
+    assert "wrote runs/sample.ttl" in run("export", "sample", "--format", "prov", "-o", "runs/", cwd=sample).out
+    assert "is not one of" in fails("export", "sample", "--format", "csv", cwd=sample)
+    assert "--json reports" in fails("export", "sample", "--format", "items", "--json", cwd=sample)
+    assert "own directory" in fails("export", "sample", "--format", "items", "-o", "logs/sample/x", cwd=sample)
+    assert "not a directory" in fails("export", "sample", "--format", "items", "-o", "none/x", cwd=sample)
+
+
+def test_an_export_that_fails_leaves_the_file_that_was_there(place: Path) -> None:
+    """A file is replaced whole or not at all."""
+    (place / "out.jsonl").write_text("precious")
+    vouch(place)
+    segment = next((place / "logs" / "notes").glob("*.jsonl"))
+    segment.write_bytes(segment.read_bytes().replace(b"three kilns", b"seven kilns"))
+    fails("export", "notes", "--format", "events", "-o", "out.jsonl", cwd=place, code=3)
+    assert (place / "out.jsonl").read_text() == "precious"
+    assert [path.name for path in place.iterdir() if "part" in path.name] == []
+
+
+def test_import_refuses_broken_files_and_makes_no_bank_for_them(tmp_path: Path) -> None:
+    """A file of no known form, or broken, is named with its line; nothing of the others is imported."""
+    (tmp_path / "good.json").write_text('[{"id":"a","title":"A","desc":"","content":"x","src":"seed","tags":[]}]')
+    (tmp_path / "bad.json").write_text('{"what": "is this"}')
+    assert "bad.json" in fails("import", "new", "good.json", "bad.json", "--create", cwd=tmp_path)
+    assert "none.json" in fails("import", "new", "none.json", "--create", cwd=tmp_path)
+    assert not (tmp_path / "logs").exists()
+    assert "no bank at" in fails("import", "new", "good.json", cwd=tmp_path)
+    assert "Missing argument 'PATH...'" in fails("import", "new", cwd=tmp_path)
+
+
+def test_schema_is_json_schema(tmp_path: Path) -> None:
+    """Of one type, or of all; an unknown type is answered with the nearest."""
+    one = run("schema", "run_started", cwd=tmp_path).json
+    assert "run" in one["$defs"]["RunStarted"]["required"]
+    assert len(run("schema", cwd=tmp_path).json["anyOf"]) == len(TYPES)
+    assert "did you mean 'run_started'?" in fails("schema", "run_start", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_dashboard_writes_one_page(place: Path) -> None:
+    """The page is a whole HTML file; where it can't be written, the message says so."""
+    written = run("dashboard", "notes@HEAD~1", "-o", "page.html", "--json", cwd=place).json
+    page = (place / "page.html").read_text()
+    assert written["size_bytes"] == len(page.encode()) and page.startswith("<!") and "HEAD~1" in page
+    assert "wrote" in run("dashboard", "notes", "-o", "page.html", cwd=place).out
+    assert "not a directory" in fails("dashboard", "notes", "-o", "none/page.html", cwd=place)
+    assert "Missing option '-o'" in fails("dashboard", "notes", cwd=place)
+
+
+def test_demo_tours_a_copy_of_the_sample(tmp_path: Path) -> None:
+    """Three points in time, a search at each, one diff, a page; under 15 seconds, and the sample stays as it was."""
+    before, began = digest_of(SAMPLE), time.monotonic()
+    said = run("demo", "--recorded", cwd=tmp_path).out
+    assert time.monotonic() - began < 15
+    assert all(f"{number} of 3: position " in said for number in (1, 2, 3))
+    assert said.count("rbank-es search") + said.count("rbank_es search") == 3 and "What changed between" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["rbank-demo.html"]
+    assert digest_of(SAMPLE) == before
+    facts = run("demo", "--recorded", "--json", "-o", "tour.html", cwd=tmp_path).json
+    assert [bool(point["hits"]) for point in facts["points"]] == [True] * 3 and (tmp_path / "tour.html").exists()
+
+
+def test_demo_without_a_sandbox_says_so_and_tours_the_sample(tmp_path: Path) -> None:
+    """An empty cache is reason enough: what is missing, what to do, then the recorded tour; with `--into`, an error."""
+    cold = {"RBANK_CACHE": str(tmp_path / "cache")}
+    said = run("demo", "-o", "tour.html", cwd=tmp_path, env=cold).out
+    assert "The tasks can't be run here" in said and "to fix  " in said and "3 of 3: position " in said
+    assert run("demo", "--json", "-o", "tour.html", cwd=tmp_path, env=cold).json["live"] is False
+    refused = run("demo", "--into", "./lesson", cwd=tmp_path, env=cold, code=2)
+    assert "doctor --warm" in refused.err or "pip install" in refused.err
+    assert refused.out == "" and not (tmp_path / "lesson").exists()
+    assert "--into keeps the bank of live tasks" in fails("demo", "--into", "lesson", "--recorded", cwd=tmp_path)
+
+
+def test_demo_of_any_bank(place: Path) -> None:
+    """`--bank` shows another bank; one that is not there is an error."""
+    assert "bank 'notes' is an append-only log of 9 events" in run("demo", "--bank", "notes", cwd=place).out
+    assert "no bank at" in fails("demo", "--bank", "none", cwd=place)
+    run("init", "empty", cwd=place)
+    assert "no items yet" in run("demo", "--bank", "empty", cwd=place).out
