@@ -111,6 +111,9 @@ POLICY_TRAJECTORY_LEAST_CHARS = 1_000
 POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10
 
+# Contents whose sets of words are kept in memory, at some 4 kB each: those that extractions are compared with again.
+WORD_SETS_KEPT = 2_000
+
 # -------------------- importers
 # One file given to `import`: it is held in memory, with its events.
 IMPORT_FILE_BYTES = 256 * MIB

@@ -46,6 +46,7 @@ from rbank_es.log.erasure import paths_of_item
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
+    from rbank_es.bank.decisions import Latest
     from rbank_es.bank.retrieval_check import RetrievalCheck
     from rbank_es.projections.read_models import Applied, ReadModels
     from rbank_es.projections.view import FoundItem, View
@@ -85,6 +86,7 @@ class Bank:
         self.log = log
         self.name = name
         self._models: ReadModels | None = None
+        self._latest: Latest | None = None
 
     @classmethod
     def create(
@@ -230,6 +232,15 @@ class Bank:
         # Of the types that change the state only: most of a log are calls of models and tools.
         events = self.log.read(upto=upto, types=RELEVANT, resolve=RESOLVED)
         return fold(_counted(events, upto, progress), position=upto)
+
+    @property
+    def latest(self) -> Latest:
+        """The state at the head as decisions take it: kept while the bank is open, and advanced by new events."""
+        from rbank_es.bank.decisions import Latest
+
+        if self._latest is None:
+            self._latest = Latest(self.log)
+        return self._latest
 
     def replay(
         self,
@@ -409,6 +420,7 @@ class Bank:
         if self._models is not None:
             self._models.close()
             self._models = None
+        self._latest = None
         self.log.close()
 
     def __enter__(self) -> Bank:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,8 +23,10 @@ from rbank_es.events.codec import event_types
 from rbank_es.events.items import Item, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, same_content
+from rbank_es.log.process_cache import ProcessCache
 from rbank_es.policies import ConsolidationPolicy, governing
-from rbank_es.state import RELEVANT, RESOLVED, State, fold
+from rbank_es.policies.known_items import KnownItems
+from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
 
 ERASED = "erased"
 """The code of the reason for discarding a candidate without words."""
@@ -42,10 +45,11 @@ def consolidation_policy(state: State) -> ConsolidationPolicy:
 class Decider:
     """The decisions about extractions in order, each in the state that results from everything before it."""
 
-    def __init__(self, state: State) -> None:
-        """Start from a state. Raises `BadPolicy`."""
-        self._state = state
+    def __init__(self, state: State, known: KnownItems | None = None) -> None:
+        """Start from a state, and its items where the caller keeps them. Raises `BadPolicy`."""
         self._policy = consolidation_policy(state)
+        self._live = LiveState(state)
+        self._known = KnownItems(known or KnownItems.of(state))
         self._since: list[Event] = []
 
     def decided(self, events: Iterable[Event]) -> tuple[Event, ...]:
@@ -69,44 +73,74 @@ class Decider:
             occurred_at=event.occurred_at,
             extraction=event.id,
             policy=self._policy.label,
-            decisions=_decisions(self._policy, self._state, event),
+            decisions=self._decisions(event),
         )
 
     def _catch_up(self) -> None:
-        # Fold once for all events since the last decision, because a fold copies the state.
-        if self._since:
-            start = self._state.position + 1
-            self._state = fold((replace(event, seq=seq) for seq, event in enumerate(self._since, start)), self._state)
-            self._since.clear()
+        """Take the events since the last decision as if they were in the log already."""
+        start = self._live.state.position + 1
+        since = (replace(event, seq=seq) for seq, event in enumerate(self._since, start))
+        changed = self._live.advance(since)
+        self._known.update(self._live.state.items[id] for id in changed)
+        self._since.clear()
+
+    def _decisions(self, event: MemoriesExtracted) -> tuple[Decision, ...]:
+        """Return one decision per candidate, in order; a candidate whose words were erased is discarded."""
+        pairs = list(zip(event.heads, event.candidates, strict=True))
+        words = {index: text for index, (_, text) in enumerate(pairs) if isinstance(text, ItemText)}
+        candidates = [Item.join(pairs[index][0], text) for index, text in words.items()]
+        weighed = self._policy.decide(self._live.state, candidates, self._known)
+        made = {index: replace(decision, candidate=index) for index, decision in zip(words, weighed, strict=True)}
+        return tuple(
+            made.get(index) or Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
+            for index, (head, _) in enumerate(pairs)
+        )
 
 
-def _decisions(policy: ConsolidationPolicy, state: State, event: MemoriesExtracted) -> tuple[Decision, ...]:
-    """Return one decision per candidate, in order; a candidate whose words were erased is discarded."""
-    pairs = list(zip(event.heads, event.candidates, strict=True))
-    words = {index: text for index, (_, text) in enumerate(pairs) if isinstance(text, ItemText)}
-    weighed = policy.decide(state, [Item.join(pairs[index][0], text) for index, text in words.items()])
-    made = {index: replace(decision, candidate=index) for index, decision in zip(words, weighed, strict=True)}
-    return tuple(
-        made.get(index) or Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
-        for index, (head, _) in enumerate(pairs)
-    )
+class Basis(NamedTuple):
+    """What decisions are based on: a state, its items, and a number that grows whenever items or policies change."""
+
+    state: State
+    known: KnownItems
+    revision: int
 
 
-class Latest:
-    """The state of a log, kept between decisions: only events appended since are read."""
+class Latest(ProcessCache):
+    """The state of a log, kept in memory between decisions: only events appended since are read."""
 
     def __init__(self, log: EventLog) -> None:
-        self._log = log
-        self._state, self._epoch = State(), log.erasures()
+        super().__init__()
+        self._log, self._revision = log, 0
+        self.forget()
 
-    def at(self, position: int) -> State:
-        """Return the state at a position, which must not be before an earlier call's."""
-        epoch = self._log.erasures()
-        if epoch != self._epoch:  # the folded state may hold texts that are erased now
-            self._state, self._epoch = State(), epoch
-        since = self._log.read(after=self._state.position, upto=position, types=RELEVANT, resolve=RESOLVED)
-        self._state = fold(since, self._state, position=position)
-        return self._state
+    def forget(self) -> None:
+        """Drop the state: it is folded again from the log when it is needed."""
+        self._live, self._known, self._epoch = LiveState(), KnownItems(), -1
+        self._revision += 1
+
+    @contextmanager
+    def at(self, position: int) -> Iterator[Basis]:
+        """Provide the state at a position, or at a later one that another thread asked for, until the context ends."""
+        with self.lock:
+            epoch = self._log.erasures()
+            if epoch != self._epoch:  # the folded state may hold texts that are erased now
+                self.forget()
+                self._epoch = epoch
+            if self._live.state.position < position:
+                self._advance(position)
+            yield Basis(self._live.state, self._known, self._revision)
+
+    def _advance(self, position: int) -> None:
+        before = self._live.state
+        since = self._log.read(after=before.position, upto=position, types=RELEVANT, resolve=RESOLVED)
+        try:
+            changed = self._live.advance(since, position)
+            self._known.update(self._live.state.items[id] for id in changed)
+        except BaseException:
+            self.forget()  # it stopped half-way
+            raise
+        if changed or self._live.state.policies is not before.policies:
+            self._revision += 1
 
 
 def optimistically(
@@ -137,35 +171,31 @@ def pause_s(lost: int, spent_s: float) -> float:
     return random.uniform(0, min(spent_s * 2 ** min(lost, 4), limits.CONSOLIDATION_WAIT_S))
 
 
-def append_decided(log: EventLog, events: Iterable[Event], latest: Latest | None = None) -> Appended:
+def append_decided(log: EventLog, latest: Latest, events: Sequence[Event]) -> Appended:
     """Append new events as one group, with decisions behind every extraction that has candidates.
 
-    A repeated append of extractions with ids returns the recorded decisions as a duplicate. `latest` saves reading the
-    log from its beginning.
+    `latest` is the state of that log. A repeated append of extractions with ids returns the recorded decisions as a
+    duplicate.
     Raises `BadPolicy`; `DuplicateEvent` if an id is known with other content; `PositionConflict` if other writers were
     faster `limits.CONSOLIDATION_TRIES` times; and as `EventLog.append`.
     """
-    states = latest or Latest(log)
+    fresh = not any(event.id for event in events)  # then there is no earlier try to look for
     given = [event if event.id else replace(event, id=log.new_id()) for event in events]
-    made: tuple[State, tuple[Event, ...]] | None = None
+    made: tuple[int, tuple[Event, ...]] | None = None
 
     def attempt(position: int) -> Appended:
         nonlocal made
-        stored = _stored(log, given)
+        stored = None if fresh else _stored(log, given)
         if stored is not None:  # a retry: deciding again could differ from the recorded decisions
             return stored
-        state = states.at(position)
-        if made is None or not _decides_alike(made[0], state):
-            made = state, Decider(state).decided(given)
-        return log.append(made[1], expected=position)
+        with latest.at(position) as basis:
+            # Usually only runs of others were recorded in between, and the same candidates get the same decisions.
+            if made is None or made[0] != basis.revision:
+                made = basis.revision, Decider(basis.state, basis.known).decided(given)
+            decided_at = basis.state.position
+        return log.append(made[1], expected=decided_at)
 
     return optimistically(log, attempt, limits.CONSOLIDATION_TRIES)
-
-
-def _decides_alike(one: State, other: State) -> bool:
-    """Return whether the same candidates get the same decisions in both states."""
-    # The usual case: between the two, only runs of others were recorded.
-    return (one.items, one.policies) == (other.items, other.policies)
 
 
 def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:

@@ -16,7 +16,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Latest, append_decided
+from rbank_es.bank.decisions import append_decided
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
@@ -110,7 +110,6 @@ def consolidate(
     extractions: Iterable[Extraction | MemoriesExtracted | Item],
     *,
     before: Sequence[Event] = (),
-    latest: Latest | None = None,
 ) -> Consolidated:
     """Append extractions to a bank with a decision about every candidate, as one atomic group.
 
@@ -121,12 +120,11 @@ def consolidate(
     Args:
         extractions: at least one, in the order of decision. Bare items become one extraction by hand.
         before: events to append before them in the same group, such as the judgment that they rely on.
-        latest: the bank's state, kept by a caller that consolidates often.
 
     Raises `BadPolicy`, `DuplicateEvent`, `PositionConflict` (after `limits.CONSOLIDATION_TRIES` conflicts), and the
     errors of `Bank.append`; nothing is appended then.
     """
-    appended = append_decided(bank.log, [*before, *_events(extractions)], latest)
+    appended = append_decided(bank.log, bank.latest, [*before, *_events(extractions)])
     decided = [event for event in appended.events if isinstance(event, MemoriesConsolidated)]
     return Consolidated(
         extractions=tuple(event.id for event in appended.events if isinstance(event, MemoriesExtracted)),

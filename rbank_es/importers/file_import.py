@@ -20,6 +20,7 @@ from rbank_es.events.codec import event_types
 from rbank_es.importers.importer import ImportUnit, Parsed, events_of, parse
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import same_content
+from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
 
 SUFFIXES = frozenset({".json", ".jsonl"})
@@ -107,7 +108,7 @@ def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | N
         for path in files:
             read_file(path)
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
-    importer = _Importer(bank.log)
+    importer = _Importer(bank.log, bank.latest)
     reports: list[FileImport] = []
     # File by file, because decisions about one depend on the items of those before.
     for number, path in enumerate(files):
@@ -118,11 +119,10 @@ def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | N
 
 
 class _Importer:
-    """A writer of parsed files to one log, which keeps the state for decisions between them."""
+    """A writer of parsed files to one log."""
 
-    def __init__(self, log: EventLog) -> None:
-        self._log = log
-        self._latest = Latest(log)
+    def __init__(self, log: EventLog, latest: Latest) -> None:
+        self._log, self._latest = log, latest
 
     def add(self, parsed: Parsed) -> FileImport:
         report = FileImport(
@@ -148,7 +148,8 @@ class _Importer:
     def _planned(self, parsed: Parsed, new: list[ImportUnit], position: int) -> list[ImportUnit]:
         if parsed.decided or not new:
             return new
-        return list(plan(self._latest.at(position), new))
+        with self._latest.at(position) as basis:
+            return list(plan(basis.state, new, basis.known))
 
 
 def _known(log: EventLog, parsed: Parsed, position: int) -> Collection[str]:
@@ -211,12 +212,12 @@ def _counted(report: FileImport, groups: int, appended: Appended) -> FileImport:
     )
 
 
-def plan(state: State, units: Iterable[ImportUnit]) -> Iterator[ImportUnit]:
+def plan(state: State, units: Iterable[ImportUnit], known: KnownItems | None = None) -> Iterator[ImportUnit]:
     """Yield the units with a `memories_consolidated` behind every extraction that has candidates.
 
     Each is decided in the state that those before it lead to. A bank without a consolidation policy gets every new
     item, as under `append`. Raises `BadPolicy` if this release doesn't know the policy in force.
     """
-    decider = Decider(state)
+    decider = Decider(state, known)
     for unit in units:
         yield ImportUnit(decider.decided(unit.events), unit.size)

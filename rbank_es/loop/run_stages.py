@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.decisions import Latest
 from rbank_es.errors import (
     BadPolicy,
     JudgeFailed,
@@ -218,7 +217,6 @@ class PostRun:
 
     def __init__(self, resources: LoopResources) -> None:
         self._resources = resources
-        self._latest = Latest(resources.bank.log)
 
     def judge(self, task: Task, run: str, index: int, bank: Bank) -> Verdict:
         """Judge a run for learning, and record the verdict.
@@ -285,7 +283,7 @@ class PostRun:
         proposed = (from_proposals(proposals_of(bank, run), verdict, policy) for run, verdict in learners)
         everything = [one.run for one in rollouts]
         events = [_event(each, everything) for each in drawn] + [each.event() for each in proposed if each is not None]
-        consolidate(bank, events, latest=self._latest)
+        consolidate(bank, events)
 
     def _judgment(self, run: str) -> Judgment:
         """Return the standing verdict on a run, and re-check whether it may be learned from."""

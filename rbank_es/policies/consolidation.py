@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
-from functools import lru_cache
 from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta
@@ -26,8 +25,8 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item
+from rbank_es.policies.known_items import KnownItems, Peer, Peers, distinct_words
 from rbank_es.policies.policy import Policy
-from rbank_es.policies.words import words_of
 from rbank_es.state import State
 
 SAME_ID = "same-id"
@@ -55,21 +54,23 @@ class ConsolidationPolicy(Policy, frozen=True, kw_only=True):
 
     kind: ClassVar[PolicyKind] = "consolidation"
 
-    def decide(self, state: State, candidates: Iterable[Item]) -> tuple[Decision, ...]:
+    def decide(self, state: State, candidates: Iterable[Item], known: KnownItems | None = None) -> tuple[Decision, ...]:
         """Return one decision per candidate, in their order, each with the code of its reason.
+
+        `known` are the items of that state, where the caller keeps them; it is left as it is.
 
         add (`new`), or skip with the item that it supports as target (`same-id`, `near-duplicate`, the latter with
         both similarities). The caller leaves out erased candidates.
         """
-        known = _Known(state)
-        return tuple(self._decision(known, index, candidate) for index, candidate in enumerate(candidates))
+        layer = KnownItems(known or KnownItems.of(state))
+        return tuple(self._decision(layer, index, candidate) for index, candidate in enumerate(candidates))
 
     def twin(self, candidate: Item, peers: Peers) -> tuple[Item, Likeness] | None:
         """Return the first of `peers` that the candidate nearly repeats, if any."""
         return None
 
-    def _decision(self, known: _Known, index: int, candidate: Item) -> Decision:
-        if candidate.id in known.ids:
+    def _decision(self, known: KnownItems, index: int, candidate: Item) -> Decision:
+        if candidate.id in known:
             return Decision(candidate=index, action="skip", item=candidate.id, targets=(candidate.id,), reason=SAME_ID)
         twin = self.twin(candidate, known.peers(candidate))
         if twin is None:
@@ -113,7 +114,7 @@ class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
 
     def twin(self, candidate: Item, peers: Peers) -> tuple[Item, Likeness] | None:
         """Return the first of `peers` with a similar title and similar content."""
-        new = _Peer(candidate)
+        new = Peer(candidate, (0, ""))
         for old in peers.like(new.words, self.content_min):
             # Lengths first, because difflib takes most of the time of a decision.
             if not self._titles_may_match(new.title_chars, old.title_chars):
@@ -129,7 +130,7 @@ class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
         total = new_chars + old_chars
         return not total or 2.0 * min(new_chars, old_chars) / total >= self.title_min
 
-    def _likeness(self, new: _Peer, old: _Peer) -> Likeness | None:
+    def _likeness(self, new: Peer, old: Peer) -> Likeness | None:
         common = len(new.words & old.words)
         distinct = len(new.words) + len(old.words) - common
         numerator, denominator = self.content_min
@@ -147,7 +148,7 @@ def title_similarity(new: str, old: str) -> float:
 
 def content_jaccard(new: str, old: str) -> float:
     """Return the Jaccard similarity of the sets of words of two contents, 0 to 1; 1 if neither has a word."""
-    words, others = _distinct_words(new), _distinct_words(old)
+    words, others = distinct_words(new), distinct_words(old)
     common = len(words & others)
     return Likeness(0.0, common, len(words) + len(others) - common).content
 
@@ -155,74 +156,8 @@ def content_jaccard(new: str, old: str) -> float:
 def find_similar(item: Item, items: Iterable[Item], policy: Dedup | None = None) -> Item | None:
     """Return the first of `items`, in their order, that `item` nearly repeats (default policy: `dedup`); or None."""
     peers = Peers()
-    for old in items:
+    for number, old in enumerate(items):
         if (old.src, old.polarity) == (item.src, item.polarity):
-            peers.add(old)
+            peers.add(old, (number, old.id))
     twin = (policy or Dedup()).twin(item, peers)
     return None if twin is None else twin[0]
-
-
-@lru_cache(maxsize=20_000)
-def _distinct_words(content: str) -> frozenset[str]:
-    # Cached, because the same items are compared with at each extraction, and items never change.
-    return frozenset(words_of(content))
-
-
-class _Peer:
-    """An item to compare with, prepared once."""
-
-    def __init__(self, item: Item) -> None:
-        self.item = item
-        self.title_chars = len(item.title.lower())
-
-    @property
-    def words(self) -> frozenset[str]:
-        return _distinct_words(self.item.content)
-
-
-class Peers:
-    """Items to compare with, in order, and which of them hold a word."""
-
-    def __init__(self) -> None:
-        self._all: list[_Peer] = []
-        self._holding: dict[str, list[int]] = {}
-
-    def add(self, item: Item) -> None:
-        """Add one more item, last in order."""
-        peer = _Peer(item)
-        for word in peer.words:
-            self._holding.setdefault(word, []).append(len(self._all))
-        self._all.append(peer)
-
-    def like(self, words: frozenset[str], content_min: tuple[int, int]) -> Iterable[_Peer]:
-        """Return those whose contents may be similar enough, in order.
-
-        A content that is has at least `needed` of these words, so it has at least one of any `len(words) - needed + 1`
-        of them: the rarest are looked up (prefix filtering; Chaudhuri, Ganti, Kaushik: A primitive operator for
-        similarity joins in data cleaning, 2006).
-        """
-        numerator, denominator = content_min
-        needed = -(-numerator * len(words) // denominator)
-        if not needed:
-            return self._all
-        rarest = sorted(words, key=lambda word: (len(self._holding.get(word, ())), word))[: len(words) - needed + 1]
-        return (self._all[at] for at in sorted({at for word in rarest for at in self._holding.get(word, ())}))
-
-
-class _Known:
-    """The ids that exist and the items to compare with, candidates that were added included."""
-
-    def __init__(self, state: State) -> None:
-        self.ids = set(state.items)
-        self._peers: dict[tuple[str, str], Peers] = {}
-        live = (entry for entry in state.items.values() if entry.state == "active" and not entry.erased)
-        # By birth: of several near duplicates the oldest is supported, whatever order a mapping has.
-        for entry in sorted(live, key=lambda entry: (entry.born_seq, entry.item.id)):
-            self.add(entry.item)
-
-    def add(self, item: Item) -> None:
-        self.ids.add(item.id)
-        self._peers.setdefault((item.src, item.polarity), Peers()).add(item)
-
-    def peers(self, item: Item) -> Peers:
-        return self._peers.get((item.src, item.polarity)) or Peers()

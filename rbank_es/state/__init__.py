@@ -1,26 +1,23 @@
 """The state of a bank: the pure fold over events, digests of states, and differences between two states."""
 
 from rbank_es.state.bank_state import (
-    BIRTHS,
-    RELEVANT,
-    RESOLVED,
     ItemState,
     ItemStatus,
     RunState,
     StandingVerdict,
     State,
     active,
-    evolve,
-    fold,
     usage,
     wins,
 )
+from rbank_es.state.evolution import BIRTHS, RELEVANT, RESOLVED, LiveState, evolve, fold
 
 __all__ = [
     "BIRTHS",
     "RELEVANT",
     "RESOLVED",
     "ItemState",
+    "LiveState",
     "RunState",
     "ItemStatus",
     "State",

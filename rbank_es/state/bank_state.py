@@ -1,55 +1,14 @@
-"""The pure fold: a bank's state, computed from events alone.
-
-`fold` is the definition of the bank's state; read models must agree with it at every prefix of every log. It uses no
-clock, no model and no random source. It is total: any sequence of well-typed events folds, and an event without a
-subject changes nothing (an unknown id, a decision about a candidate that was never extracted, a verdict on a run that
-never began).
-
-    candidates  the extracted items, by the id of the extraction and the index in it
-        births      add, merge and supersede make their candidate's item active; an id is born once
-    ends        merge and supersede end their targets; forgotten, retracted, undone end items; restored revives them
-    support     the distinct candidates that landed on an item
-    uses        the distinct runs that were given an item in full; wins are those that were judged a success
-    runs        from the first `run_started`; ends, costs and steps count in any order
-    verdicts    the latest judgment of a run holds, one for learning and one for scoring
-    policies    those of the latest `policy_set`, whole
-    ontologies  the latest registration of each
-"""
+"""The state of a bank at one position, as values: items, runs, verdicts, uses, policies. `rbank_es.state.evolution`
+computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
-from functools import cache
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from rbank_es.errors import BadEvent
-from rbank_es.events import (
-    ContextBuilt,
-    Decision,
-    DecisionUndone,
-    Erased,
-    Event,
-    JudgmentOverruled,
-    LmCalled,
-    MemoriesConsolidated,
-    MemoriesExtracted,
-    MemoriesForgotten,
-    MemoriesRead,
-    MemoriesRestored,
-    MemoriesRetracted,
-    OntologyRegistered,
-    PolicyChoice,
-    PolicySet,
-    Ref,
-    RunFinished,
-    RunJudged,
-    RunStarted,
-    StepTaken,
-    type_of,
-)
+from rbank_es.events import PolicyChoice
 from rbank_es.events.items import Item
 
 ItemStatus = Literal["active", "superseded", "merged", "forgotten", "retracted"]
@@ -57,10 +16,6 @@ ItemStatus = Literal["active", "superseded", "merged", "forgotten", "retracted"]
 
 Pair = tuple[str, int]
 """A candidate: id of the extraction, index in it from 0."""
-
-BIRTHS = frozenset({"add", "merge", "supersede"})
-ENDS: dict[str, ItemStatus] = {"merge": "merged", "supersede": "superseded"}
-
 
 # `gc=False` below, because such values hold no cycles, and a bank has hundreds of thousands of them.
 
@@ -179,8 +134,8 @@ class RegisteredOntology(Struct, frozen=True, kw_only=True):
 class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
-    `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `landings` (item,
-    extraction, index) and `records` are kept for the continuation of the fold.
+    `uses` is item to run to the position of the first use; `verdicts` is by run and purpose. `landings` (item,
+    extraction, index, to the position of the decision) and `records` are kept for the continuation of the fold.
     """
 
     position: int = 0
@@ -191,29 +146,8 @@ class State(Struct, frozen=True, kw_only=True):
     policies: Mapping[str, PolicyChoice] = {}
     ontologies: Mapping[str, RegisteredOntology] = {}
     candidates: Mapping[Pair, ExtractedCandidate] = {}
-    landings: Set[tuple[str, str, int]] = frozenset()
+    landings: Mapping[tuple[str, str, int], int] = {}
     records: Mapping[str, RunRecord] = {}
-
-
-def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:
-    """Return the state after `events`, which follow `state` (default: the empty bank) in order; `state` is unchanged.
-
-    Events of types not in `RELEVANT` may be left out; then give the `position` reached. The texts of types in
-    `RESOLVED` must be resolved: raises `BadEvent` where a candidate is still a `Ref`. No other text is read.
-    """
-    work = _Work(state or State())
-    handlers, last = _HANDLERS, work.before.position
-    for event in events:
-        handler = handlers.get(type(event))
-        if handler is not None:
-            handler(work, event)
-        last = event.seq
-    return work.done(last if position is None else position)
-
-
-def evolve(state: State, event: Event) -> State:
-    """Return the state after one more event. It copies the containers, so `fold` many events at once."""
-    return fold((event,), state)
 
 
 def active(state: State) -> dict[str, Item]:
@@ -232,262 +166,3 @@ def usage(state: State) -> dict[str, tuple[int, int]]:
     # One pass over verdicts: `wins` for each item would look each run up again.
     won = {run for (run, purpose), verdict in state.verdicts.items() if purpose == "learning" and verdict.success}
     return {item: (len(runs), len(won & runs.keys())) for item, runs in state.uses.items()}
-
-
-class _Run:
-    """The record of one run during a fold: the mutable form of `RunRecord`."""
-
-    __slots__ = ("started", "finished", "lm_calls", "tokens_in", "tokens_out", "cost_usd", "steps")
-
-    def __init__(self, record: RunRecord) -> None:
-        self.started, self.finished, self.lm_calls = record.started, record.finished, record.lm_calls
-        self.tokens_in, self.tokens_out, self.cost_usd = record.tokens_in, record.tokens_out, record.cost_usd
-        self.steps = set(record.steps)
-
-    def record(self) -> RunRecord:
-        return RunRecord(
-            started=self.started,
-            finished=self.finished,
-            lm_calls=self.lm_calls,
-            tokens_in=self.tokens_in,
-            tokens_out=self.tokens_out,
-            cost_usd=self.cost_usd,
-            steps=frozenset(self.steps),
-        )
-
-
-class _Work:
-    """The containers of a state, copied once and then updated in place. Inner ones are copied on first touch."""
-
-    def __init__(self, state: State) -> None:
-        self.before = state
-        self.items = dict(state.items)
-        self.uses: dict[str, Mapping[str, int]] = dict(state.uses)
-        self.verdicts = dict(state.verdicts)
-        self.policies = state.policies
-        self.ontologies = dict(state.ontologies)
-        self.candidates = dict(state.candidates)
-        self.landings = set(state.landings)
-        self._own_uses: dict[str, dict[str, int]] = {}
-        self._runs: dict[str, _Run] = {}
-
-    def run(self, run: str) -> _Run:
-        found = self._runs.get(run)
-        if found is None:
-            found = self._runs[run] = _Run(self.before.records.get(run) or RunRecord())
-        return found
-
-    def use(self, items: Iterable[str], run: str, seq: int) -> None:
-        for item in items:
-            # Copied on first touch, because most events use few items.
-            own = self._own_uses.get(item)
-            if own is None:
-                own = self.uses[item] = self._own_uses[item] = dict(self.uses.get(item, ()))
-            own.setdefault(run, seq)
-
-    def land(self, item: str, pair: Pair) -> None:
-        entry, landing = self.items.get(item), (item, *pair)
-        # A candidate counts once for an item, however often a consolidation is recorded.
-        if entry is not None and landing not in self.landings:
-            self.landings.add(landing)
-            self.items[item] = replace(entry, support=entry.support + 1)
-
-    def set_state(self, items: Iterable[str], standing: ItemStatus, seq: int) -> None:
-        for item in items:
-            entry = self.items.get(item)
-            # A repeated state is no change: `ended_seq` stays that of the first.
-            if entry is not None and entry.state != standing:
-                self.items[item] = replace(entry, state=standing, ended_seq=None if standing == "active" else seq)
-
-    def done(self, position: int) -> State:
-        touched = {run: gathered.record() for run, gathered in self._runs.items()}
-        began = {run: _run_state(record.started, record) for run, record in touched.items() if record.started}
-        return State(
-            position=position,
-            items=self.items,
-            uses=self.uses,
-            runs={**self.before.runs, **began},
-            verdicts=self.verdicts,
-            policies=self.policies,
-            ontologies=self.ontologies,
-            candidates=self.candidates,
-            landings=self.landings,
-            records={**self.before.records, **touched},
-        )
-
-
-def _run_state(started: RunState, record: RunRecord) -> RunState:
-    finished = record.finished
-    # Calls of models are counted one by one; totals of `run_finished` are for imports, which have no calls.
-    totals: RunRecord | RunEnd | None = record if record.lm_calls else finished
-    run = replace(started, iterations=len(record.steps))
-    if totals is not None:
-        run = replace(
-            run,
-            lm_calls=totals.lm_calls,
-            tokens_in=totals.tokens_in,
-            tokens_out=totals.tokens_out,
-            cost_usd=totals.cost_usd,
-        )
-    return run if finished is None else _ended(run, finished)
-
-
-def _ended(run: RunState, end: RunEnd) -> RunState:
-    return replace(
-        run,
-        finished_seq=end.seq,
-        finished_at=end.at,
-        outcome=end.outcome,
-        iterations=run.iterations if end.iterations is None else end.iterations,
-        duration_s=end.duration_s,
-        answer_chars=end.answer_chars,
-        error_code=end.error_code,
-    )
-
-
-def _shared(event: Event, cls: type[Struct]) -> dict[str, Any]:
-    """Return the facts of an event that a class has under the same names (never `at`, which is a time of recording)."""
-    return {name: getattr(event, name) for name in _shared_names(type(event), cls)}
-
-
-@cache
-def _shared_names(event: type[Event], cls: type[Struct]) -> tuple[str, ...]:
-    return tuple(name for name in cls.__struct_fields__ if name in event.__struct_fields__ and name != "at")
-
-
-def _run_started(work: _Work, event: RunStarted) -> None:
-    gathered = work.run(event.run)
-    # The first start counts: a second one is a slip of a writer.
-    if gathered.started is not None:
-        return
-    # Field by field, because gathering them by name takes 1.6 times as long, and a log has many runs.
-    gathered.started = RunState(
-        run=event.run,
-        ontology=event.ontology,
-        endpoint=event.endpoint,
-        executor=event.executor,
-        model=event.model,
-        mode=event.mode,
-        scripted=event.scripted,
-        rollout_group=event.rollout_group,
-        rollout_index=event.rollout_index,
-        iterations_max=event.iterations_max,
-        started_seq=event.seq,
-        started_at=event.occurred_at or event.at,
-    )
-
-
-def _run_finished(work: _Work, event: RunFinished) -> None:
-    work.run(event.run).finished = RunEnd(**_shared(event, RunEnd), at=event.occurred_at or event.at)
-
-
-def _step_taken(work: _Work, event: StepTaken) -> None:
-    work.run(event.run).steps.add(event.index)
-
-
-def _lm_called(work: _Work, event: LmCalled) -> None:
-    if event.run is None:
-        return
-    gathered = work.run(event.run)
-    gathered.lm_calls += 1
-    if event.tokens_in is not None:
-        gathered.tokens_in = (gathered.tokens_in or 0) + event.tokens_in
-    if event.tokens_out is not None:
-        gathered.tokens_out = (gathered.tokens_out or 0) + event.tokens_out
-    if event.cost_usd is not None:
-        gathered.cost_usd = (gathered.cost_usd or 0.0) + event.cost_usd
-
-
-def _context_built(work: _Work, event: ContextBuilt) -> None:
-    work.use(event.items, event.run, event.seq)
-
-
-def _memories_read(work: _Work, event: MemoriesRead) -> None:
-    if event.how == "get":
-        work.use(event.ids, event.run, event.seq)
-
-
-def _judged(work: _Work, event: RunJudged | JudgmentOverruled) -> None:
-    facts = _shared(event, StandingVerdict)
-    work.verdicts[event.run, event.purpose] = StandingVerdict(**facts, overruled=type(event) is JudgmentOverruled)
-
-
-def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
-    # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
-    for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
-        if isinstance(words, Ref):
-            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; resolve it before the fold")
-        erased = isinstance(words, Erased)
-        item = Item.join(head, None if isinstance(words, Erased) else words)
-        work.candidates[event.id, index] = ExtractedCandidate(item=item, erased=erased)
-
-
-def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
-    known = [
-        (decision, candidate)
-        for decision in event.decisions
-        if (candidate := work.candidates.get((event.extraction, decision.candidate)))
-        and candidate.item.id == decision.item
-    ]
-    # Births first, because a decision may support or end an item that the same event brings to life.
-    for decision, candidate in known:
-        if decision.action in BIRTHS and decision.item not in work.items:
-            work.items[decision.item] = ItemState(
-                item=candidate.item, born_seq=event.seq, extraction=event.extraction, erased=candidate.erased
-            )
-    for decision, _ in known:
-        _settle(work, event, decision)
-
-
-def _settle(work: _Work, event: MemoriesConsolidated, decision: Decision) -> None:
-    pair = (event.extraction, decision.candidate)
-    if decision.action in BIRTHS:
-        work.land(decision.item, pair)
-    elif decision.action == "skip":
-        for target in decision.targets or (decision.item,):
-            work.land(target, pair)
-    if decision.action in ENDS:
-        work.set_state(decision.targets, ENDS[decision.action], event.seq)
-
-
-def _setting(standing: ItemStatus) -> Callable[[_Work, MemoriesForgotten | MemoriesRetracted | MemoriesRestored], None]:
-    return lambda work, event: work.set_state(event.ids, standing, event.seq)
-
-
-def _decision_undone(work: _Work, event: DecisionUndone) -> None:
-    work.set_state(event.ends, "retracted", event.seq)
-    work.set_state(event.revives, "active", event.seq)
-
-
-def _policy_set(work: _Work, event: PolicySet) -> None:
-    work.policies = {policy.kind: policy for policy in event.policies}
-
-
-def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:
-    work.ontologies[event.ontology] = RegisteredOntology(**_shared(event, RegisteredOntology))
-
-
-_HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {
-    RunStarted: _run_started,
-    RunFinished: _run_finished,
-    StepTaken: _step_taken,
-    LmCalled: _lm_called,
-    ContextBuilt: _context_built,
-    MemoriesRead: _memories_read,
-    RunJudged: _judged,
-    JudgmentOverruled: _judged,
-    MemoriesExtracted: _memories_extracted,
-    MemoriesConsolidated: _memories_consolidated,
-    MemoriesForgotten: _setting("forgotten"),
-    MemoriesRetracted: _setting("retracted"),
-    MemoriesRestored: _setting("active"),
-    DecisionUndone: _decision_undone,
-    PolicySet: _policy_set,
-    OntologyRegistered: _ontology_registered,
-}
-
-RELEVANT: frozenset[str] = frozenset(type_of(cls) for cls in _HANDLERS)
-"""The event types that the fold reads; a reader may skip all others if it gives `fold` the position."""
-
-RESOLVED: frozenset[str] = frozenset({type_of(MemoriesExtracted)})
-"""The event types whose texts the fold reads; a reader need not fetch any others."""

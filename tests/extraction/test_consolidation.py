@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Decider, Latest, append_decided, consolidation_policy, optimistically, pause_s
+from rbank_es.bank.decisions import Decider, append_decided, consolidation_policy, optimistically, pause_s
 from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
 from rbank_es.events import (
     Erased,
@@ -27,7 +29,8 @@ from rbank_es.events import (
 from rbank_es.events.items import Item, ItemText
 from rbank_es.extraction import Extraction, consolidate
 from rbank_es.policies import Append, Dedup, default_policies, load_policies
-from rbank_es.state import State, fold
+from rbank_es.policies.known_items import KnownItems
+from rbank_es.state import ItemState, State, fold
 from rbank_es.testing import event_id
 
 COUNT = Item.make("Count with DISTINCT", "joins repeat rows so count distinct things", "success")
@@ -213,9 +216,9 @@ def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
     states: list[State] = []
 
     class Counting(Decider):
-        def __init__(self, state: State) -> None:
-            states.append(State(items=state.items))
-            super().__init__(state)
+        def __init__(self, state: State, known: KnownItems | None = None) -> None:
+            states.append(State(items=dict(state.items)))
+            super().__init__(state, known)
 
     monkeypatch.setattr("rbank_es.bank.decisions.Decider", Counting)
     return states
@@ -279,12 +282,11 @@ def test_writers_side_by_side_leave_what_they_would_have_left_one_after_the_othe
 def write(place: Path, number: int) -> None:
     """Five extractions, each with an item that all writers have nearly alike and one that all have."""
     with Bank.open(place, unsafe_no_sync=True) as bank:
-        latest = Latest(bank.log)
         for turn in range(5):
             words = f"step {turn} goes on with many words that are the same for everybody"
             near = Item.make(f"A step, {'abcde'[turn] * 30}", f"{words} {number}", "success")
             same = Item.make("The same for all", "one two three", "pattern") if turn % 2 else COUNT
-            consolidate(bank, [extraction(near, same)], latest=latest)
+            consolidate(bank, [extraction(near, same)])
 
 
 def assert_serial(bank: Bank) -> None:
@@ -322,11 +324,11 @@ def test_a_bank_without_a_policy_appends_and_one_of_the_future_is_refused(bank: 
 
 def test_a_state_that_is_kept_forgets_what_was_erased(bank: Bank) -> None:
     """An item without words is nobody's twin."""
-    latest = Latest(bank.log)
-    consolidate(bank, [extraction(COUNT)], latest=latest)
-    assert latest.at(bank.position).items[COUNT.id].item.title == COUNT.title
+    consolidate(bank, [extraction(COUNT)])
+    with bank.latest.at(bank.position) as basis:
+        assert basis.state.items[COUNT.id].item.title == COUNT.title
     bank.erase(item=COUNT.id)
-    assert consolidate(bank, [extraction(NEAR)], latest=latest).added == (NEAR.id,)
+    assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
 
 
 def test_candidates_without_words_are_discarded_with_a_reason(bank: Bank) -> None:
@@ -344,9 +346,96 @@ def test_candidates_without_words_are_discarded_with_a_reason(bank: Bank) -> Non
 
 def test_events_of_any_kind_may_be_appended_decided(bank: Bank) -> None:
     """Those that are no extraction stand as they are."""
-    appended = append_decided(bank.log, [NoteLogged(note="{}"), extraction(COUNT).event()])
+    appended = append_decided(bank.log, bank.latest, [NoteLogged(note="{}"), extraction(COUNT).event()])
     assert [type(event).__name__ for event in appended.events] == [
         "NoteLogged",
         "MemoriesExtracted",
         "MemoriesConsolidated",
     ]
+
+
+# ---------------------------------------------------------------- what an open bank keeps
+
+
+def test_an_open_bank_reads_each_event_once_however_often_it_decides(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[int] = []
+    read = bank.log.read
+    monkeypatch.setattr(bank.log, "read", lambda **given: (began.append(given["after"]), read(**given))[1])
+    ends = [bank.position]
+    for number in range(5):
+        consolidate(bank, [extraction(Item.make(f"Title {number * 7}", f"words {number} " * number, "success"))])
+        ends.append(bank.position)
+    assert began == [0, *ends[:4]]
+
+
+def test_a_decision_takes_up_only_the_items_that_changed(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    consolidate(bank, [extraction(COUNT, OTHER)])
+    taken: list[str] = []
+    update = KnownItems.update
+
+    def noting(self: KnownItems, entries: Iterable[ItemState]) -> None:
+        given = list(entries)
+        taken.extend(entry.item.id for entry in given)
+        update(self, given)
+
+    monkeypatch.setattr(KnownItems, "update", noting)
+    consolidate(bank, [extraction(NEAR)])
+    assert set(taken) == {COUNT.id, OTHER.id}
+    taken.clear()
+    bank.append(MemoriesRetracted(ids=(COUNT.id,)))
+    consolidate(bank, [extraction(NEAR)])
+    assert set(taken) == {COUNT.id}
+
+
+def test_threads_of_one_bank_decide_one_after_the_other(bank: Bank) -> None:
+    def work(number: int) -> None:
+        for turn in range(5):
+            near = Item.make("A step of many", f"{turn} words that are the same for everybody, {number}", "success")
+            consolidate(bank, [extraction(near), extraction(COUNT)])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert_serial_groups(bank)
+    assert sum(entry.support for entry in bank.state().items.values()) == 40
+
+
+def assert_serial_groups(bank: Bank) -> None:
+    """Each decision follows from the events before its extraction."""
+    events = list(bank.events(resolve=True))
+    state = State()
+    for at, event in enumerate(events):
+        if isinstance(event, MemoriesExtracted):
+            made = events[at + 1]
+            assert isinstance(made, MemoriesConsolidated)
+            pairs = zip(event.heads, event.candidates, strict=True)
+            batch = [Item.join(head, words(text)) for head, text in pairs]
+            assert consolidation_policy(state).decide(state, batch) == made.decisions
+        state = fold([event], state)
+
+
+def test_a_forked_child_decides_as_its_parent_would(bank: Bank) -> None:
+    consolidate(bank, [extraction(COUNT)])
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with bank.latest.at(bank.position):
+            held.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with several threads, which is the point
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if consolidate(bank, [extraction(NEAR)]).decisions[0].targets == (COUNT.id,) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    release.set()
+    holder.join()
+    assert consolidate(bank, [extraction(NEAR)]).decisions[0].targets == (COUNT.id,)

@@ -79,7 +79,6 @@ class BankMachine(RuleBasedStateMachine):
         """The bank is made; what is told of it from here on is kept in `told`."""
         made = Bank.create(self.place, calls=Quick())
         self.banks = [made, Bank.open(self.place, calls=Quick())]
-        self.latest = Latest(made.log)
         self.told: list[list[str]] = [[event.id for event in made.log.read()]]
         self.noted: list[Head] = [made.head()]
 
@@ -110,10 +109,10 @@ class BankMachine(RuleBasedStateMachine):
             policy = consolidation_policy(before)
         except BadPolicy:
             with suppress(BadPolicy):
-                append_decided(bank.log, [extraction_of(batch)])
+                append_decided(bank.log, bank.latest, [extraction_of(batch)])
             assert self.bank.position == position
             return
-        decided, after = self.learnt(bank, batch, self.latest if kept else None), self.bank.state()
+        decided, after = self.learnt(bank, batch, bank.latest if kept else Latest(bank.log)), self.bank.state()
         assert decided.decisions == policy.decide(before, batch) and decided.policy == policy.label
         assert [(made.candidate, made.item) for made in decided.decisions] == [(n, it.id) for n, it in enumerate(batch)]
         assert all(made.reason for made in decided.decisions)
@@ -139,7 +138,7 @@ class BankMachine(RuleBasedStateMachine):
         assert self.bank.state().items.keys() == once.items.keys()
 
     def learnt(self, bank: Bank, batch: list[Item], latest: Latest | None = None) -> MemoriesConsolidated:
-        appended = append_decided(bank.log, [extraction_of(batch)], latest)
+        appended = append_decided(bank.log, latest or bank.latest, [extraction_of(batch)])
         self.told.append([event.id for event in appended.events])
         decided = appended.events[-1]
         assert isinstance(decided, MemoriesConsolidated) and decided.extraction == appended.events[0].id
@@ -251,7 +250,6 @@ class BankMachine(RuleBasedStateMachine):
         """As another process would find it."""
         self.close()
         self.banks = [Bank.open(self.place, calls=Quick()) for _ in range(2)]
-        self.latest = Latest(self.bank.log)
 
     def close(self) -> None:
         for bank in self.banks:

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, ItemHead, ItemText
 from rbank_es.policies import Append, Dedup
+from rbank_es.policies.known_items import KnownItems
 from rbank_es.policies.words import words_of
-from rbank_es.state import State, active, evolve, fold
+from rbank_es.state import LiveState, State, active, evolve, fold
 from tests.strategies import ITEMS, histories, stamped, uuid_of
 
 # Few titles and few contents: near duplicates, and pairs at the very edge of being ones, are common. Most ids are new.
@@ -97,6 +98,22 @@ def test_dedup_decides_as_its_plain_definition(state: State, batch: list[Item]) 
     for made in decisions:
         event(made.reason)
     assert [(made.action, made.targets, made.reason) for made in decisions] == plain_dedup(state, batch)
+
+
+@given(st.lists(batches.filter(bool), min_size=2, max_size=5), st.data())
+def test_items_that_are_kept_between_decisions_decide_as_the_plain_definition(
+    history: list[list[Item]], data: st.DataObject
+) -> None:
+    """Whatever was added, ended and revived in between; nothing of a decision that was not recorded stays."""
+    live, known = LiveState(), KnownItems()
+    for batch in history:
+        Dedup().decide(live.state, data.draw(batches), known)
+        decisions = Dedup().decide(live.state, batch, known)
+        assert [(made.action, made.targets, made.reason) for made in decisions] == plain_dedup(live.state, batch)
+        events = stamped(recorded(live.state.position, batch, decisions), start=live.state.position + 1)
+        endings = data.draw(histories(max_size=3, chapters=["ended"]))
+        for happened in (events, stamped(endings, start=events[-1].seq + 1)):
+            known.update(live.state.items[id] for id in live.advance(happened))
 
 
 @given(policies, banks(), batches)

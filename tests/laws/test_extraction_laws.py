@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Decider, Latest
+from rbank_es.bank.decisions import Decider
 from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText, make_id
 from rbank_es.extraction import (
@@ -92,10 +92,10 @@ def test_an_answer_gives_valid_items_or_none(text: str, src: Any) -> None:
 
 
 @pytest.fixture
-def learning() -> Iterator[tuple[Bank, Latest]]:
-    """A bank that learns from one answer after the other, and its state; in the end, its log is sound and lawful."""
+def learning() -> Iterator[Bank]:
+    """A bank that learns from one answer after the other; in the end, its log is sound and lawful."""
     with bank_of(Dedup()) as bank:
-        yield bank, Latest(bank.log)
+        yield bank
         bank.verify()
         assert_lawful(bank, Dedup())
 
@@ -104,26 +104,31 @@ def learning() -> Iterator[tuple[Bank, Latest]]:
 @settings(max_examples=examples(1_000), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(mutations(), min_size=1, max_size=3), st.sampled_from(["success", "failure", "contrast", "pattern"]))
 def test_a_thousand_answers_are_recorded_and_nothing_bad_reaches_the_bank(
-    learning: tuple[Bank, Latest], texts: list[str], how: str
+    learning: Bank, texts: list[str], how: str
 ) -> None:
     """Whatever a model answers, nothing is raised: a bounded number of calls, each an event, and an extraction that has
     items or a reason; active is what is valid.
     """
-    bank, latest = learning
-    began, before = bank.position, active(latest.at(bank.position))
+    bank = learning
+    began, before = bank.position, live_items(bank)
     engine = Extractor(*(text.encode("utf-8", "replace").decode() or "?" for text in texts))
     with Lms(bank, "r", {"agent": LmChoice(model="openai/x")}, model_for=lambda role, choice: engine) as lms:
         made = drawn(how, lms)
-    consolidate(bank, [made], latest=latest)
+    consolidate(bank, [made])
     *calls, extracted = [event for event in bank.events(after=began) if not isinstance(event, MemoriesConsolidated)]
     assert all(isinstance(call, LmCalled) and call.role == "extractor" for call in calls)
     assert 1 <= len(calls) == max(made.tries, len(calls)) <= limits.EXTRACTION_TRIES
     assert isinstance(extracted, MemoriesExtracted) and len(extracted.heads) == len(made.items)
     assert bool(made.items) or bool(made.reason)
-    born = active(latest.at(bank.position)).keys() - before.keys()
+    born = live_items(bank) - before
     assert born <= {item.id for item in made.items}
     for item in made.items:
         assert_valid(item, made.kind)
+
+
+def live_items(bank: Bank) -> set[str]:
+    with bank.latest.at(bank.position) as basis:
+        return set(active(basis.state))
 
 
 def drawn(how: str, lms: Lms) -> Extraction:
@@ -213,9 +218,10 @@ def test_what_a_bank_holds_follows_from_its_extractions(
 ) -> None:
     """With a state that is kept between them or without: no candidate is lost, every item has its provenance."""
     with bank_of(policy) as bank:
-        latest = Latest(bank.log)
         for number, batch in enumerate(history):
-            made = consolidate(bank, map(extraction, batch), latest=latest if number % 2 else None)
+            if number % 2:
+                bank.latest.forget()
+            made = consolidate(bank, map(extraction, batch))
             assert len(made.decisions) == sum(map(len, batch))
         assert_lawful(bank, policy)
 

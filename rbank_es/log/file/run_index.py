@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import weakref
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -31,6 +29,7 @@ from rbank_es.log import lines
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.segments import Segment, SegmentCorruption, all_segments, blocks, last_line, segment_of
+from rbank_es.log.process_cache import ProcessCache
 
 _CRC_BYTES = 4
 _WINDOW_BYTES = 64 * limits.KIB
@@ -176,18 +175,17 @@ def _arrays(stored: dict[str, bytes]) -> dict[str, array[int]]:
     return {name: array("I", content) for name, content in stored.items()}
 
 
-class RunIndex:
+class RunIndex(ProcessCache):
     """The indexes of all segments of a log, loaded or built when they are needed. Threads may share it."""
 
     def __init__(self, reader: Reader, heads: Heads, cache: BankCache) -> None:
         self._reader, self._heads, self._cache = reader, heads, cache
         self._segments: dict[str, SegmentRuns] = {}
-        self._mutex = threading.Lock()
-        _INDEXES.add(self)
+        super().__init__()
 
-    def forked(self) -> None:
-        """Reset the mutex in a forked child, because a thread of the parent may have held it."""
-        self._mutex, self._segments = threading.Lock(), {}
+    def forget(self) -> None:
+        """Drop the indexes that were loaded or built."""
+        self._segments = {}
 
     def batches(
         self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
@@ -215,7 +213,7 @@ class RunIndex:
             return False
         found = 0
         for segment, part in self._parts(wanted):
-            with opened(segment.path) as fd, self._mutex:
+            with opened(segment.path) as fd, self.lock:
                 runs = self._current(fd, segment, part.upto, build=False)
             if runs is None:
                 return False
@@ -243,7 +241,7 @@ class RunIndex:
         """Return the wanted events of a segment; None if the index can't be made or leads to other lines."""
         with opened(segment.path) as fd:
             for _ in range(2):  # twice, because the segment may have been rewritten under the same inode
-                with self._mutex:
+                with self.lock:
                     runs = self._current(fd, segment, part.upto)
                     places = runs.places(part) if runs is not None else None
                 if places is None:
@@ -270,7 +268,7 @@ class RunIndex:
     # ---------------------------------------------------------------- the indexes
 
     def _current(self, fd: int, segment: Segment, upto: int, *, build: bool = True) -> SegmentRuns | None:
-        """Return a segment's index that covers position `upto`; None if it can't be made. For the holder of the mutex.
+        """Return a segment's index that covers position `upto`; None if it can't be made. For the holder of the lock.
 
         Without `build`, an index that is not there yet is not made from the beginning of the segment.
         """
@@ -327,14 +325,3 @@ def _lines_at(fd: int, offsets: Iterable[int]) -> Iterator[bytes]:
             base, block = offset, os.pread(fd, size, offset)
             end = block.find(b"\n")
         yield block[offset - base : end] if end >= 0 else b""
-
-
-_INDEXES: weakref.WeakSet[RunIndex] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for index in list(_INDEXES):
-        index.forked()
-
-
-os.register_at_fork(after_in_child=_forked)
