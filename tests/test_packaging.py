@@ -1,5 +1,6 @@
 """What is installed: one top-level name that holds every module, and a command that needs no development tools."""
 
+import lzma
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es/projections", "tools": "rbank_es/tools"}
+PACKED_SAMPLE = "rbank_es/cli/shared/sample.jsonl.xz"
 LINKS = {"rbank_es/projections": "../projections", "rbank_es/tools": "../tools"}
 
 # One worker builds the wheel for all of these.
@@ -47,7 +49,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "LICENSE", "README.md"):
+    shutil.copytree(ROOT / "logs" / "sample", copy / "logs" / "sample", ignore=shutil.ignore_patterns("derived"))
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, copy)
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, copy)
     [made] = out.glob("*.whl")
@@ -93,7 +96,9 @@ def test_the_only_top_level_name_is_the_package(names: set[str]) -> None:
 def test_every_file_of_the_packages_is_in_the_wheel(names: set[str]) -> None:
     wanted = {str(Path(FOLDERS[folder], path)) for folder in FOLDERS for path in source_files(folder)}
     assert "rbank_es/py.typed" in wanted
-    assert {name for name in names if ".dist-info/" not in name} == wanted, "see [tool.setuptools.package-data]"
+    assert {name for name in names if ".dist-info/" not in name} == {*wanted, PACKED_SAMPLE}, (
+        "see [tool.setuptools.package-data]"
+    )
 
 
 def test_the_shipped_data_are_in_the_wheel(names: set[str]) -> None:
@@ -101,6 +106,13 @@ def test_the_shipped_data_are_in_the_wheel(names: set[str]) -> None:
     told = ("lights.ttl", "lights_guide.md", "lights_constraints.toml", "lights_seed.json", "lights_tasks.json")
     wanted = {f"rbank_es/ontology/data/{name}" for name in (*told, "endpoints/uniprot.toml", "endpoints/wikidata.toml")}
     assert wanted <= names, "see [tool.setuptools.package-data]"
+
+
+def test_the_sample_bank_is_in_the_wheel_compressed(wheel: Path) -> None:
+    """Its log, byte for byte, in at most 300 KB."""
+    packed = zipfile.ZipFile(wheel).read(PACKED_SAMPLE)
+    [segment] = (ROOT / "logs" / "sample").glob("*.jsonl")
+    assert lzma.decompress(packed) == segment.read_bytes() and len(packed) <= 300_000
 
 
 def test_the_licence_is_in_the_wheel(names: set[str], wheel: Path) -> None:
@@ -152,6 +164,8 @@ def test_the_command_runs_from_the_wheel_with_core_dependencies_only(wheel: Path
     count = 'sparql_query {"query": "SELECT (COUNT(?l) AS ?n) WHERE { ?l lt:status lt:Lit }"}'
     tried = run(home / "bin/rbank-es", "tools", "--call", count, cwd=tmp_path, RBANK_CACHE=str(tmp_path / "cache"))
     assert "over lights (600 triples)" in tried and '"rows": 1' in tried
+    toured = run(home / "bin/rbank-es", "demo", "--recorded", cwd=tmp_path)
+    assert "A reasoning bank, at three points in time" in toured and "keep the sample" in toured
     origin = "import rbank_es.projections, rbank_es.tools; print(rbank_es.__file__, rbank_es.tools.__file__)"
     assert all(Path(file).is_relative_to(home.resolve()) for file in run(python, "-c", origin, cwd=tmp_path).split())
     for top in ("projections", "tools", "pytest", "plotly"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
 from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
+from rbank_es.errors import MissingExtra
 from rbank_es.events import BankCreated
 
 if TYPE_CHECKING:
@@ -55,9 +57,20 @@ def print_page(bank: Bank, name: str, path: Path) -> None:
     """Write the page of a bank, and print the command that does so."""
     echo_heading("A page about the whole bank")
     echo_command(f"dashboard {name} -o {path}")
-    written = write_dashboard(bank, None, path)
+    try:
+        written = write_dashboard(bank, None, path)
+    except MissingExtra as missing:
+        echo(f"not written: {missing}")
+        return
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
     echo("Open it in a browser: leakage into prompts by run and by tool, with red flags. It needs no network.")
+
+
+def page_if_possible(bank: Bank, path: Path) -> str | None:
+    """Write the page of a bank and return its path; None where charts can't be drawn here."""
+    with suppress(MissingExtra):
+        return write_dashboard(bank, None, path).path
+    return None
 
 
 def purpose_of(bank: Bank) -> str:

@@ -11,12 +11,12 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.cli.dashboard import print_page, purpose_of, write_dashboard
+from rbank_es.cli.dashboard import page_if_possible, print_page, purpose_of
 from rbank_es.cli.diff import print_diff
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import writable
+from rbank_es.cli.shared.arguments import lasting, writable
 from rbank_es.cli.shared.output import (
     count,
     echo,
@@ -40,10 +40,14 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import FoundItem
 
 
+SAMPLE = "sample"
+FIRST_SEGMENT = "00000000000000000001.jsonl"
+
+
 @command("demo", "rbank-es demo", "rbank-es demo --into lesson", "rbank-es demo --bank notes -o tour.html")
-@click.option("--recorded", is_flag=True, help="Show the sample bank that comes with the source; run nothing.")
+@click.option("--recorded", is_flag=True, help="Show the sample bank that comes with rbank-es; run nothing.")
 @click.option("--bank", metavar="BANK", help="Show any bank; run nothing.")
-@click.option("--into", metavar="BANK", help="Keep the bank of the live tasks; it must be new.")
+@click.option("--into", metavar="BANK", help="Keep the bank of the live tasks, or the sample, here; it must be new.")
 @click.option("-o", "output", metavar="FILE.html", default="./rbank-demo.html", show_default=True, help="The page.")
 def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_json: bool) -> None:
     """Watch an agent learn: six tasks in the real sandbox, with a script in place of a model.
@@ -56,12 +60,10 @@ def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_jso
     points in time, a search at each, and the changes between them.
     """
     page = writable(Path(output))
+    if bank is not None and (into is not None or recorded):
+        raise BadInput("--bank shows a bank where it is: leave it out, or leave out --into and --recorded")
     if recorded or bank is not None:
-        if into is not None:
-            raise BadInput(
-                "--into keeps the bank of live tasks, and --recorded and --bank run none: leave one of them out"
-            )
-        _tour(bank, page, as_json=as_json)
+        _tour(bank, into, page, as_json=as_json)
         return
     try:
         _live(into, page, as_json=as_json)
@@ -70,7 +72,7 @@ def demo(bank: str | None, into: str | None, output: str, recorded: bool, as_jso
             raise
         if not as_json:
             _print_problem(error)
-        _tour(None, page, as_json=as_json)
+        _tour(None, None, page, as_json=as_json)
 
 
 def _live(into: str | None, page: Path, *, as_json: bool) -> None:
@@ -84,7 +86,7 @@ def _live(into: str | None, page: Path, *, as_json: bool) -> None:
     with live_demo.demo_bank(into) as bank:
         result = live_demo.run_tasks(bank, aloud=not as_json)
         if as_json:
-            facts = msgspec.to_builtins(result) | {"page": write_dashboard(bank, None, page).path}
+            facts = msgspec.to_builtins(result) | {"page": page_if_possible(bank, page)}
             echo_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
@@ -102,31 +104,44 @@ def _print_problem(error: SandboxUnavailable) -> None:
     flush()
 
 
-def _tour(bank: str | None, page: Path, *, as_json: bool) -> None:
-    place = bank if bank is not None else _sample()
-    # Work on a copy, because the tour projects, and must not change a bank that it only shows.
-    with Bank.open(place) as opened, opened.copy() as copy:
-        tour = _prepared(copy)
+def _tour(bank: str | None, into: str | None, page: Path, *, as_json: bool) -> None:
+    with ExitStack() as stack:
+        place, name = (bank, bank) if bank is not None else _sample(into, stack)
+        # Work on a copy, because the tour projects, and must not change a bank that it only shows.
+        opened = stack.enter_context(Bank.open(place))
+        tour = _prepared(stack.enter_context(opened.copy()))
         if as_json:
-            echo_json({"live": False} | _facts(tour, write_dashboard(copy, None, page).path))
+            echo_json({"live": False} | _facts(tour, page_if_possible(tour.bank, page)))
         else:
-            _print_tour(tour, bank or _shortest(Path(place)), page)
+            _print_tour(tour, name, page)
+            if name == SAMPLE and not Path("logs", SAMPLE).is_dir():
+                echo_paragraph("To type these commands, keep the sample: rbank-es demo --recorded --into sample")
 
 
-def _sample() -> Path:
-    places = [Path("logs") / "sample", Path(__file__).resolve().parents[2] / "logs" / "sample"]
-    for place in places:
-        if place.is_dir():
-            return place
-    raise BadInput(
-        f"the sample bank is not there: looked at {' and '.join(map(str, places))}. It comes with the source, "
-        "not with the installed package: run this in a clone, or name any bank with --bank"
-    )
+def _sample(into: str | None, stack: ExitStack) -> tuple[str | Path, str]:
+    """Return the place of the sample bank, and its name in command lines: kept at `into`, else of this clone, else
+    unpacked until the stack closes. Raises `BadInput` where something is at `into` already."""
+    clone = Path(__file__).resolve().parents[2] / "logs" / SAMPLE
+    here = clone if clone.is_dir() else _unpacked(stack)
+    if into is not None:
+        with Bank.open(here) as sample:
+            sample.copy(into=lasting(into)).close()
+        return into, into
+    is_typed_shortly = not clone.is_dir() or clone == Path("logs", SAMPLE).resolve()
+    return here, SAMPLE if is_typed_shortly else str(clone)
 
 
-def _shortest(source: Path) -> str:
-    """Return the sample's shortest name for a command line."""
-    return source.name if not source.is_absolute() else str(source)
+def _unpacked(stack: ExitStack) -> Path:
+    """Return a temporary bank with the sample's log, of which an installed package has a compressed copy."""
+    import lzma
+    from importlib.resources import files
+    from tempfile import TemporaryDirectory
+
+    place = Path(stack.enter_context(TemporaryDirectory(prefix="rbank-es-"))) / SAMPLE
+    place.mkdir()
+    packed = files("rbank_es.cli.shared").joinpath(f"{SAMPLE}.jsonl.xz").read_bytes()
+    (place / FIRST_SEGMENT).write_bytes(lzma.decompress(packed))
+    return place
 
 
 class _Stop(msgspec.Struct, frozen=True):
@@ -177,7 +192,7 @@ def _queries(bank: Bank) -> list[str]:
     return distinct[: -limits.DEMO_QUERIES - 1 : -1] or ["query"]
 
 
-def _facts(tour: _Tour, page: str) -> dict[str, Any]:
+def _facts(tour: _Tour, page: str | None) -> dict[str, Any]:
     stops = [
         {
             "position": stop.replayed.position,

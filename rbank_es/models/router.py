@@ -178,7 +178,8 @@ def _accepted(name: str, given: Settings) -> dict[str, Any]:
 
 
 def _check_parameters(choice: LmChoice) -> None:
-    """Raise `BadInput` for a parameter that no request can hold."""
+    """Raise `BadInput` for a parameter that no request can hold, `MissingExtra` without dspy."""
+    load_dspy()
     from dspy.lm15 import LM15Error, request_from_openai_chat
 
     message = {"role": "user", "content": "?"}

@@ -116,7 +116,7 @@ def test_demo_without_a_sandbox_says_so_and_tours_the_sample(tmp_path: Path) -> 
     refused = run("demo", "--into", "./lesson", cwd=tmp_path, env=cold, code=2)
     assert "doctor --warm" in refused.err or "pip install" in refused.err
     assert refused.out == "" and not (tmp_path / "lesson").exists()
-    assert "--into keeps the bank of live tasks" in fails("demo", "--into", "lesson", "--recorded", cwd=tmp_path)
+    assert "--bank shows a bank where it is" in fails("demo", "--bank", SAMPLE, "--recorded", cwd=tmp_path)
 
 
 def test_demo_of_any_bank(place: Path) -> None:

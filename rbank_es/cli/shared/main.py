@@ -86,8 +86,9 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _print_json_error(error: BaseException) -> None:
-    from rbank_es.errors import RBankError
+    from rbank_es.errors import RBankError, missing_extra
 
+    error = missing_extra(error) or error
     if isinstance(error, RBankError) and sys.stdout is not None:
         import msgspec
 
@@ -143,8 +144,9 @@ def _outcome(error: BaseException) -> tuple[int, str]:
 def _known_outcome(error: BaseException) -> tuple[int, str] | None:
     import click
 
-    from rbank_es.errors import RBankError
+    from rbank_es.errors import RBankError, missing_extra
 
+    error = missing_extra(error) or error
     if isinstance(error, RBankError):
         return error.exit_code, str(error)
     if isinstance(error, click.Abort):

@@ -1,0 +1,68 @@
+"""Without the extras, a command says what to install, and does what it can; nothing is called a defect."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rbank_es.errors import EXTRAS, MissingExtra, missing_extra
+from tests.cli_runner import ROOT, SAMPLE, run
+
+HIDDEN = {"PYTHONPATH": f"{ROOT / 'tests' / 'cli' / 'without_extras'}:{ROOT}"}
+RUN = "lights-01-a24c6284-1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["run", "./b", "--ont", "lights", "--task", "x", "--lm", "openai/x"],
+        ["run", "./b", "--ont", "lights", "--task", "x", "--lm", "openai/x", "--executor", "react", "--json"],
+        ["run", "./b", "--ont", "lights", "--task", "x", "--dry-run"],
+        ["run", "./b", "--test", "--lm", "openai/x"],
+        ["guide", "./b", "--ont", "lights", "--lm", "openai/x"],
+        ["judge", "run", SAMPLE, RUN, "--judge", "lm", "--lm", "openai/x", "--dry-run"],
+        ["rerun", SAMPLE, RUN, "--live-sandbox"],
+        ["doctor"],
+    ],
+    ids=lambda line: " ".join(map(str, line[:1] + line[-2:])),
+)
+@pytest.mark.slow
+def test_what_needs_the_agents_extra_says_so(line: list[str | Path], tmp_path: Path) -> None:
+    shown = run(*line, cwd=tmp_path, env=HIDDEN | {"HOME": str(tmp_path)}, code=None)
+    said = shown.out + shown.err
+    assert shown.code in (1, 2) and "pip install 'rbank-es[agent]'" in said and "defect" not in said
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.slow
+def test_the_demo_tours_the_sample_without_any_extra(tmp_path: Path) -> None:
+    """The page needs plotly: without it, the tour says so and ends well."""
+    shown = run("demo", cwd=tmp_path, env=HIDDEN)
+    assert "A reasoning bank, at three points in time" in shown.out
+    assert "not written: a page with charts needs an optional part" in shown.out
+    assert "pip install 'rbank-es[agent]'" in shown.out
+    assert run("demo", "--recorded", "--json", cwd=tmp_path, env=HIDDEN).json["page"] is None
+
+
+def test_any_failed_import_of_an_extra_names_it() -> None:
+    """Wherever it happens, in whatever module of the package; other missing modules stay what they are."""
+    for package, extra in EXTRAS.items():
+        found = missing_extra(ModuleNotFoundError("no", name=f"{package}.part"))
+        assert isinstance(found, MissingExtra) and found.extra == extra
+    assert missing_extra(ModuleNotFoundError("no", name="msgspec")) is None
+    assert missing_extra(ImportError("no", name="dspy")) is None
+
+
+def test_the_table_of_extras_is_that_of_the_project() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for package, extra in EXTRAS.items():
+        assert any(requirement.startswith(package) for requirement in extras[extra])
+
+
+@pytest.mark.slow
+def test_the_sample_is_kept_where_asked(tmp_path: Path) -> None:
+    run("demo", "--recorded", "--into", "./mine", cwd=tmp_path)
+    mine, theirs = (run("verify", bank, "--json", cwd=tmp_path).json["head"] for bank in ("./mine", SAMPLE))
+    assert mine == theirs
