@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, PositionConflict
+from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, LogCorruption, PositionConflict
 from rbank_es.events import ContentErased
 from rbank_es.events.codec import ByClass, decoder_of, encode_body, encode_json, facts_of, texts_of, version_of
 from rbank_es.events.event import Erased, Event, Ref, type_of
@@ -104,13 +104,23 @@ def prepare_new(
     count = len(events)
     if count > limits.GROUP_EVENTS:
         raise LimitExceeded("events of one append", count, limits.GROUP_EVENTS, "split it (append --batch N)")
+    now = clock()
     for number, event in enumerate(events, 1):
         if event.id or event.occurred_at:
             check_identity(event, number)
+            _refuse_future(event, now, number)
     # One draw for the whole group saves a tenth of the time of encoding it.
     noise = entropy((_SALT_BYTES + _UUID_BYTES) * count)
-    prepared = prepare(events, uuid7s(clock(), noise[_SALT_BYTES * count :]), salts(noise[: _SALT_BYTES * count]))
+    prepared = prepare(events, uuid7s(now, noise[_SALT_BYTES * count :]), salts(noise[: _SALT_BYTES * count]))
     return [_without_handles(item, holds, read) if item.handles else item for item in prepared]
+
+
+def _refuse_future(event: Event, now: int, number: int) -> None:
+    if event.occurred_at and event.occurred_at > utc_text(now):
+        reason = (
+            f"{event.occurred_at} is in the future: the clock here says {utc_text(now)}; correct the one or the other"
+        )
+        raise BadEvent(reason, line=number, path="$.occurred_at")
 
 
 def prepare(events: Sequence[Event], ids: Sequence[str], salts: Sequence[str]) -> list[Prepared]:
@@ -246,7 +256,10 @@ def _replaced(event: Event, new: Callable[[Any], Any]) -> Event:
 
 
 def resolved(event: Event, read: Callable[[Ref], str | None]) -> Event:
-    """Return the event with its handles resolved. `read` returns None for an erased text, which becomes a mark."""
+    """Return the event with its handles resolved. `read` returns None for an erased text, which becomes a mark.
+
+    Raises `LogCorruption` for a text that is not what its handle says.
+    """
 
     def value_of(value: Any) -> Any:
         if not isinstance(value, Ref):
@@ -254,7 +267,12 @@ def resolved(event: Event, read: Callable[[Ref], str | None]) -> Event:
         text = read(value)
         if text is None:
             return Erased("0" * 64)
-        return msgspec.json.decode(text, type=ItemText) if value.dtype == "item" else text
+        if value.dtype != "item":
+            return text
+        try:
+            return msgspec.json.decode(text, type=ItemText)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise LogCorruption(f"position {event.seq:,}", f"the text {value.key[:12]}… is no item: {error}") from None
 
     return _replaced(event, value_of)
 

@@ -136,10 +136,14 @@ def read_text(line: bytes, seed: int) -> str | None:
         raise ValueError("its checksum is wrong")
     if line.startswith(TEXT_ERASED):
         return None
-    text = _TEXT.decode(line)
+    try:
+        text = _TEXT.decode(line)
+        words = msgspec.json.decode(text.text, type=str)
+    except RecursionError:
+        raise ValueError("it is nested too deeply for the line of a text") from None
     if text_key(text.salt, bytes(text.text)) != text.id:
         raise ValueError("it does not match its key")
-    return msgspec.json.decode(text.text, type=str)
+    return words
 
 
 def raw_text(line: bytes) -> bytes:

@@ -56,6 +56,8 @@ class LogCheck:
 
     def _text(self, line: bytes) -> None:
         key = lines.key_of_text(line)
+        if key in self._keys:
+            raise self.damage(f"the text {key[:12]}… stands here a second time")
         self._keys.add(key)
         if line.startswith(lines.TEXT_ERASED):
             self._erased_texts.add(key)
