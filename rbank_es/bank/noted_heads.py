@@ -8,17 +8,17 @@ alone, as `verify` prints it. Lines that begin with `#`, and empty ones, say not
 
 from __future__ import annotations
 
+import errno
 import os
-import re
+import stat
 from pathlib import Path
 
 import msgspec
 
 from rbank_es.bank.bank import Bank
 from rbank_es.errors import BadInput, CannotWrite
-from rbank_es.log import Head, system_clock, utc_text
-
-_BANK = re.compile(r"[0-9a-f]{32}", re.ASCII)
+from rbank_es.log import Head
+from rbank_es.log.groups import system_clock, utc_text
 
 
 class NotedHeads(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def parse_heads(text: str, bank_id: str) -> NotedHeads:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        of, *rest = words if _BANK.fullmatch(words[0]) else [bank_id, *words]
+        of, *rest = [bank_id, *words] if ":" in words[0] else words
         try:
             head = Head.parse(rest[0] if rest else "")
         except BadInput as error:
@@ -53,14 +53,21 @@ def parse_heads(text: str, bank_id: str) -> NotedHeads:
 
 
 def note_head(bank: Bank, path: Path) -> None:
-    """Append the line of a bank's head to a file, durably; make the file if there is none. Raises `CannotWrite`."""
-    data = head_line(bank).encode() + b"\n"
+    """Append the line of a bank's head to a file, durably. Raises `CannotWrite`."""
+    append_durably(path, head_line(bank).encode() + b"\n")
+
+
+def append_durably(path: Path, data: bytes) -> None:
+    """Append bytes to a regular file, which is made if there is none, in one write. Raises `CannotWrite`."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        fd = open_for_noting(path)
+        fd = os.open(path, flags, 0o600)
         try:
-            # In one write at the file's end: loops over several banks may share the file.
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "it is a pipe or a device, where a regular file must be")
+            # One write, because loops over several banks may share the file.
             if os.write(fd, data) != len(data):
-                raise OSError("the disk is full: a part of the line was written")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(fd)
         finally:
             os.close(fd)

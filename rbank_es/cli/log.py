@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 import click
@@ -90,7 +91,7 @@ def log(
     opened, point = open_at(bank)
     if follow and point is not None:
         raise click.UsageError("--follow prints events to come; leave out the point in time.")
-    with opened:
+    with opened, suppress(KeyboardInterrupt) if follow else nullcontext():
         upto = opened.resolve(point)
         after = opened.resolve(since) if since is not None else 0
         # A run that is followed may be about to begin.
@@ -141,14 +142,11 @@ class _Reader:
 
     def follow(self, after: int) -> None:
         flush()
-        try:
-            for event in self.bank.follow(after=after, types=self.types):
-                if self.run is None or getattr(event, "run", None) == self.run:
-                    # Read the event again, because programs get the line as it is stored.
-                    self.print(event.seq - 1, event.seq, None)
-                    flush()
-        except KeyboardInterrupt:
-            return
+        for event in self.bank.follow(after=after, types=self.types):
+            if self.run is None or getattr(event, "run", None) == self.run:
+                # Read the event again, because programs get the line as it is stored.
+                self.print(event.seq - 1, event.seq, None)
+                flush()
 
     def _say(self, event: Event) -> None:
         if self._layout is None:

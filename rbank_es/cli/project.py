@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,10 +42,11 @@ def project(bank: str, only: list[str] | None, rebuild: bool, watch: bool, only_
         if only_list:
             _list(opened, only, as_json)
             return
-        applied = _apply(opened, only, rebuild)
-        _report(opened, applied, as_json, line=watch)
-        if watch:
-            _follow(opened, only, applied.position, as_json)
+        with suppress(KeyboardInterrupt) if watch else nullcontext():
+            applied = _apply(opened, only, rebuild)
+            _report(opened, applied, as_json, line=watch)
+            if watch:
+                _follow(opened, only, applied.position, as_json)
 
 
 def _apply(bank: Bank, only: list[str] | None, rebuild: bool) -> Applied:
@@ -74,19 +76,16 @@ def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) ->
     if not as_json:
         echo(styled("watching the log; Ctrl-C ends it", "dim"))
     flush()
-    try:
-        while True:
-            bank.log.wait(position, limits.POLL_S)
-            # A wait also ends without new events.
-            if bank.position == position:
-                continue
-            applied = _apply(bank, only, False)
-            events = "" if as_json else _types(bank, position, applied.position)
-            _report(bank, applied, as_json, line=True, events=events)
-            flush()
-            position = applied.position
-    except KeyboardInterrupt:
-        return
+    while True:
+        bank.log.wait(position, limits.POLL_S)
+        # A wait also ends without new events.
+        if bank.position == position:
+            continue
+        applied = _apply(bank, only, False)
+        events = "" if as_json else _types(bank, position, applied.position)
+        _report(bank, applied, as_json, line=True, events=events)
+        flush()
+        position = applied.position
 
 
 def _types(bank: Bank, after: int, upto: int) -> str:

@@ -119,6 +119,7 @@ UNDONE = 2
 @click.option("--no-dedup", is_flag=True, help="Accept near duplicates from now on (a policy_set event).")
 @click.option("--load-mem", metavar="FILE", help="Import items, or another memory, before the first task.")
 @click.option("--save-mem", metavar="FILE", help="Write the active items as JSON after the last task.")
+@click.option("--heads", metavar="FILE", help="Append the bank's head to FILE after each task: see rbank-es head.")
 @click.option("--again", is_flag=True, help="Repeat tasks that are finished under the same settings.")
 @click.option("--test", "self_test", is_flag=True, help="Judge and extract on made-up runs; no executor, nothing kept.")
 @click.option("--dry-run", is_flag=True, help="Print the context and an estimate of the calls; write nothing.")
@@ -267,7 +268,8 @@ def _warn(given: dict[str, Any], settings: LoopSettings, source: Source, bank: B
 def _warn_of_dry_run(given: dict[str, Any]) -> None:
     if given["load_mem"] is not None:
         warn("a dry run writes nothing, so the items of --load-mem are not in the context shown")
-    idle = [flag for flag, on in (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"])) if on]
+    writes = (("--save-mem", given["save_mem"]), ("--no-dedup", given["no_dedup"]), ("--heads", given["heads"]))
+    idle = [flag for flag, on in writes if on]
     if idle:
         warn(f"a dry run writes nothing, neither for {' nor for '.join(idle)}")
 
@@ -292,11 +294,15 @@ def _run(
     with opened, LoopDisplay(verbose=given["verbose"]) as live:
         # Resolve the path before the first task: a bad one must not cost a whole loop.
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
+        # Opened now, for the same reason: heads that can't be noted must not be missed only after a night.
+        heads = _heads_file(opened, Path(given["heads"])) if given["heads"] is not None else None
         _prepare(opened, given)
 
         def ended(result: TaskResult) -> None:
             results.append(result)
             live.result(result)
+            if heads is not None:
+                _note_head(opened, heads)
 
         options = {"again": given["again"], "on_task": live.task, "on_result": ended}
         try:
@@ -313,6 +319,24 @@ def _run(
             "config_digest": settings.digest,
             "head": str(opened.head()),
         }
+
+
+def _heads_file(bank: Bank, path: Path) -> Path:
+    """Return the file to note heads in, made if it is missing. Raises `BadInput`."""
+    from rbank_es.bank.noted_heads import append_durably
+
+    append_durably(outside(bank, writable(path)), b"")
+    return path
+
+
+def _note_head(bank: Bank, path: Path) -> None:
+    """Note the bank's head; warn where that fails, because the loop's own record is in the bank."""
+    from rbank_es.bank.noted_heads import note_head
+
+    try:
+        note_head(bank, path)
+    except CannotWrite as error:
+        warn(f"the head {bank.head()} was not noted: {error}")
 
 
 def _prepare(bank: Bank, given: dict[str, Any]) -> None:

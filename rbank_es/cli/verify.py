@@ -2,39 +2,72 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from rbank_es.bank.noted_heads import NotedHeads, parse_heads
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.arguments import open_whole, read_text_file
 from rbank_es.cli.shared.output import Progress, count, echo, echo_fields, echo_heading, echo_json
+from rbank_es.errors import BadInput
 from rbank_es.log import Head
 
 if TYPE_CHECKING:
     from rbank_es.bank import Verified
 
+_HEAD = re.compile(r"\d+:")
+"""The beginning of a head; a file of such a name can be given as `./12:heads`."""
 
-@command("verify", "rbank-es verify notes --retrievals", "rbank-es verify notes --head 120:9f86d081884c7d65...")
+
+@command(
+    "verify",
+    "rbank-es verify notes --retrievals",
+    "rbank-es verify notes --head 120:9f86d081884c7d65...",
+    "rbank-es verify notes --head heads.txt",
+)
 @click.argument("bank")
 @click.option("--retrievals", is_flag=True, help="Also repeat every recorded retrieval, as of its position.")
-@click.option("--head", "heads", metavar="N:HEX", multiple=True, help="A head noted earlier; may be given repeatedly.")
+@click.option(
+    "--head", "heads", metavar="N:HEX|FILE", multiple=True,
+    help="A head noted earlier, or a file of such, one a line; may be given repeatedly.",
+)  # fmt: skip
 def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -> None:
     """Check every byte of a bank's log: checksums, positions, and the chain of digests.
 
     A head (POSITION:DIGEST, printed here and by append) that you noted somewhere safe proves that nothing up to there
-    was changed, truncated or reordered since. Exit code 1: a noted head or a retrieval does not hold. 3: damage.
+    was changed, truncated or reordered since; rbank-es head BANK >> FILE notes one. In a file, lines about other banks
+    and comments (#) are left out. Exit code 1: a noted head or a retrieval does not hold. 3: damage.
     """
-    # Parse before opening: a mistyped head must not cost the reading of the whole log.
-    noted = [Head.parse(text) for text in heads]
     with open_whole(bank) as opened, Progress("verifying") as progress:
-        seen = opened.verify(noted=noted, retrievals=retrievals, progress=progress)
+        noted = [_noted(text, opened.id) for text in heads]
+        every = [head for each in noted for head in each.heads]
+        seen = opened.verify(noted=every, retrievals=retrievals, progress=progress)
         name = opened.name
+    others = sum(each.others for each in noted)
     if as_json:
-        echo_json({"bank": name, "ok": True} | msgspec.to_builtins(seen) | {"head": str(seen.log.head)})
+        facts = {"bank": name, "ok": True} | msgspec.to_builtins(seen)
+        echo_json(facts | {"head": str(seen.log.head), "heads_of_other_banks": others})
     else:
         _print(name, seen)
+        if others:
+            echo(f"left out {count(others, 'noted head')} of other banks")
+
+
+def _noted(text: str, bank_id: str) -> NotedHeads:
+    """Return the heads that an argument names: the head itself, or a file of them."""
+    if _HEAD.match(text):
+        return NotedHeads((Head.parse(text),), 0)
+    try:
+        found = parse_heads(read_text_file(text), bank_id)
+    except BadInput as error:
+        raise BadInput(f"{text}: {error}") from None
+    if not found.heads:
+        # A check that checks nothing must not look like one that holds.
+        raise BadInput(f"{text}: no head of this bank is noted there, only {count(found.others, 'line')} about others")
+    return found
 
 
 def _print(name: str, seen: Verified) -> None:

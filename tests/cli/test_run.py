@@ -86,7 +86,7 @@ class Finished(NamedTuple):
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     place = furnished(tmp_path_factory.mktemp("once"))
-    done = run(*LOOP, "--extract", "--json", cwd=place)
+    done = run(*LOOP, "--extract", "--heads", "heads.txt", "--json", cwd=place)
     return Finished(place, done.json, done.err)
 
 
@@ -98,6 +98,17 @@ def finished(once: Finished, tmp_path: Path) -> Finished:
 
 
 # ---------------------------------------------------------------- a loop
+
+
+def test_a_loop_notes_the_head_after_each_task(finished: Finished) -> None:
+    """Each line holds; a file that can't be written is refused before the first task."""
+    place = finished.place
+    heads = place / "heads.txt"
+    assert (len(heads.read_text().splitlines()), heads.stat().st_mode & 0o777) == (2, 0o600)
+    assert "noted heads that hold  2" in run("verify", "./bank", "--head", "heads.txt", cwd=place).out
+    for file, said in (("/dev/full", "device or a pipe"), ("bank/heads", "own directory")):
+        assert said in fails(*LOOP, "--again", "--heads", file, cwd=place)
+    assert finished.told["head"] == run("head", "./bank", "--json", cwd=place).json["head"]
 
 
 def test_a_loop_in_memory_keeps_nothing_but_the_items_that_are_saved(place: Path) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es.bank import Bank
+from rbank_es.cli.shared.main import main
+from rbank_es.log.file.file_log import FileLog
 from tests.cli_runner import interrupt, read_until, run, start
 
 
@@ -133,3 +136,22 @@ def test_ctrl_c_is_quiet(place: Path) -> None:
         ended = interrupt(process)
     assert (ended.code, ended.out, ended.err) == (130, "", "")
     assert len(run("log", "notes", cwd=place).lines) == 2
+
+
+@pytest.mark.parametrize("command", [("project", "--watch"), ("log", "--follow")])
+@pytest.mark.parametrize("moment", ["before", "while waiting"])
+def test_ctrl_c_ends_following_alike_at_any_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, str], moment: str
+) -> None:
+    """Both commands go on until Ctrl-C, so it ends them in good order, also while they catch up with the log."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    Bank.create(tmp_path / "notes").close()
+    patched = {
+        "before": (Bank, {"project": "project", "log": "resolve"}[command[0]]),
+        "while waiting": (FileLog, "wait"),
+    }
+    monkeypatch.setattr(*patched[moment], interrupted)
+    assert main([command[0], str(tmp_path / "notes"), command[1]]) == 0

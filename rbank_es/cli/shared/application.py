@@ -39,6 +39,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Rebuild and check": {
         "replay": "Fold the log to a point in time; print the bank as it was then.",
         "project": "Bring the read models up to date, once or continuously.",
+        "head": "Print the head of a bank, to be noted somewhere safe.",
         "verify": "Prove that nothing was changed, truncated or reordered.",
         "rerun": "Run recorded runs again, with no model, and compare them event by event.",
         "export": "Write a bank as items, trajectories, events or provenance.",

@@ -1,0 +1,84 @@
+"""Heads noted elsewhere: `head` writes them, `verify --head` reads them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.bank.noted_heads import head_line
+from rbank_es.events import NoteLogged
+from tests.cli_runner import fails, run
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A working directory with the banks `notes` and `other`, and their heads in `heads.txt`."""
+    lines = ["# noted on paper as well", ""]
+    for name in ("notes", "other"):
+        with Bank.create(tmp_path / "logs" / name) as bank:
+            lines.append(head_line(bank))
+    (tmp_path / "heads.txt").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def append(place: Path) -> None:
+    with Bank.open(place / "logs" / "notes") as bank:
+        bank.append(NoteLogged(note="1"))
+
+
+def test_a_head_is_one_line_of_bank_head_time_and_name(place: Path) -> None:
+    """The line has what the JSON has; at a point, it is the head there."""
+    append(place)
+    line = run("head", "notes", cwd=place).out
+    bank, head, at, name = line.split()
+    facts = run("head", "notes@2", "--json", cwd=place).json
+    assert (bank, name, head[:2]) == (facts["id"], "notes", "3:") and at.endswith("Z")
+    assert facts["head"] in (place / "heads.txt").read_text()
+
+
+def test_noted_heads_of_a_bank_hold_and_those_of_others_are_left_out(place: Path) -> None:
+    """A file serves many banks: lines of others are counted, comments are not."""
+    append(place)
+    with (place / "heads.txt").open("a") as file:
+        file.write(run("head", "notes", cwd=place).out)
+    seen = run("verify", "notes", "--head", "heads.txt", cwd=place).out
+    assert "noted heads that hold  2" in seen and "left out 1 noted head of other banks" in seen
+    facts = run("verify", "notes", "--head", "heads.txt", "--json", cwd=place).json
+    assert (len(facts["log"]["noted"]), facts["heads_of_other_banks"]) == (2, 1)
+
+
+def test_a_bare_head_in_a_file_is_of_the_bank_that_is_verified(place: Path) -> None:
+    """What `verify` prints may be noted as it is."""
+    (place / "bare").write_text(run("verify", "notes", "--json", cwd=place).json["head"] + "\n")
+    assert "noted heads that hold  1" in run("verify", "notes", "--head", "bare", cwd=place).out
+
+
+def test_a_log_that_was_cut_does_not_hold_its_noted_head(place: Path) -> None:
+    """A log made shorter, in a place where nothing else vouches for it, fails with exit code 1."""
+    append(place)
+    (place / "heads.txt").write_text(run("head", "notes", cwd=place).out)
+    shutil.copytree(place / "logs" / "notes", place / "copy")
+    (path,) = (place / "copy").glob("*.jsonl")
+    os.truncate(path, path.read_bytes()[:-1].rindex(b"\n") + 1)
+    shutil.rmtree(place / "copy" / "derived", ignore_errors=True)
+    assert "events were cut off" in fails("verify", "./copy", "--head", "heads.txt", cwd=place, code=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("120:9f86", "line 1: '120:9f86' is not a head"),
+        ("# nothing\n\nnonsense", "line 3: '' is not a head"),
+        ("# nothing", "no head of this bank"),
+        ("0123456789abcdef0123456789abcdef 1:" + "0" * 64, "only 1 line about others"),
+        ("\x1b[2Jx 1:2", "line 1: '1:2' is not a head"),
+    ],
+)
+def test_a_file_that_proves_nothing_is_bad_input(place: Path, text: str, said: str) -> None:
+    """A check that checked nothing never looks like one that holds."""
+    (place / "bad.txt").write_text(text)
+    assert said in fails("verify", "notes", "--head", "bad.txt", cwd=place)
