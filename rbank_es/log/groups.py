@@ -118,7 +118,7 @@ def prepare_new(
 def _refuse_future(event: Event, now: int, number: int) -> None:
     if event.occurred_at and event.occurred_at > utc_text(now):
         reason = (
-            f"{event.occurred_at} is in the future: the clock here says {utc_text(now)}; correct the one or the other"
+            f"{event.occurred_at} is in the future: here it is {utc_text(now)}, in UTC; correct the time or the clock"
         )
         raise BadEvent(reason, line=number, path="$.occurred_at")
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import LogCorruption
+from rbank_es.errors import BadEvent, LogCorruption
+from rbank_es.events import NoteLogged, Ref
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
+from rbank_es.log.groups import utc_text
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Quick
 from tests.places import derived
@@ -209,3 +211,43 @@ def test_receipts_that_are_no_file_stop_nobody(tmp_path: Path, kind: str) -> Non
     with FileLog.open(log.directory, calls=Quick()) as fresh:
         assert fresh.append([note("next", 9)]).last == 4 and fresh.verify().events == 4
     assert elsewhere.read_bytes() == before and FileLog.open(log.directory).seq_of_id(event_id(9)) == 4
+
+
+def test_a_text_that_stands_twice_fails_verify(tmp_path: Path) -> None:
+    """A long text is stored once per segment, so a second line of the same text was put there."""
+    log = FileLog.create(tmp_path / "bank", calls=Quick())
+    log.append([note("long " * 1_000, 1), note("next", 2)])
+    path = active(log.directory)
+    *whole, end = path.read_bytes().split(b"\n")
+    text = next(line for line in whole if line.startswith(b'{"type":"text"'))
+    path.write_bytes(b"\n".join([*whole[:-1], text, whole[-1], end]))
+    with pytest.raises(LogCorruption, match="a second time"):
+        FileLog.open(log.directory).verify()
+
+
+def test_a_damaged_stored_text_is_corruption_wherever_it_is_read(tmp_path: Path) -> None:
+    """A bit that flips in the line of a text, or in the newline before it, never gives other words or another error."""
+    log = FileLog.create(tmp_path / "bank", unsafe_no_sync=True)
+    log.append([note("a")])
+    before = active(log.directory).stat().st_size
+    event = log.append([note("long " * 1_000)]).events[0]
+    assert isinstance(event, NoteLogged) and isinstance(event.note, Ref)
+    path, sound = active(log.directory), active(log.directory).read_bytes()
+    length = sound.index(b"\n", before) - before
+    for offset in (*range(before - 1, before + 130), *range(before + length - 20, before + length)):
+        flipped(path, offset)
+        with pytest.raises(LogCorruption):
+            FileLog.open(log.directory).text(event.note)
+        path.write_bytes(sound)
+
+
+@pytest.mark.parametrize("ahead_s", [1, 86_400])
+def test_a_time_in_the_future_is_refused(tmp_path: Path, ahead_s: int) -> None:
+    """`occurred_at` is a time that has been; the log stays as it was, byte for byte."""
+    now = 1_800_000_000_000_000
+    log = FileLog.create(tmp_path / "bank", clock=lambda: now, calls=Quick())
+    before = active(log.directory).read_bytes()
+    with pytest.raises(BadEvent, match="in the future"):
+        log.append([NoteLogged(note="1", occurred_at=utc_text(now + ahead_s * 1_000_000))])
+    assert active(log.directory).read_bytes() == before
+    assert log.append([NoteLogged(note="1", occurred_at=utc_text(now))]).last == 1
