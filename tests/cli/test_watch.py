@@ -15,6 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli.shared.main import main
 from rbank_es.log.file.file_log import FileLog
 from tests.cli_runner import interrupt, read_until, run, start
+from tests.places import derived
 
 
 def note(number: int, **more: str) -> str:
@@ -45,7 +46,7 @@ def watching(place: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def runs_projected(cwd: Path) -> int:
-    (path,) = (cwd / "logs" / "notes").rglob("projections.sqlite")
+    (path,) = derived(cwd / "logs" / "notes").glob("projections.sqlite")
     with sqlite3.connect(path) as connection:
         count: int = connection.execute("SELECT count(*) FROM runs").fetchone()[0]
         return count
@@ -75,7 +76,7 @@ def test_watch_rebuilds_after_an_erasure(place: Path, watching: subprocess.Popen
     read_until(watching, "position 3\n")
     run("erase", "notes", "--run", "r1", "--yes", cwd=place)
     read_until(watching, "1 content_erased.*position 4\n")
-    (path,) = (place / "logs" / "notes").rglob("projections.sqlite")
+    (path,) = derived(place / "logs" / "notes").glob("projections.sqlite")
     assert b"Which kilns" not in path.read_bytes()
 
 

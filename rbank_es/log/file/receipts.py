@@ -64,6 +64,8 @@ class Receipts:
         self._witnesses: list[Callable[[], int]] = []
         self._forget()
 
+        self._found: Path | None = None
+
     def _forget(self) -> None:
         self._mutex = threading.Lock()
         self._fd, self._slot, self._last = -1, 0, -1
@@ -71,8 +73,10 @@ class Receipts:
     @property
     def path(self) -> Path | None:
         """The file; None where this user's cache can't be used, and nothing is kept."""
-        folder = self._cache.found()
-        return folder / NAME if folder else None
+        # Remembered, because to examine the cache costs ten times as much as to read the file.
+        if self._found is None and (folder := self._cache.found()) is not None:
+            self._found = folder / NAME
+        return self._found
 
     def add_witness(self, witness: Callable[[], int]) -> None:
         """Ask `witness` too, before bytes are called an interrupted append; see `EventLog.add_witness`."""
@@ -124,6 +128,7 @@ class Receipts:
                 self._last = seq
 
     def _open(self) -> None:
+        self._found = None  # examined again, because its folder may be gone
         path = self.path
         if path is None:
             raise OSError("the user's cache can't be used")

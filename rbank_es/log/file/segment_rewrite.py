@@ -23,6 +23,7 @@ from rbank_es.events.event import Event, Ref
 from rbank_es.files import NotRegular, create_new, opened, read_regular, sweep_scratch
 from rbank_es.log import lines
 from rbank_es.log.erasure import Targets
+from rbank_es.log.file import receipts
 from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segments import (
@@ -151,14 +152,15 @@ def _rewrite_line(line: bytes, digest: bytes, targets: Targets, seed: int, where
 def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
     """Remove all that was derived and the scratch files of dead processes, because they may hold erased texts.
 
-    Lock files stay: a lock on a removed file would exclude nobody. The caller holds the locks of bank and caches.
+    Lock files stay: a lock on a removed file would exclude nobody. So do receipts, which hold no text and vouch for
+    other copies of the bank too. The caller holds the locks of bank and caches.
     """
     sweep_scratch(directory)
     for folder in caches:
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path.suffix != ".lock":
+            elif path.suffix != ".lock" and path.name != receipts.NAME:
                 path.unlink(missing_ok=True)
         calls.sync_directory(folder)
 

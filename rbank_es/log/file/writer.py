@@ -414,7 +414,7 @@ class Writer:
         segment_rewrite.rewrite(self._directory, job, self._bank_id, self._system)
         segment_rewrite.clear(self._directory, self._caches(), self._system)
         self.ids.forget_all()
-        self._heads.leave_receipt(tail)  # again, because all derived files were removed
+        self._heads.leave_receipt(tail)
         self._system.remove(self._directory / segment_rewrite.MARKER)
         return appended
 
