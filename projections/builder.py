@@ -8,10 +8,12 @@ replaces the old one, whose readers can go on.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import ProjectionError, ProjectionUnavailable
-from rbank_es.files import make_private, open_regular
+from rbank_es.files import kind_of, make_private, open_regular, open_scratch
 from rbank_es.log.protocol import DERIVED_LOCK
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle
@@ -162,7 +164,7 @@ def views_in(connection: sqlite3.Connection) -> dict[str, str]:
 
 _CHECKPOINTS = """
 CREATE TABLE checkpoints (
-    projection TEXT PRIMARY KEY, position INTEGER NOT NULL, crc TEXT NOT NULL, erasures INTEGER NOT NULL,
+    projection TEXT PRIMARY KEY, position INTEGER NOT NULL, line TEXT NOT NULL, erasures INTEGER NOT NULL,
     version INTEGER NOT NULL, digest TEXT NOT NULL, objects TEXT NOT NULL
 )
 """
@@ -171,12 +173,12 @@ CREATE TABLE checkpoints (
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """The position that a projection has reached, and on which log.
 
-    `crc` is the checksum of the log's line at `position` ('' at 0), `erasures` the erasure epoch, `digest` names the
+    `line` is the SHA-256 of the log's line at `position` ('' at 0), `erasures` the erasure epoch, `digest` names the
     declaration that made the rows.
     """
 
     position: int
-    crc: str
+    line: str
     erasures: int
     version: int
     digest: str
@@ -189,10 +191,10 @@ def objects_in(connection: sqlite3.Connection) -> dict[str, str]:
 
 def checkpoints_in(connection: sqlite3.Connection) -> dict[str, Checkpoint]:
     """Return all checkpoints in the file, by projection. Raises `sqlite3.Error` if it is no file of read models."""
-    rows = connection.execute("SELECT projection, position, crc, erasures, version, digest FROM checkpoints")
+    rows = connection.execute("SELECT projection, position, line, erasures, version, digest FROM checkpoints")
     return {
-        name: Checkpoint(position=position, crc=crc, erasures=erasures, version=version, digest=digest)
-        for name, position, crc, erasures, version, digest in rows
+        name: Checkpoint(position=position, line=line, erasures=erasures, version=version, digest=digest)
+        for name, position, line, erasures, version, digest in rows
     }
 
 
@@ -200,13 +202,22 @@ def check_in(
     connection: sqlite3.Connection, log: EventLog, projections: Iterable[Projection], position: int, epoch: int
 ) -> None:
     """Set the projections' checkpoints to `position`. Raises `ProjectionError` if the log no longer reaches there."""
-    crc = log.crc_at(position) if position else ""
-    if crc is None:
+    line = _line_at(log, position)
+    if line is None:
         raise ProjectionError(f"the log has no line at position {position:,} any more; nothing of that batch was kept")
     connection.executemany(
-        "UPDATE checkpoints SET position = ?, crc = ?, erasures = ? WHERE projection = ?",
-        [(position, crc, epoch, projection.name) for projection in projections],
+        "UPDATE checkpoints SET position = ?, line = ?, erasures = ? WHERE projection = ?",
+        [(position, line, epoch, projection.name) for projection in projections],
     )
+
+
+def _line_at(log: EventLog, position: int) -> str | None:
+    """Return the SHA-256 of the log's line at a position: '' at 0, None where there is no line."""
+    if not position:
+        return ""
+    stored = next(iter(log.lines(after=position - 1, upto=position)), None)
+    # A strong digest, because whoever sends the next version of a bank can give a line any CRC-32.
+    return None if stored is None else hashlib.sha256(stored).hexdigest()
 
 
 def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog | None) -> dict[str, str]:
@@ -239,7 +250,7 @@ def _doubt_of_position(point: Checkpoint, log: EventLog) -> str | None:
         return f"texts were erased since (erasure epoch {point.erasures}, now {log.erasures()})"
     if point.position > log.position():
         return f"its checkpoint {point.position:,} is beyond the end of the log at {log.position():,}"
-    if point.position and log.crc_at(point.position) != point.crc:
+    if _line_at(log, point.position) != point.line:
         return f"its checkpoint {point.position:,} is not on this log: another event is there"
     return None
 
@@ -248,9 +259,12 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Return a connection in autocommit mode. `mode` is `ro`, `rw` (never creates) or `rwc`. Raises `sqlite3.Error`."""
+    """Return a connection to a regular file, in autocommit mode; `mode` is `ro` or `rw`. Raises `sqlite3.Error`."""
+    # SQLite would follow a link, and wait for ever at a pipe.
+    if kind_of(path) != "a file":
+        raise sqlite3.DatabaseError(f"no such file: {path}")
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={mode}",
+        f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=limits.PROJECTION_BUSY_S,
         isolation_level=None,
@@ -317,48 +331,45 @@ def exclusive(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def unfinished(path: Path) -> Path:
-    """Return the place of a new file until it is complete and replaces `path`."""
-    return path.with_name(f"{path.name}.building")
-
-
-def journal(path: Path) -> Path:
-    """Return the rollback journal that SQLite keeps beside a database while a transaction is open."""
-    return path.with_name(f"{path.name}-journal")
+_COMPANIONS = ("-journal", "-wal", "-shm")
 
 
 def discard(path: Path) -> None:
-    """Remove a database and its journal, if they exist."""
-    journal(path).unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
+    """Remove a database and what SQLite keeps beside one."""
+    # The database first: without it, a journal that a crash leaves behind is played back into nothing.
+    for end in ("", *_COMPANIONS):
+        path.with_name(path.name + end).unlink(missing_ok=True)
 
 
-def put_in_place(path: Path) -> None:
-    """Replace `path` by the finished file, durably. The caller holds the lock."""
-    built = unfinished(path)
-    # On disk before the rename, or a power cut could leave the new name on an empty file.
-    _sync(built)
-    _retire_journal(path)
-    built.replace(path)
-    # The rename itself is on disk once its folder is.
-    _sync(path.parent)
+def clear_way(path: Path) -> None:
+    """Remove folders that stand where a database and its companions must be. Only for the user's own cache."""
+    for end in ("", *_COMPANIONS):
+        if kind_of(place := path.with_name(path.name + end)) == "a directory":
+            shutil.rmtree(place)
 
 
-def _retire_journal(path: Path) -> None:
-    """Remove the journal of the old file, because SQLite finds it by name and would apply it to the new one.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the place of a new file that replaces `path` durably after the `with`. The old one is never opened.
 
-    Reading the old file plays the journal back where it belongs, so a crash right after this leaves the old file
-    sound. Only a file that can't be read loses its journal unplayed.
+    For the holder of the lock, or for a place outside of any bank. If anything is raised inside, `path` stays.
     """
-    if not journal(path).exists():
-        return
-    with suppress(sqlite3.Error), closing(connect(path, "rw")) as old:
-        old.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    journal(path).unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor, built = open_scratch(path)
+    try:
+        yield built
+        # On disk before the rename, or a power cut could leave the new name on an empty file.
+        os.fsync(descriptor)
+        if any(kind_of(path.with_name(path.name + end)) for end in _COMPANIONS):
+            discard(path)  # SQLite finds these by name, and would apply those of the old file to the new one
+        built.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            discard(built)
+        raise
+    finally:
+        os.close(descriptor)
+    # The rename itself is on disk once its folder is.
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rbank_es.errors import BadPoint, ProjectionError
+from rbank_es.files import kind_of, replaceable, sweep_scratch
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.projection import OnBatch
+from rbank_es.projections.seal import is_sealed, seal, wait_for_seal
 from rbank_es.projections.view import View
 
 if TYPE_CHECKING:
@@ -42,13 +44,16 @@ class Applied(Struct, frozen=True, kw_only=True):
 class ReadModels:
     """The read models in one file. No handle stays open, so each call reads the newest file of any process."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path, self.read_only = path, read_only
+    def __init__(self, path: Path, *, read_only: bool = False, sealed: bool = False) -> None:
+        self.path, self.read_only, self.sealed = path, read_only, sealed
 
     @classmethod
-    def open(cls, path: str | Path, *, read_only: bool = False) -> ReadModels:
-        """Return the read models in the file at `path`, which need not exist yet. `read_only`: never write there."""
-        return cls(Path(path), read_only=read_only)
+    def open(cls, path: str | Path, *, read_only: bool = False, sealed: bool = False) -> ReadModels:
+        """Return the read models in the file at `path`, which need not exist yet. `read_only`: never write there.
+
+        `sealed`: a file that is not as a writer of read models left it is not believed, and rebuilt.
+        """
+        return cls(Path(path), read_only=read_only, sealed=sealed)
 
     def __enter__(self) -> ReadModels:
         return self
@@ -62,8 +67,11 @@ class ReadModels:
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint of each projection in the file; none where there is no sound file."""
         with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
-            return builder.checkpoints_in(connection)
+            return builder.checkpoints_in(connection) if self._is_believed() else {}
         return {}
+
+    def _is_believed(self) -> bool:
+        return not self.sealed or wait_for_seal(self.path)
 
     def catch_up(
         self,
@@ -131,7 +139,7 @@ class ReadModels:
             return None
         try:
             points = builder.checkpoints_in(connection)
-            if not builder.doubts_of(connection, points, log):
+            if self._is_believed() and not builder.doubts_of(connection, points, log):
                 if min(points[projection.name].position for projection in all_projections()) >= seq:
                     return View(connection, seq)
                 if log is not None:
@@ -145,7 +153,7 @@ class ReadModels:
         """Return the result if there is nothing to do; neither locks nor writes."""
         with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
             points = builder.checkpoints_in(connection)
-            doubts = builder.doubts_of(connection, points, log)
+            doubts = builder.doubts_of(connection, points, log) if self._is_believed() else {"": "not sealed"}
             # A doubt about any projection sends the caller to the writer, which names the reason.
             here = min(points[p.name].position for p in chosen) if not doubts else -1
             if here >= target and builder.views_in(connection) == builder.declared_views():
@@ -163,7 +171,7 @@ class ReadModels:
         if self.read_only:
             raise ProjectionError(f"the read models in {self.path} were opened for reading only; nothing was written")
         with _refusing(self.path), builder.exclusive(self.path):
-            return _Writer(self.path, log, chosen, _target(log, upto), on_batch).run(stale)
+            return _Writer(self.path, log, chosen, _target(log, upto), on_batch, sealed=self.sealed).run(stale)
 
 
 def rebuild(
@@ -179,6 +187,7 @@ def rebuild(
     """
     chosen, place = chosen_projections(only), Path(path)
     with _refusing(place):
+        place = replaceable(place)
         place.parent.mkdir(parents=True, exist_ok=True)
         return _Writer(place, log, chosen, _target(log, upto), on_batch).run({p.name: "asked for" for p in chosen})
 
@@ -195,15 +204,26 @@ class _Writer:
     """A catch-up or rebuild by the holder of the lock."""
 
     def __init__(
-        self, path: Path, log: EventLog, chosen: Sequence[Projection], target: int, on_batch: OnBatch | None
+        self,
+        path: Path,
+        log: EventLog,
+        chosen: Sequence[Projection],
+        target: int,
+        on_batch: OnBatch | None,
+        *,
+        sealed: bool = False,
     ) -> None:
         self.path, self.log, self.chosen, self.target, self.on_batch = path, log, chosen, target, on_batch
+        self.sealed = sealed
         # Read before any event: a later erasure then leaves a higher epoch behind, which means a rebuild.
         self.epoch = log.erasures()
 
     def run(self, stale: Mapping[str, str]) -> Applied:
-        builder.discard(builder.unfinished(self.path))
-        doubts = self._doubts_of_file()
+        sweep_scratch(self.path.parent, self.path.name[:100])
+        if self.sealed:
+            builder.clear_way(self.path)
+        everything = len(stale) == len(all_projections())
+        doubts = dict(stale) if everything else self._doubts_of_file()
         rebuilt = {p.name: stale.get(p.name) or doubts[p.name] for p in self.chosen if p.name in {**doubts, **stale}}
         events = self._rebuild(rebuilt, doubts) if rebuilt else 0
         try:
@@ -213,6 +233,7 @@ class _Writer:
                 raise
             rebuilt = {projection.name: f"the file is damaged: {error}" for projection in self.chosen}
             more, moved = self._rebuild(rebuilt, {p.name: "damaged" for p in all_projections()}), []
+        self._seal()
         return Applied(
             position=self._position(),
             events=events + more,
@@ -220,9 +241,23 @@ class _Writer:
             rebuilt=rebuilt,
         )
 
+    def _seal(self) -> None:
+        if self.sealed:
+            seal(self.path)
+
+    def _batch_done(self, reached: int, wanted: int) -> None:
+        self._seal()
+        if self.on_batch:
+            self.on_batch(reached, wanted)
+
     def _doubts_of_file(self) -> dict[str, str]:
-        if not self.path.exists():
-            return {projection.name: "not built before" for projection in all_projections()}
+        kind = kind_of(self.path)
+        if kind != "a file":
+            reason = "not built before" if kind is None else f"there is {kind} in its place"
+            return {projection.name: reason for projection in all_projections()}
+        if self.sealed and not is_sealed(self.path):
+            reason = "its file is not as its last writer left it"
+            return {projection.name: reason for projection in all_projections()}
         try:
             # Open for writing, because SQLite must play back the journal of a writer that died.
             with closing(builder.connect(self.path, "rw")) as connection:
@@ -242,21 +277,16 @@ class _Writer:
         """Build a new file: sound projections are copied, the rebuilt ones filled, all others left empty."""
         kept = [p for p in all_projections() if p.name not in rebuilt and p.name not in doubts]
         fresh = [p for p in all_projections() if p not in kept]
-        new = builder.unfinished(self.path)
-        try:
-            with closing(builder.connect(new, "rwc")) as connection:
-                builder.tune_for_building(connection)
-                # Copied page by page, which is far quicker than reading the log again for them.
-                if kept:
-                    with closing(builder.connect(self.path, "ro")) as old:
-                        old.backup(connection)
-                filled = [p for p in fresh if p.name in rebuilt]
-                events = builder.build(connection, self.log, fresh, filled, self.target, self.epoch, self.on_batch)
-            builder.put_in_place(self.path)
-        except BaseException:
-            with suppress(OSError):
-                builder.discard(new)
-            raise
+        with builder.replacing(self.path) as new, closing(builder.connect(new, "rw")) as connection:
+            builder.tune_for_building(connection)
+            # Copied page by page, which is far quicker than reading the log again for them.
+            if kept:
+                with closing(builder.connect(self.path, "ro")) as old:
+                    old.backup(connection)
+            filled = [p for p in fresh if p.name in rebuilt]
+            events = builder.build(connection, self.log, fresh, filled, self.target, self.epoch, self.on_batch)
+            connection.close()  # before the file gets its name
+        self._seal()
         return events
 
     def _advance(self) -> tuple[int, list[str]]:
@@ -265,7 +295,7 @@ class _Writer:
                 with builder.transaction(connection):
                     builder.remake_views(connection)
             before = builder.checkpoints_in(connection)
-            events = builder.advance(connection, self.log, self.chosen, self.target, self.epoch, self.on_batch)
+            events = builder.advance(connection, self.log, self.chosen, self.target, self.epoch, self._batch_done)
             after = builder.checkpoints_in(connection)
         return events, [name for name, point in after.items() if point != before[name]]
 

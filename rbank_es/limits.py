@@ -94,6 +94,10 @@ WIN_RATE_USES = 20
 PROJECTION_CACHE_KIB = 128 * KIB
 # How long a statement waits while another process commits to the same read models: a large batch takes seconds.
 PROJECTION_BUSY_S = 60.0
+# The seal of a file of read models, a line of numbers; and how long a reader waits for a writer to set it, which takes
+# a tenth of a millisecond.
+SEAL_BYTES = 1 * KIB
+SEAL_WAIT_S = 0.05
 # Distinct words of a query that are searched for: the time of a search grows with each.
 QUERY_WORDS = 64
 # Characters of a query that are read; an agent may send a whole page.

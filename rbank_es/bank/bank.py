@@ -276,7 +276,7 @@ class Bank:
         from rbank_es.projections.read_models import ReadModels
 
         if self._models is None:
-            self._models = ReadModels.open(self.log.derived_directory / PROJECTIONS)
+            self._models = ReadModels.open(self.log.derived_directory / PROJECTIONS, sealed=True)
         return self._models
 
     def project(

@@ -229,10 +229,6 @@ class EventLog(Protocol):
         """Return the head at a position, or now."""
         ...
 
-    def crc_at(self, seq: int) -> str | None:
-        """Return the checksum of the line at a position, which erasure may change; None where there is no line."""
-        ...
-
     def seq_of_id(self, event_id: str) -> int | None:
         """Return the position of the event with this id, if there is one."""
         ...

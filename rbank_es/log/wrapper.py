@@ -63,9 +63,6 @@ class LogWrapper:
     def head(self, at: int | None = None) -> Head:
         return self._log.head(at)
 
-    def crc_at(self, seq: int) -> str | None:
-        return self._log.crc_at(seq)
-
     def seq_of_id(self, event_id: str) -> int | None:
         return self._log.seq_of_id(event_id)
 

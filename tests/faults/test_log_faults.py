@@ -343,7 +343,6 @@ class TestDamage:
             lambda log: list(log.lines()),
             lambda log: log.position(),
             lambda log: log.head(),
-            lambda log: log.crc_at(1),
             lambda log: log.seq_of_id(known_id),
             lambda log: log.text(Ref("0" * 64, "text", 1, "x")),
             lambda log: log.erasures(),

@@ -228,11 +228,6 @@ class FileLog:
         with self._reading():
             return self._heads.head(self.position() if at is None else at)
 
-    def crc_at(self, seq: int) -> str | None:
-        with self._reading():
-            found = self._reader.line_at(seq)
-        return found[1].crc if found is not None else None
-
     def seq_of_id(self, event_id: str) -> int | None:
         with self._reading():
             seq = self._writer.ids.seq_of(event_id)

@@ -313,9 +313,6 @@ class MemoryLog:
             raise LogCorruption(self.place, f"position {seq:,} is missing", "")
         return Head(seq, self.store.digests[seq].hex())
 
-    def crc_at(self, seq: int) -> str | None:
-        return self._event(seq).crc if 0 < seq <= self.position() else None
-
     def seq_of_id(self, event_id: str) -> int | None:
         return self.store.ids.get(event_id)
 
