@@ -385,18 +385,16 @@ class Bank:
     ) -> Erasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
-        A text that is also the whole of a text of another run stays there. Ids, numbers, times and lengths stay; heads
-        noted before still verify. Read models are rebuilt.
+        The words are found in any form: as `rbank_es.log.readings` reads them. A text that is also the whole of a text
+        of another run stays there, and so does a tag that other items have. Ids, numbers, times and lengths stay; heads
+        noted before still verify. Read models are rebuilt, then all files are searched again: see `residue`.
         Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist.
         """
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:
             raise BadInput("name exactly one thing to erase: event, item, run or text")
         what = Erasing(words=(text,)) if text else self._named(event, item, run)
-        erasure = self.log.erase(what, reason=reason, by=by, dry_run=dry_run)
-        if erasure.appended is not None:  # the read models that held the text were removed
-            self.project()
-        return erasure
+        return self.log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=self.project)
 
     def _named(self, event: int | None, item: str | None, run: str | None) -> Erasing:
         if event is not None:

@@ -11,12 +11,12 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file
-from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, on_terminal
-from rbank_es.errors import BadInput, NotInBank
+from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, format_size, on_terminal
+from rbank_es.errors import BadInput, CheckFailed, NotInBank
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.log import Erasure
+    from rbank_es.log.protocol import Erasure, Place, Residue
 
 
 @command(
@@ -65,7 +65,13 @@ def erase(
             _finish(opened.name, found, as_json)
             return
         _confirm(yes, as_json)
-        _finish(opened.name, opened.erase(**named, reason=reason), as_json)
+        done = opened.erase(**named, reason=reason)
+        _finish(opened.name, done, as_json)
+        if done.residue is not None and done.residue.found:
+            raise CheckFailed(
+                f"the words are still in {count(len(done.residue.found), 'file')}",
+                "Ids and names are never erased; if another process wrote the words meanwhile, erase again.",
+            )
 
 
 def _whole_id(bank: Bank, item: str | None, run: str | None) -> dict[str, str]:
@@ -91,10 +97,7 @@ def _words(path: str | None) -> str | None:
 
 def print_places(found: Erasure) -> None:
     """Print every place that would be erased, and the texts that would stay."""
-    rows = [
-        [place.seq, place.type, place.path, "named" if place.named else "holds the same words"]
-        for place in found.places
-    ]
+    rows: list[list[str | int]] = [[place.seq, place.type, place.path, _why(place)] for place in found.places]
     echo_table(["seq", "type", "field", "why"], rows, none="no event holds such a text, so there is nothing to erase")
     if found.texts:
         echo(f"and {count(len(found.texts), 'text')} stored apart")
@@ -106,6 +109,23 @@ def print_places(found: Erasure) -> None:
     if found.shared:
         echo(f"stays: {count(found.shared, 'text')} in other runs that have the same (--text erases one everywhere)")
     _print_runs(found)
+    searched = found.searched
+    echo(
+        f"searched {count(searched.lines, 'line')} of the log, {format_size(searched.bytes)}: {_forms(searched.forms)}"
+    )
+    echo(f"not searched: {found.not_reached}")
+
+
+def _why(place: Place) -> str:
+    from rbank_es.log.readings import PLAIN
+
+    if place.named:
+        return "named"
+    return "holds the same words" if place.form in ("", PLAIN) else f"holds the same words ({place.form})"
+
+
+def _forms(forms: dict[str, int]) -> str:
+    return ", ".join(f"{times:,} {form}" for form, times in forms.items()) or "nothing found"
 
 
 def _print_runs(found: Erasure) -> None:
@@ -129,6 +149,15 @@ def _confirm(yes: bool, as_json: bool) -> None:
         raise BadInput("nothing was erased")
 
 
+def _print_residue(residue: Residue) -> None:
+    searched = residue.searched
+    echo(f"searched again {count(searched.parts, 'file')}, {format_size(searched.bytes)}: {_forms(searched.forms)}")
+    for name, forms in residue.found.items():
+        echo(f"  still in {name}: {_forms(forms)}")
+    for name in residue.unread:
+        echo(f"  could not be searched: {name}")
+
+
 def _finish(bank: str, found: Erasure, as_json: bool) -> None:
     if as_json:
         facts: dict[str, Any] = msgspec.to_builtins(found)
@@ -140,5 +169,7 @@ def _finish(bank: str, found: Erasure, as_json: bool) -> None:
         )
     elif found.appended:
         echo(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
+        if found.residue is not None:
+            _print_residue(found.residue)
     elif found.places or found.texts:
         echo("nothing was erased")

@@ -17,7 +17,7 @@ from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.events import ContentErased, ErasedUnit
 from rbank_es.events.event import Ref
 from rbank_es.log import lines
-from rbank_es.log.protocol import Erasing, Erasure, Place, Searched
+from rbank_es.log.protocol import Appended, Erasing, Erasure, Place, Searched
 from rbank_es.log.readings import SoughtWords
 
 Part = TypeVar("Part", bound=Hashable)
@@ -72,6 +72,10 @@ class Plan(NamedTuple):
     erasure: Erasure
     sought: SoughtWords
 
+    def carried_out(self, appended: Appended | None) -> Plan:
+        """Return the plan with the report of what was done; None where there was nothing to erase."""
+        return self._replace(erasure=msgspec.structs.replace(self.erasure, dry_run=False, appended=appended))
+
 
 def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -> Plan:
     """Find the named texts, and every text that holds the same words in any form. Changes nothing.
@@ -119,6 +123,7 @@ class _Search(Generic[Part]):
         """Keys of the texts stored apart, each with the part that holds it."""
         self._words_of_key: dict[str, set[str]] = {}
         self._labels: set[str] = set()
+        self._form_of_key: dict[str, str] = {}
         self.facts: set[int] = set()
         self._forms: Counter[str] = Counter()
         self._size = Counter({"lines": 0, "bytes": 0})
@@ -210,13 +215,13 @@ class _Search(Generic[Part]):
                 if unit.raw.startswith(lines.REF) and key.encode() in unit.raw:
                     yield line, unit
 
-    def _add(self, line: bytes, unit: lines.TextUnit, part: Part, *, named: bool) -> None:
+    def _add(self, line: bytes, unit: lines.TextUnit, part: Part, *, named: bool = False, form: str = "") -> None:
         seq = lines.seq_of(line)
         if unit.raw.startswith(lines.REF):
             self.keys[_key_of(unit.raw)] = part
         if (seq, unit.path) not in self.found:
             facts, salt, _ = lines.split(line)
-            place = Place(seq, unit.path, lines.type_of_line(line).decode(), named, _run_of(facts))
+            place = Place(seq, unit.path, lines.type_of_line(line).decode(), named, _run_of(facts), form)
             self.found[seq, unit.path] = FoundText(place, lines.commitment(salt, unit))
 
     def sweep(self, sought: SoughtWords) -> None:
@@ -233,21 +238,22 @@ class _Search(Generic[Part]):
         if not lines.is_intact(line, self._source.seed):
             raise LogCorruption(where, "a damaged line holds the text to erase")
         if line.startswith(lines.TEXT):
-            if self._is_counted(lines.raw_text(line), sought):
+            if form := self._form_in(lines.raw_text(line), sought):
                 self.keys[lines.key_of_text(line)] = part
+                self._form_of_key[lines.key_of_text(line)] = form
         elif not line.startswith(lines.UNNUMBERED):
             facts, _, units = lines.split(line)
             if sought.form_in(facts, levels=1):  # facts are part of the chain, and can't be erased
                 self.facts.add(lines.seq_of(line))
             for unit in units:
-                if not unit.raw.startswith(lines.ERASED) and self._is_counted(unit.raw, sought):
-                    self._add(line, unit, part, named=False)
+                if not unit.raw.startswith(lines.ERASED) and (form := self._form_in(unit.raw, sought)):
+                    self._add(line, unit, part, form=form)
 
-    def _is_counted(self, raw: bytes, sought: SoughtWords) -> bool:
+    def _form_in(self, raw: bytes, sought: SoughtWords) -> str | None:
         form = sought.form_in(raw, levels=1)
         if form is not None:
             self._forms[form] += 1
-        return form is not None
+        return form
 
     def searched(self) -> Searched:
         """Return what was searched, and how often each form was found."""
@@ -257,7 +263,7 @@ class _Search(Generic[Part]):
         """Add every text that is a handle to a text to erase."""
         for key, part in list(self.keys.items()):
             for line, unit in self._handles_to(key, part):
-                self._add(line, unit, part, named=False)
+                self._add(line, unit, part, form=self._form_of_key.get(key, ""))
 
 
 def _run_of(facts: bytes) -> str | None:

@@ -37,7 +37,7 @@ ANY: Final = Expected.ANY
 EMPTY: Final = Expected.EMPTY
 
 
-NOT_REACHED: Final = "backups, forks, exports, other users' caches, freed disk blocks, files that are open elsewhere"
+NOT_REACHED: Final = "backups, forks, exports, other users' caches, freed disk blocks, open files"
 """Where erasure can't search."""
 
 
@@ -94,13 +94,17 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The place of a text: an event's position and a path in it. `run` is the run that the event belongs to."""
+    """The place of a text: an event's position and a path in it. `run` is the run that the event belongs to.
+
+    A text that was not `named` holds words of a named one, in a `form` of `rbank_es.log.readings`.
+    """
 
     seq: int
     path: str
     type: str
     named: bool
     run: str | None = None
+    form: str = ""
 
 
 class Searched(msgspec.Struct, frozen=True):
@@ -256,9 +260,18 @@ class EventLog(Protocol):
         """Return the erasure epoch, which grows with each erasure: data derived under a lower one must be rebuilt."""
         ...
 
-    def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
-        """Remove texts, and every text that holds them verbatim, from all that the engine stores; heads still verify.
+    def erase(
+        self,
+        what: Erasing,
+        *,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+        rebuild: Callable[[], object] | None = None,
+    ) -> Erasure:
+        """Remove texts, and every text that holds them in any form, from all that the engine stores; heads still hold.
 
+        Derived files are removed, then made again by `rebuild`. In the end all that is stored is searched again.
         Raises as `append` does. If it is interrupted, the next writer completes it.
         """
         ...

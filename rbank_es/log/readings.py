@@ -212,6 +212,8 @@ def _undone(text: bytes, form: str, steps: Collection[Step]) -> Iterator[Reading
 
 _RUN = re.compile(rb"[0-9A-Za-z]+")
 _RUNS = 4
+_ESCAPED_BYTES = 12
+"""Bytes that one byte of a text may become in a form that need not be in lines: `\\\\u0000` has seven."""
 _RUN_BYTES = 32
 _HIDING = re.compile(
     rb"\\(?:[xX](?:2[356]|3[\dbB]|[46][1-9a-fA-F]|5[0-9acAC]|7[0-9abdABD])|[uU]0|u\\*\{|N\\*\{|[0-7])"
@@ -261,6 +263,8 @@ class SoughtWords:
         for needle in kept:
             by_runs[needle.runs()].append(needle)
         self._needles = list(by_runs.items())
+        self.longest_bytes = _ESCAPED_BYTES * max((len(text) for text in (*exact, *alike)), default=0)
+        """The most bytes that the words take in a text where each of their bytes is escaped."""
 
     def may_be_in(self, text: bytes) -> bool:
         """Return whether a text, or a block of lines, may hold the words: False is certain, and quick."""

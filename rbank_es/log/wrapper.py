@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Event as Signal
@@ -81,8 +81,16 @@ class LogWrapper:
     def erasures(self) -> int:
         return self._log.erasures()
 
-    def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
-        return self._log.erase(what, reason=reason, by=by, dry_run=dry_run)
+    def erase(
+        self,
+        what: Erasing,
+        *,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+        rebuild: Callable[[], object] | None = None,
+    ) -> Erasure:
+        return self._log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=rebuild)
 
     def sync(self) -> None:
         self._log.sync()

@@ -40,9 +40,9 @@ class ShelfLog(LogWrapper):
             self.save()
             return done
 
-    def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
+    def erase(self, what: Erasing, **options: Any) -> Erasure:
         with self.memory.store.changed:
-            done = super().erase(what, reason=reason, by=by, dry_run=dry_run)
+            done = super().erase(what, **options)
             self.save()
             return done
 

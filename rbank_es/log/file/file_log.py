@@ -56,9 +56,12 @@ from rbank_es.log.protocol import (
     EventLog,
     Expected,
     Head,
+    Residue,
     TornTail,
     Verification,
 )
+from rbank_es.log.readings import SoughtWords
+from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.system_calls import System, locked
 from rbank_es.log.verification import LogCheck
 
@@ -273,12 +276,38 @@ class FileLog:
         with self._reading(), opened(segment.path) as fd:
             return read_opened(segment, fd)[0].erased
 
-    def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
+    def erase(
+        self,
+        what: Erasing,
+        *,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+        rebuild: Callable[[], object] | None = None,
+    ) -> Erasure:
         if dry_run:
             with self._reading():
-                source = segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
-                return erasure.plan(source, what, reason, by).erasure
-        return self._writer.erase(what, reason, by)
+                return erasure.plan(self._lines(), what, reason, by).erasure
+        planned = self._writer.erase(what, reason, by)
+        if planned.erasure.appended is None:
+            return planned.erasure
+        if rebuild is not None:
+            rebuild()
+        return msgspec.structs.replace(planned.erasure, residue=self._residue(planned.sought))
+
+    def _lines(self) -> segment_rewrite.SegmentLines:
+        return segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
+
+    def _residue(self, sought: SoughtWords) -> Residue:
+        search = ResidueSearch(sought)
+        with self._reading():
+            source = self._lines()
+            for part in source.parts():
+                search.look_through_lines(part.name, (block for _, block in source.blocks(part)))
+            search.look_through_files(self.directory, but=[part.name for part in source.parts()])
+            if not self.owns(self.derived_directory):
+                search.look_through_files(self.derived_directory)
+        return search.residue()
 
     def sync(self) -> None:
         with self._reading():

@@ -28,7 +28,7 @@ from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.segments import LOCK, Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
-from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Erasure, Expected
+from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
 
 FAILED = "FAILED"
 
@@ -355,21 +355,21 @@ class Writer:
 
     # ---------------------------------------------------------------- erasing
 
-    def erase(self, what: Erasing, reason: str, by: str | None) -> Erasure:
-        """See `EventLog.erase`."""
+    def erase(self, what: Erasing, reason: str, by: str | None) -> erasure.Plan:
+        """Erase as planned; return the plan, with the outcome in its report."""
         self.finish_erasure()
         with self._alone():
             tail = self._caught_up()
             source = segment_rewrite.SegmentLines(self._directory, self._reader, self._texts)
             planned = erasure.plan(source, what, reason, by)
             if not planned.found and not planned.erasure.texts:
-                return msgspec.structs.replace(planned.erasure, dry_run=False)
+                return planned.carried_out(None)
             prepared = self._prepare(erasure.records_of(planned, reason, by))
             job = segment_rewrite.Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
             # From here on the erasure will be completed, by whoever writes next.
             self._system.write_whole(self._directory / segment_rewrite.MARKER, msgspec.json.encode(job))
             appended = self._carry_out(job, prepared, tail)
-        return msgspec.structs.replace(planned.erasure, dry_run=False, appended=appended)
+        return planned.carried_out(appended)
 
     def finish_erasure(self) -> None:
         """Complete an interrupted erasure, if there is one."""

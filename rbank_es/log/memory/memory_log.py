@@ -52,6 +52,7 @@ from rbank_es.log.protocol import (
     Head,
     Verification,
 )
+from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.system_calls import locked
 from rbank_es.log.verification import LogCheck
 
@@ -348,17 +349,30 @@ class MemoryLog:
     def erasures(self) -> int:
         return self.store.erased_at
 
-    def erase(self, what: Erasing, *, reason: str = "", by: str | None = None, dry_run: bool = False) -> Erasure:
+    def erase(
+        self,
+        what: Erasing,
+        *,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+        rebuild: Callable[[], object] | None = None,
+    ) -> Erasure:
         with self.store.derived_files_held(), self.store.changed:
             planned = erasure.plan(self.store, what, reason, by)
             if dry_run:
                 return planned.erasure
             if not planned.found and not planned.erasure.texts:
-                return msgspec.structs.replace(planned.erasure, dry_run=False)
+                return planned.carried_out(None).erasure
             records = erasure.records_of(planned, reason, by)
-            appended = self._add(self._prepare(records))
+            planned = planned.carried_out(self._add(self._prepare(records)))
             self.store.rewrite(erasure.Targets.of(records))
-            return msgspec.structs.replace(planned.erasure, dry_run=False, appended=appended)
+        if rebuild is not None:
+            rebuild()
+        search = ResidueSearch(planned.sought)
+        search.look_through_lines("memory", (line for _, line in self.store.blocks(None)))
+        search.look_through_files(self.derived_directory)
+        return msgspec.structs.replace(planned.erasure, residue=search.residue())
 
     def sync(self) -> None:
         pass

@@ -1,0 +1,117 @@
+"""The search for what is left of erased words: in the lines of the log, and in every file of a bank and its caches."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from rbank_es import limits
+from rbank_es.log.protocol import Residue, Searched
+from rbank_es.log.readings import SoughtWords
+
+_SQLITE = b"SQLite format 3\0"
+_ROWS = 1_000
+"""Rows of a table that are searched at once."""
+
+
+class ResidueSearch:
+    """A search for words in all that is stored of a bank. Follows no link, and opens regular files only."""
+
+    def __init__(self, sought: SoughtWords) -> None:
+        self._sought = sought
+        self._size = Counter({"parts": 0, "lines": 0, "bytes": 0})
+        self._found: dict[str, Counter[str]] = {}
+        self._unread: list[str] = []
+
+    def look_through_lines(self, name: str, blocks: Iterable[bytes]) -> None:
+        """Search lines of JSON, given in blocks."""
+        self._size["parts"] += 1
+        for block in blocks:
+            self._size.update(lines=block.count(b"\n") + 1, bytes=len(block) + 1)
+            if self._sought.may_be_in(block):
+                for line in block.split(b"\n"):
+                    self._count(name, self._sought.form_in(line, levels=1))
+
+    def look_through_files(self, folder: Path, *, but: Iterable[str] = ()) -> None:
+        """Search all files under a folder, save those of some names in the folder itself."""
+        left_out = {folder / name for name in but}
+        for path in sorted(_files_under(folder)):
+            if path not in left_out:
+                self._size["parts"] += 1
+                try:
+                    self._look_through_file(path)
+                except OSError as error:
+                    self._unread.append(f"{path}: {error.strerror or error}")
+
+    def _look_through_file(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb"):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(0, "not a regular file")
+            self._size["bytes"] += status.st_size
+            if not status.st_size:
+                return
+            with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
+                for block in self._overlapping(whole):
+                    self._count(str(path), self._sought.form_in(block))
+                is_database = whole[: len(_SQLITE)] == _SQLITE
+        if is_database:
+            self._look_through_tables(path)
+
+    def _overlapping(self, whole: mmap.mmap) -> Iterator[bytes]:
+        """Yield a file in blocks that overlap by more than the words can take, because it need not have lines."""
+        overlap = self._sought.longest_bytes
+        size = max(limits.SEARCH_BLOCK_BYTES, 4 * overlap)
+        for begin in range(0, len(whole), size - overlap):
+            yield whole[begin : begin + size]
+
+    def _look_through_tables(self, path: Path) -> None:
+        """Search the values of a database: a long one is in pieces in the file."""
+        import sqlite3  # loads a library that only a bank with read models needs
+
+        try:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+                database.text_factory = bytes
+                tables = database.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+                ).fetchall()
+                for (table,) in tables:
+                    quoted = table.decode().replace('"', '""')
+                    rows = database.execute(f'SELECT * FROM "{quoted}"')
+                    while some := rows.fetchmany(_ROWS):
+                        self._look_through_values(
+                            f"{path} ({table.decode()})",
+                            [value for row in some for value in row if isinstance(value, bytes)],
+                        )
+        except sqlite3.Error as error:
+            self._unread.append(f"{path}: {error}")
+
+    def _look_through_values(self, name: str, values: list[bytes]) -> None:
+        self._size["lines"] += len(values)
+        if self._sought.may_be_in(b"\n".join(values)):
+            for value in values:
+                self._count(name, self._sought.form_in(value))
+
+    def _count(self, name: str, form: str | None) -> None:
+        if form is not None:
+            self._found.setdefault(name, Counter())[form] += 1
+
+    def residue(self) -> Residue:
+        """Return what was found so far."""
+        forms = sum(self._found.values(), Counter[str]())
+        return Residue(
+            Searched(**self._size, forms=dict(sorted(forms.items()))),
+            {name: dict(sorted(found.items())) for name, found in self._found.items()},
+            tuple(self._unread),
+        )
+
+
+def _files_under(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder):
+        yield from (Path(place) / name for name in names)
