@@ -1,7 +1,6 @@
 """What a review of the whole found: each of these went wrong once."""
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from rbank_es.events import (
 )
 from rbank_es.importers import import_paths
 from rbank_es.log.system_calls import System
+from tests.processes import PROCESSES
 
 ROOT = Path(__file__).parents[2]
 SECRET = 'a "secret"\nof two lines'
@@ -50,7 +50,7 @@ def test_a_bank_is_never_seen_without_its_birth(tmp_path: Path):
     """However many make it at once, every bank begins with `bank_created` and `policy_set`."""
     for number in range(5):
         place = tmp_path / str(number)
-        makers = [multiprocessing.get_context("fork").Process(target=make_or_open, args=(place,)) for _ in range(4)]
+        makers = [PROCESSES.Process(target=make_or_open, args=(place,)) for _ in range(4)]
         for maker in makers:
             maker.start()
         for maker in makers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import multiprocessing
 import os
 import random
 import shutil
@@ -12,34 +11,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import LogBusy, LogUnavailable, PositionConflict
+from rbank_es.errors import LogBusy, LogUnavailable
 from rbank_es.events import NoteLogged
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
 from tests.effort import examples
 from tests.faults.disk import Disk
+from tests.faults.writers import append_expecting, write_until_killed
+from tests.processes import PROCESSES, alone
 
-FORK = multiprocessing.get_context("fork")
 SIZES = (1, 1, 5, 50)
-
-
-def write_until_killed(place: Path, side: int, writer: int, size: int, segment_bytes: int) -> None:
-    """Append groups for ever; note each acknowledged one, in one write, in a pipe that outlives this process."""
-    limits.SEGMENT_BYTES = segment_bytes
-    log = FileLog.open(place)
-    for number in range(10**9):
-        name = f"{writer}.{os.getpid()}.{number}"
-        texts = [f"{name} {index} {'x' * (3_000 if index % 4 == 0 else 30)}" for index in range(size)]
-        appended = log.append([note(text, run=f"{name}/{size}") for text in texts])
-        os.write(side, f"{name}/{size} {appended.first} {appended.last}\n".encode())
 
 
 class Writers:
@@ -47,22 +36,30 @@ class Writers:
 
     def __init__(self, place: Path, side: Path, segment_bytes: int) -> None:
         self.place, self.segment_bytes = place, segment_bytes
-        self.side = os.open(side, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.side = side
         self.children: list[Any] = [None] * len(SIZES)
 
     def start(self, writer: int) -> None:
         args = (self.place, self.side, writer, SIZES[writer], self.segment_bytes)
-        self.children[writer] = FORK.Process(target=write_until_killed, args=args, daemon=True)
+        self.children[writer] = PROCESSES.Process(target=write_until_killed, args=args, daemon=True)
         self.children[writer].start()
 
     def kill(self, writer: int) -> None:
         os.kill(self.children[writer].pid, signal.SIGKILL)
         self.children[writer].join()
 
+    def _wait_for_a_group(self) -> None:
+        """Wait until a writer has got further: on a busy machine all might be killed before they begin."""
+        before, end = self.side.stat().st_size if self.side.exists() else 0, time.monotonic() + 20
+        while not (self.side.exists() and self.side.stat().st_size > before):
+            assert time.monotonic() < end, "no writer writes"
+            time.sleep(0.001)
+
     def storm(self, kills: int, chance: random.Random, between: Callable[[], object]) -> None:
         for writer in range(len(SIZES)):
             self.start(writer)
         for _ in range(kills):
+            self._wait_for_a_group()
             time.sleep(chance.uniform(0.0, 0.03))
             victim = chance.randrange(len(SIZES))
             assert self.children[victim].is_alive(), "a writer failed"
@@ -125,27 +122,12 @@ def test_writers_are_killed(tmp_path: Path, kills: int) -> None:
     assert len(list(place.glob("*.jsonl"))) > 3 and seen[-1] > 100
 
 
-def append_expecting(place: Path, rounds: int, start: float, out: int) -> None:
-    log = FileLog.open(place)
-    time.sleep(max(0.0, start - time.monotonic()))
-    for _ in range(rounds):
-        position = log.position()
-        try:
-            won = log.append([note("mine")], expected=position)
-        except PositionConflict as error:
-            assert error.expected == position < error.actual
-        else:
-            assert won.first == position + 1
-            os.write(out, b"%d\n" % won.first)
-
-
 def test_processes_with_the_same_expectation(tmp_path: Path) -> None:
     """Over many rounds, each position is won by exactly one of the processes that expect it."""
     place, out = tmp_path / "bank", tmp_path / "won"
     FileLog.create(place).close()
-    fd = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    args = (place, 150, time.monotonic() + 0.2, fd)
-    children = [FORK.Process(target=append_expecting, args=args) for _ in range(4)]
+    args = (place, 150, time.monotonic() + 0.5, out)
+    children = [PROCESSES.Process(target=append_expecting, args=args) for _ in range(4)]
     for child in children:
         child.start()
     for child in children:
@@ -189,11 +171,11 @@ def is_locked(place: Path) -> bool:
         return False
 
 
-@pytest.fixture
-def writing(tmp_path: Path) -> Iterator[tuple[FileLog, Gate, threading.Thread]]:
+@contextmanager
+def writing_at(place: Path) -> Iterator[tuple[FileLog, Gate, threading.Thread]]:
     """A thread that holds the lock, in the middle of a write."""
     gate = Gate("write")
-    log = FileLog.create(tmp_path / "bank", calls=gate)
+    log = FileLog.create(place, calls=gate)
     log.append([note("a")])
     gate.armed = True
     thread = threading.Thread(target=log.append, args=([note("b")],))
@@ -202,6 +184,12 @@ def writing(tmp_path: Path) -> Iterator[tuple[FileLog, Gate, threading.Thread]]:
     yield log, gate, thread
     gate.open.set()
     thread.join()
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[tuple[FileLog, Gate, threading.Thread]]:
+    with writing_at(tmp_path / "bank") as held:
+        yield held
 
 
 Writing = tuple[FileLog, Gate, threading.Thread]
@@ -220,38 +208,50 @@ def test_closing_another_handle_keeps_the_lock(writing: Writing) -> None:
     assert not is_locked(log.directory) and log.position() == 2
 
 
-def test_forked_child_keeps_out_and_gets_in(writing: Writing) -> None:
+def fork_amid_a_write(place: Path) -> None:
+    with writing_at(place) as (log, gate, thread):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            ok = log.append([note("c")]).last == 3
+            os._exit(0 if ok else 1)
+        time.sleep(0.2)
+        assert is_locked(log.directory) and os.waitpid(child, os.WNOHANG) == (0, 0)
+        gate.open.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0
+        assert log.append([note("d")]).last == 4
+        assert [getattr(event, "note", "") for event in log.read()] == ["a", "b", "c", "d"]
+
+
+def test_forked_child_keeps_out_and_gets_in(tmp_path: Path) -> None:
     """A child that is forked while a thread of its parent writes waits for the parent, and doesn't let go for it."""
-    log, gate, thread = writing
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        ok = log.append([note("c")]).last == 3
-        os._exit(0 if ok else 1)
-    time.sleep(0.2)
-    assert is_locked(log.directory) and os.waitpid(child, os.WNOHANG) == (0, 0)
-    gate.open.set()
-    thread.join()
-    assert os.waitpid(child, 0)[1] == 0
-    assert log.append([note("d")]).last == 4
-    assert [getattr(event, "note", "") for event in log.read()] == ["a", "b", "c", "d"]
+    assert alone(fork_amid_a_write, tmp_path / "bank") == 0
 
 
-def test_forked_child_that_exits_does_not_unlock_for_its_parent(writing: Writing) -> None:
+def fork_and_close(place: Path) -> None:
+    with writing_at(place) as (log, gate, _):
+        child = os.fork()
+        if child == 0:
+            log.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert is_locked(log.directory)
+        gate.open.set()
+
+
+def test_forked_child_that_exits_does_not_unlock_for_its_parent(tmp_path: Path) -> None:
     """A child that never wrote, and ends, or closes its copy, leaves the parent's lock alone."""
-    log, gate, _ = writing
-    child = os.fork()
-    if child == 0:
-        log.close()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    assert is_locked(log.directory)
-    gate.open.set()
+    assert alone(fork_and_close, tmp_path / "bank") == 0
 
 
 def test_parent_and_forked_children_write_at_once(tmp_path: Path) -> None:
     """A log that was used before a fork works on both sides of it."""
-    log = FileLog.create(tmp_path / "bank")
+    assert alone(write_on_both_sides, tmp_path / "bank") == 0
+
+
+def write_on_both_sides(place: Path) -> None:
+    log = FileLog.create(place)
     log.append([note("before", 0)])
     children = []
     for number in range(3):
@@ -315,6 +315,10 @@ def test_lock_file_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def read_without_writing(place: Path) -> None:
+    signal.alarm(30)
+    if os.getuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
     log = FileLog.open(place)
     assert len(list(log.read(resolve={"note_logged"}))) == log.position() == 12
     assert log.verify().events == 12 and log.head(5).seq == 5
@@ -337,18 +341,7 @@ def test_read_only_directory(monkeypatch: pytest.MonkeyPatch) -> None:
         paths = [base / "bank", base]
         for path in [*(base / "bank").glob("*"), *paths]:
             path.chmod(0o555 if path.is_dir() else 0o444)
-        child = os.fork()  # an interpreter of its own might not be readable for that user
-        if child == 0:
-            signal.alarm(30)
-            if os.getuid() == 0:
-                os.setgid(65534)
-                os.setuid(65534)
-            code = 1
-            with suppress(BaseException):
-                read_without_writing(base / "bank")
-                code = 0
-            os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+        assert alone(read_without_writing, base / "bank") == 0
     finally:
         for path in [base, base / "bank"]:
             path.chmod(0o755)

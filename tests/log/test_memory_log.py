@@ -15,6 +15,7 @@ from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, Che
 from rbank_es.log import LOG_ENGINES, Erasing, EventLog, lines
 from rbank_es.log.memory.memory_log import MemoryLog, MemoryStore
 from rbank_es.testing import Clock, EventLogContract, note, raises
+from tests.processes import alone
 
 
 def opened(store: MemoryStore, clock: Clock | None) -> MemoryLog:
@@ -128,6 +129,10 @@ def test_a_copy_has_a_name_in_memory_or_none() -> None:
 
 def test_a_forked_child_has_a_log_of_its_own() -> None:
     """What a child appends is its own, even where a thread of the parent was appending; its end removes no file."""
+    assert alone(append_in_a_fork) == 0
+
+
+def append_in_a_fork() -> None:
     bank = Bank.create("memory:forked")
     bank.project()
     with bank.log.store.changed:  # type: ignore[attr-defined]

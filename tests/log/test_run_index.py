@@ -20,6 +20,7 @@ from rbank_es.log.file import reader, run_index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing.contract_base import called, note, run
 from tests.effort import examples
+from tests.processes import alone
 
 
 @pytest.fixture(autouse=True)
@@ -190,10 +191,16 @@ def test_a_forked_child_and_many_threads_read_the_same(log: FileLog) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if all(of_run(log, name, upto=120) == seqs for name, seqs in expected.items()) else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert alone(read_in_a_fork, log.directory, expected) == 0
+
+
+def read_in_a_fork(place: Path, expected: dict[str, list[int]]) -> None:
+    with FileLog.open(place) as log:
+        assert all(of_run(log, name, upto=120) == seqs for name, seqs in expected.items())
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if all(of_run(log, name, upto=120) == seqs for name, seqs in expected.items()) else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 NAMES = ("a", "b", 'c"\\', "é\u2028")

@@ -21,6 +21,7 @@ from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.engines.worker_protocol import Request, Response, WorkerGone, WorkerTimeout, receive, send
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form
+from tests.processes import alone
 from tests.sparql.fault_server import fault_server, says
 
 # rdflib calls its own old names.
@@ -366,6 +367,10 @@ def test_a_query_ends_by_itself_after_its_time_should_nobody_end_it(
 
 
 def test_a_forked_child_gets_its_own_worker_and_leaves_its_parents_alone(quads: Path) -> None:
+    assert alone(ask_in_a_fork, quads) == 0
+
+
+def ask_in_a_fork(quads: Path) -> None:
     engine = LocalEngine(quads)
     engine.start()
     pid = engine.worker_pid
@@ -382,6 +387,10 @@ def test_a_forked_child_gets_its_own_worker_and_leaves_its_parents_alone(quads: 
 
 @pytest.mark.slow
 def test_a_child_that_is_forked_amid_a_query_of_another_thread_can_ask_too(quads: Path) -> None:
+    assert alone(fork_amid_a_query, quads) == 0
+
+
+def fork_amid_a_query(quads: Path) -> None:
     engine = LocalEngine(quads)
     engine.start()
     thread = threading.Thread(target=failure, args=(engine, FOREVER), kwargs={"timeout_s": 1.0})
