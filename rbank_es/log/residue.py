@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 from rbank_es import limits
+from rbank_es.files import opened
 from rbank_es.log.protocol import Residue, Searched
 from rbank_es.log.readings import SoughtWords
 
@@ -49,13 +49,10 @@ class ResidueSearch:
                     self._unread.append(f"{path}: {error.strerror or error}")
 
     def _look_through_file(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb"):
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(0, "not a regular file")
-            self._size["bytes"] += status.st_size
-            if not status.st_size:
+        with opened(path) as fd:
+            size = os.fstat(fd).st_size
+            self._size["bytes"] += size
+            if not size:
                 return
             with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
                 for block in self._overlapping(whole):

@@ -26,7 +26,7 @@ from rbank_es.errors import (
     PositionConflict,
 )
 from rbank_es.events.event import Event, Ref
-from rbank_es.files import BankCache, is_scratch, opened, temporary_folder
+from rbank_es.files import BankCache, caches_of, is_scratch, opened, temporary_folder
 from rbank_es.log import erasure, lines
 from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.index import Heads, Texts
@@ -305,8 +305,8 @@ class FileLog:
             for part in source.parts():
                 search.look_through_lines(part.name, (block for _, block in source.blocks(part)))
             search.look_through_files(self.directory, but=[part.name for part in source.parts()])
-            if not self.owns(self.derived_directory):
-                search.look_through_files(self.derived_directory)
+            for folder in sorted({self.derived_directory, *caches_of(self._bank_id)}):
+                search.look_through_files(folder)
         return search.residue()
 
     def sync(self) -> None:
