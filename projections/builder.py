@@ -12,8 +12,9 @@ import hashlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -202,7 +203,7 @@ def check_in(
     connection: sqlite3.Connection, log: EventLog, projections: Iterable[Projection], position: int, epoch: int
 ) -> None:
     """Set the projections' checkpoints to `position`. Raises `ProjectionError` if the log no longer reaches there."""
-    line = _line_at(log, position)
+    line = line_at(log, position)
     if line is None:
         raise ProjectionError(f"the log has no line at position {position:,} any more; nothing of that batch was kept")
     connection.executemany(
@@ -211,7 +212,7 @@ def check_in(
     )
 
 
-def _line_at(log: EventLog, position: int) -> str | None:
+def line_at(log: EventLog, position: int) -> str | None:
     """Return the SHA-256 of the log's line at a position: '' at 0, None where there is no line."""
     if not position:
         return ""
@@ -226,14 +227,20 @@ def doubts_of(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], 
     Without a log, only the file itself is checked.
     """
     there = objects_in(connection)
+    # Usually all projections are at one position, and looking there once is enough.
+    of_log = cache(partial(_doubt_of_log, log=log)) if log is not None else None
     found = {
-        projection.name: _doubt(projection, points.get(projection.name), there, log) for projection in all_projections()
+        projection.name: _doubt(projection, points.get(projection.name), there, of_log)
+        for projection in all_projections()
     }
     return {name: reason for name, reason in found.items() if reason}
 
 
 def _doubt(
-    projection: Projection, point: Checkpoint | None, there: Mapping[str, str], log: EventLog | None
+    projection: Projection,
+    point: Checkpoint | None,
+    there: Mapping[str, str],
+    of_log: Callable[[int, str, int], str | None] | None,
 ) -> str | None:
     if point is None:
         return "not built before"
@@ -241,17 +248,17 @@ def _doubt(
         return f"it was built by version {point.version}, this is version {projection.version}"
     if point.digest != projection.digest or any(there.get(name) != ddl for name, ddl in projection.schema.items()):
         return "its tables are not those of this release"
-    return _doubt_of_position(point, log) if log is not None else None
+    return of_log(point.position, point.line, point.erasures) if of_log is not None else None
 
 
-def _doubt_of_position(point: Checkpoint, log: EventLog) -> str | None:
+def _doubt_of_log(position: int, line: str, erasures: int, log: EventLog) -> str | None:
     # Erased words would stay in rows that were made before.
-    if point.erasures != log.erasures():
-        return f"texts were erased since (erasure epoch {point.erasures}, now {log.erasures()})"
-    if point.position > log.position():
-        return f"its checkpoint {point.position:,} is beyond the end of the log at {log.position():,}"
-    if _line_at(log, point.position) != point.line:
-        return f"its checkpoint {point.position:,} is not on this log: another event is there"
+    if erasures != (now := log.erasures()):
+        return f"texts were erased since (erasure epoch {erasures}, now {now})"
+    if position > (end := log.position()):
+        return f"its checkpoint {position:,} is beyond the end of the log at {end:,}"
+    if line_at(log, position) != line:
+        return f"its checkpoint {position:,} is not on this log: another event is there"
     return None
 
 

@@ -16,16 +16,25 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rbank_es.errors import BadPoint, ProjectionError
+from rbank_es import limits
+from rbank_es.errors import BadPoint, LogError, ProjectionError
 from rbank_es.files import kind_of, replaceable, sweep_scratch
+from rbank_es.log.process_cache import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.projection import OnBatch
 from rbank_es.projections.seal import is_sealed, seal, wait_for_seal
-from rbank_es.projections.view import View
+from rbank_es.projections.view import View, ViewConnection
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
+
+
+_Key = tuple[int, str | None, int, int, bool]
+"""A position, the digest of its line, the erasure epoch, the inode of the file, and whether the file is believed."""
+
+_INHERITED: list[ViewConnection] = []
+"""Connections of a parent process. SQLite forbids to use or close them in a forked child."""
 
 
 class Applied(Struct, frozen=True, kw_only=True):
@@ -41,11 +50,22 @@ class Applied(Struct, frozen=True, kw_only=True):
     rebuilt: Mapping[str, str] = {}
 
 
-class ReadModels:
-    """The read models in one file. No handle stays open, so each call reads the newest file of any process."""
+class ReadModels(ProcessCache):
+    """The read models in one file.
+
+    The views of the positions asked for last stay open: whoever asks for such a position again shares its view, as
+    long as the file and the log are the same there.
+    """
 
     def __init__(self, path: Path, *, read_only: bool = False, sealed: bool = False) -> None:
+        super().__init__()
         self.path, self.read_only, self.sealed = path, read_only, sealed
+        self._kept: dict[_Key, ViewConnection] = {}
+
+    def forget(self) -> None:
+        """Let go of the kept views in a forked child, without closing what the parent has open."""
+        _INHERITED.extend(self._kept.values())
+        self._kept = {}
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, sealed: bool = False) -> ReadModels:
@@ -62,7 +82,11 @@ class ReadModels:
         self.close()
 
     def close(self) -> None:
-        """Do nothing: no handle is open, and each view is closed by itself."""
+        """Close the kept views, apart from those that somebody still uses."""
+        with self.lock:
+            kept, self._kept = self._kept, {}
+        for shared in kept.values():
+            shared.release()
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint of each projection in the file; none where there is no sound file."""
@@ -106,6 +130,16 @@ class ReadModels:
         chosen = chosen_projections(only)
         return self._write(log, upto, chosen, {p.name: "asked for" for p in chosen}, on_batch)
 
+    def caught_up(self, log: EventLog) -> View:
+        """Return a view of the log's head; first bring the file up to it, if it isn't and can be written."""
+        view = self._kept_view(self._key(log.position(), log))
+        if view is not None:
+            return view
+        # Where the file can't be written, the view is of a temporary copy.
+        with suppress(ProjectionError, LogError, OSError):
+            self.catch_up(log)
+        return self.as_of(log.position(), log)
+
     def live(self, log: EventLog | None = None) -> View:
         """Return a view of the newest position: of `log`, where given (see `as_of`), else of the file."""
         if log is not None:
@@ -123,16 +157,55 @@ class ReadModels:
         """
         if seq < 0 or (log is not None and seq > log.position()):
             raise BadPoint(str(seq), f"the log ends at position {log.position() if log else 0:,}")
-        view = self._view_of_file(seq, log)
+        key = self._key(seq, log)
+        view = self._kept_view(key)
         if view is not None:
             return view
-        if log is not None:
-            return _view_in_memory(log, seq)
-        raise ProjectionError(
-            f"the read models in {self.path} are missing, broken or behind position {seq:,}; run: rbank-es project BANK"
-        )
+        connection = self._connection(seq, log)
+        if connection is None:
+            if log is None:
+                raise ProjectionError(
+                    f"the read models in {self.path} are missing, broken or behind position {seq:,}; "
+                    "run: rbank-es project BANK"
+                )
+            connection = _built_in_memory(log, seq)
+        shared = ViewConnection(connection)
+        view = View(shared, seq)
+        if key is not None:
+            self._keep(key, shared)
+        return view
 
-    def _view_of_file(self, seq: int, log: EventLog | None) -> View | None:
+    def _key(self, seq: int, log: EventLog | None) -> _Key | None:
+        """Return by what a kept view of a position is found; None without a log to compare with."""
+        if log is None:
+            return None
+        # The line, because a log that was restored may have another event there.
+        line, epoch = builder.line_at(log, seq), log.erasures()
+        # A file that somebody changed is not read any more, also where it is open.
+        believed = not self.sealed or is_sealed(self.path)
+        with suppress(OSError):
+            return seq, line, epoch, self.path.stat().st_ino, believed
+        return seq, line, epoch, 0, believed
+
+    def _kept_view(self, key: _Key | None) -> View | None:
+        with self.lock:
+            shared = self._kept.get(key) if key is not None else None
+            return View(shared, key[0]) if shared is not None and key is not None else None
+
+    def _keep(self, key: _Key, shared: ViewConnection) -> None:
+        with self.lock:
+            dropped = [self._kept.pop(key, None), *self._oldest()]
+            self._kept[key] = shared.hold()
+        for one in dropped:
+            if one is not None:
+                one.release()
+
+    def _oldest(self) -> Iterator[ViewConnection]:
+        while len(self._kept) >= limits.VIEWS_KEPT:
+            yield self._kept.pop(next(iter(self._kept)))
+
+    def _connection(self, seq: int, log: EventLog | None) -> sqlite3.Connection | None:
+        """Return a connection to the file, or to a completed copy of it in memory; None if neither can be had."""
         try:
             connection = builder.connect(self.path, "ro")
         except sqlite3.Error:
@@ -141,9 +214,9 @@ class ReadModels:
             points = builder.checkpoints_in(connection)
             if self._is_believed() and not builder.doubts_of(connection, points, log):
                 if min(points[projection.name].position for projection in all_projections()) >= seq:
-                    return View(connection, seq)
+                    return connection
                 if log is not None:
-                    return _view_of_copy(connection, points, log, seq)
+                    return _completed_copy(connection, points, log, seq)
         except sqlite3.Error:
             pass  # a broken file, or a journal that only a writer may play back: the caller builds a copy
         connection.close()
@@ -307,24 +380,26 @@ def _target(log: EventLog, upto: int | None) -> int:
     return position if upto is None else upto
 
 
-def _view_of_copy(connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog, seq: int) -> View:
+def _completed_copy(
+    connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog, seq: int
+) -> sqlite3.Connection:
     copy = builder.in_memory()
     try:
         with closing(connection):
             connection.backup(copy)
         # All of them: views join tables of several projections.
         builder.advance(copy, log, all_projections(), seq, log.erasures(), lasting=False)
-        return View(copy, seq)
+        return copy
     except BaseException:
         copy.close()
         raise
 
 
-def _view_in_memory(log: EventLog, seq: int) -> View:
+def _built_in_memory(log: EventLog, seq: int) -> sqlite3.Connection:
     connection = builder.in_memory()
     try:
         builder.build(connection, log, all_projections(), all_projections(), seq, log.erasures(), lasting=False)
-        return View(connection, seq)
+        return connection
     except BaseException:
         connection.close()
         raise

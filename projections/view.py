@@ -66,15 +66,38 @@ class FoundItem(Struct, frozen=True, kw_only=True):
     rank: int
 
 
+class ViewConnection:
+    """A connection for the views of one position, which share its temporary tables. Closed with its last holder."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.lock = RLock()
+        self.shadowed = False
+        self.own_index = False
+        self._holders = 0
+
+    def hold(self) -> ViewConnection:
+        """Return this connection, which stays open until each holder released it."""
+        with self.lock:
+            self._holders += 1
+        return self
+
+    def release(self) -> None:
+        """Close the connection unless others hold it. For its holders, each once."""
+        with self.lock:
+            self._holders -= 1
+            if not self._holders:
+                self.connection.close()
+
+
 class View:
     """The bank as it was at `position`. Made by `ReadModels`; a context manager; may be used by several threads."""
 
-    def __init__(self, connection: sqlite3.Connection, position: int) -> None:
+    def __init__(self, shared: ViewConnection, position: int) -> None:
+        """Hold the connection until the view is closed."""
         self.position = position
-        self._connection = connection
-        self._lock = RLock()
-        self._shadowed = False
-        self._own_index = False
+        self._shared = shared.hold()
+        self._closed = False
 
     def __enter__(self) -> View:
         return self
@@ -83,9 +106,11 @@ class View:
         self.close()
 
     def close(self) -> None:
-        """Close the file, and drop every temporary copy."""
-        with self._lock:
-            self._connection.close()
+        """Close the file and drop every temporary copy, unless another view shares them."""
+        with self._shared.lock:
+            if not self._closed:
+                self._closed = True
+                self._shared.release()
 
     def rows(self, view: str, /, **equal: Value) -> list[dict[str, Any]]:
         """Return the rows of a named view, as dicts by column; with `column=value`, those where all are equal.
@@ -205,30 +230,31 @@ class View:
     @contextmanager
     def _indexing(self) -> Iterator[_Index]:
         """Provide the index of the items active at the position as `items_fts` until the context ends."""
-        if self._own_index:
-            yield _Index(self._connection)
+        connection = self._shared.connection
+        if self._shared.own_index:
+            yield _Index(connection)
             return
         # One transaction, because another process could change the live index after it was checked.
-        self._connection.execute("BEGIN")
+        connection.execute("BEGIN")
         try:
-            if self._connection.execute(_CHANGED_SINCE, (self.position,)).fetchone()[0]:
-                self._connection.execute(fts_ddl("temp.items_fts", ""))
-                self._connection.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
-                self._connection.execute(_FILL, {"seq": self.position})
-                self._own_index = True
-            yield _Index(self._connection)
-            self._connection.execute("COMMIT")
+            if connection.execute(_CHANGED_SINCE, (self.position,)).fetchone()[0]:
+                connection.execute(fts_ddl("temp.items_fts", ""))
+                connection.execute("INSERT INTO temp.items_fts (items_fts, rank) VALUES ('automerge', 0)")
+                connection.execute(_FILL, {"seq": self.position})
+                self._shared.own_index = True
+            yield _Index(connection)
+            connection.execute("COMMIT")
         except BaseException:
-            self._own_index = False
-            self._connection.execute("ROLLBACK")
+            self._shared.own_index = False
+            connection.execute("ROLLBACK")
             raise
 
     @contextmanager
     def _shadowing(self) -> Iterator[sqlite3.Connection]:
         with self._reading() as connection:
-            if not self._shadowed:
+            if not self._shared.shadowed:
                 self._shadow(connection)
-                self._shadowed = True
+                self._shared.shadowed = True
             yield connection
 
     def _shadow(self, connection: sqlite3.Connection) -> None:
@@ -245,8 +271,10 @@ class View:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         try:
-            with self._lock:
-                yield self._connection
+            with self._shared.lock:
+                if self._closed:
+                    raise sqlite3.ProgrammingError("the view is closed")
+                yield self._shared.connection
         except sqlite3.Error as error:
             raise ProjectionError(
                 f"can't read the read models at position {self.position:,}: {error}; "

@@ -98,6 +98,8 @@ PROJECTION_BUSY_S = 60.0
 # a tenth of a millisecond.
 SEAL_BYTES = 1 * KIB
 SEAL_WAIT_S = 0.05
+# Positions whose views stay open in a process: the head, and the point in the past that somebody looks at.
+VIEWS_KEPT = 2
 # Distinct words of a query that are searched for: the time of a search grows with each.
 QUERY_WORDS = 64
 # Characters of a query that are read; an agent may send a whole page.

@@ -18,7 +18,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from threading import Event as Signal
 from typing import TYPE_CHECKING, Any
@@ -33,9 +32,7 @@ from rbank_es.errors import (
     BankNotFound,
     CheckFailed,
     LimitExceeded,
-    LogError,
     NotInBank,
-    ProjectionError,
 )
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item, truncate
@@ -48,6 +45,7 @@ from rbank_es.log.erasure import paths_of_item
 if TYPE_CHECKING:
     from rbank_es.bank.decisions import Latest
     from rbank_es.bank.retrieval_check import RetrievalCheck
+    from rbank_es.events.bank_events import PolicyKind
     from rbank_es.projections.read_models import Applied, ReadModels
     from rbank_es.projections.view import FoundItem, View
     from rbank_es.state import State
@@ -242,6 +240,11 @@ class Bank:
             self._latest = Latest(self.log)
         return self._latest
 
+    def policy_choice(self, kind: PolicyKind) -> PolicyChoice | None:
+        """Return the record of the policy of a kind that is in force at the head, None where there is none."""
+        with self.latest.at(self.position) as basis:
+            return basis.state.policies.get(kind)
+
     def replay(
         self,
         to: str | int | None = None,
@@ -295,14 +298,15 @@ class Bank:
         """
         return self.read_models().as_of(self.resolve(point), self.log)
 
-    def _live(self, point: str | int | None) -> View:
-        """Return a view at the point; for the head, first bring the read models up to it if possible."""
-        models = self.read_models()
-        if point is None:
-            # A read-only bank is searched as well, through a temporary copy.
-            with suppress(ProjectionError, LogError, OSError):
-                models.catch_up(self.log)
-        return models.as_of(self.resolve(point), self.log)
+    def live(self) -> View:
+        """Return a view of the head, as `as_of` does; first bring the read models up to it, if they can be written.
+
+        Where many views are asked for while others append, this is quicker: a temporary copy is as large as the bank.
+        """
+        return self.read_models().caught_up(self.log)
+
+    def _view(self, point: str | int | None) -> View:
+        return self.live() if point is None else self.as_of(point)
 
     def search(
         self,
@@ -318,14 +322,14 @@ class Bank:
 
         The query is plain words without any syntax. `k` is the policy's unless given. Raises `BadSearch`.
         """
-        with self._live(point) as view:
+        with self._view(point) as view:
             return view.search(query, k, polarity=polarity, domain=domain, role=role)
 
     def get(self, ids: Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None) -> list[Item]:
         """Return items in full, in any state; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""
         if len(ids) > max_n:
             raise LimitExceeded("items asked for", len(ids), max_n, "ask for fewer, or raise max_n")
-        with self._live(point) as view:
+        with self._view(point) as view:
             return [self._item(view, item_id) for item_id in ids]
 
     def _item(self, view: View, item_id: str) -> Item:
@@ -339,7 +343,7 @@ class Bank:
         """Return the beginning of an item's content, as `truncate` does. Raises `NotInBank`."""
         if max_chars < 1:
             raise BadInput(f"max_chars is {max_chars}; it must be at least 1")
-        with self._live(point) as view:
+        with self._view(point) as view:
             return truncate(self._item(view, item_id).content, max_chars)
 
     def diff(self, before: str | int | None, after: str | int | None) -> Diff:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 import click
-import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
@@ -36,15 +35,6 @@ from rbank_es.events.codec import event_types, unknown_types
 Entry = TypeVar("Entry")
 NARROW_COLUMNS = 110
 SUMMARY_COLUMNS = 20
-
-
-class _RunOf(msgspec.Struct):
-    """The field of a stored line that `--run` filters by."""
-
-    run: str | None = None
-
-
-_RUN_OF = msgspec.json.Decoder(_RunOf)
 
 
 def _types(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
@@ -131,14 +121,10 @@ class _Reader:
             for event in _last(self.bank.events(point=upto, after=after, types=self.types, run=self.run), tail):
                 self._say(event)
         else:
-            for stored in _last(self._lines(after, upto), tail):
+            lines = self.bank.log.lines(after=after, upto=upto, types=self.types, run=self.run)
+            for stored in _last(lines, tail):
                 write_json(stored)
                 self.printed += 1
-
-    def _lines(self, after: int, upto: int) -> Iterator[bytes]:
-        for stored in self.bank.log.lines(after=after, upto=upto, types=self.types):
-            if self.run is None or _RUN_OF.decode(stored).run == self.run:
-                yield stored
 
     def follow(self, after: int) -> None:
         flush()

@@ -16,10 +16,11 @@ from rbank_es.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.events import PolicyChoice
+    from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.run_events import Purpose
     from rbank_es.judging.gold import Gold
     from rbank_es.models.router import Lms
-    from rbank_es.projections.view import View
     from rbank_es.sparql.source import Source
 
 
@@ -152,25 +153,35 @@ def needs_of(name: str) -> Set[str]:
     return JUDGES.get(name).needs if name != NOBODY else frozenset()
 
 
-def judging_policy(view: View) -> JudgingPolicy:
-    """Return the judging policy in force at a view's position; that of the checks if none was set.
+class PoliciesInForce(Protocol):
+    """The policies in force at a position: those of a `View`, or of a `Bank` at its head."""
+
+    def policy_choice(self, kind: PolicyKind) -> PolicyChoice | None:
+        """Return the record of the policy of a kind, None where there is none."""
+        ...
+
+
+def judging_policy(policies: PoliciesInForce) -> JudgingPolicy:
+    """Return the judging policy in force; that of the checks if none was set.
 
     Raises `BadPolicy` for one that this release doesn't know.
     """
-    policy = governing("judging", view.policy_choice("judging"))
+    policy = governing("judging", policies.policy_choice("judging"))
     if not isinstance(policy, JudgingPolicy):
         raise BadPolicy(f"judging policy {policy.label} lacks the setting supervised or grounding")
     return policy
 
 
-def policy_for(view: View, name: str | None = None, *, supervised: bool = False) -> tuple[str, JudgingPolicy]:
+def policy_for(
+    policies: PoliciesInForce, name: str | None = None, *, supervised: bool = False
+) -> tuple[str, JudgingPolicy]:
     """Return the name of a judge and the policy by which it judges; without a name, those of the policy in force.
 
-    The policy is the one in force at a view's position if it has the judge's name, else the judge's own; `supervised`
+    The policy is the one in force if it has the judge's name, else the judge's own; `supervised`
     sets that setting. Raises `BadPolicy` for a policy that this release doesn't know, and `BadInput` for an unknown
     judge.
     """
-    in_force = judging_policy(view)
+    in_force = judging_policy(policies)
     wanted = name or in_force.name
     own = JUDGES.get(wanted).policy
     policy = in_force if wanted == in_force.name else own

@@ -199,7 +199,7 @@ def precedents_for(
     them. Each kind takes at most `JUDGE_MEMORY_CHARS`: whole items, or the beginning of the first if it is longer.
     """
     words = f"{outcome.task}\n{outcome.sparql}"
-    with bank.as_of(point) as view:
+    with bank.live() if point is None else bank.as_of(point) as view:
         found = {
             source: [hit.id for hit in view.search_for_judge(words, k, source)]
             for source, k in (("principle", principles), ("episode", cases))

@@ -324,7 +324,8 @@ class ClosedLoop:
         """Extract items unless that was done. Proposals alone don't count, because no model may have answered."""
         runs = [ran for ran in self._runs(work) if ran.is_usable and ran.judged is not None]
         if self.resources.settings.extract and runs and all(map(is_of_proposals, self._extractions(runs))):
-            self._post_run.learn(work.task, [rollout_of(self.resources.bank, ran) for ran in runs])
+            kept = self.history.with_proposals_kept(ran.run for ran in runs)
+            self._post_run.learn(work.task, [rollout_of(self.resources.bank, ran) for ran in runs], kept)
 
     # ---------------------------------------------------------------- the result
 

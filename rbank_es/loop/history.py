@@ -9,6 +9,8 @@ A task under given settings has a key. The ids of its runs begin with the key, b
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,6 +50,8 @@ FLAWS = (LM_FAILED, "malformed:", "no_usable_item:")
 
 # Ids hold the task's id too, so 32 bits only tell the settings and wordings of one task apart.
 KEY_CHARS = 8
+
+_KEY = re.compile(rf"(?=(-[0-9a-f]{{{KEY_CHARS}}}-))")
 
 _TYPES = frozenset(
     type_of(cls)
@@ -117,6 +121,7 @@ class History:
 
     def __init__(self, bank: Bank) -> None:
         self.runs: dict[str, RunProgress] = {}
+        self._by_prefix: dict[str, list[RunProgress]] = {}
         self.extractions: dict[str, ExtractionProgress] = {}
         self.position = 0
         self._bank = bank
@@ -131,8 +136,14 @@ class History:
 
     def runs_of(self, task: Task, key: str) -> list[RunProgress]:
         """Return the runs of a task under its key, in the order in which they began."""
-        prefix = f"{task.slug}-{key}-"
-        return [ran for ran in self.runs.values() if ran.run.startswith(prefix)]
+        return list(self._by_prefix.get(f"{task.slug}-{key}-", ()))
+
+    def with_proposals_kept(self, runs: Iterable[str]) -> frozenset[str]:
+        """Return those of the runs whose proposals are candidates already."""
+        known = (self.runs[run] for run in runs if run in self.runs)
+        return frozenset(
+            ran.run for ran in known if any(is_of_proposals(self.extractions[id]) for id in ran.extractions)
+        )
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -152,16 +163,18 @@ class History:
                 _note(ran, event)
 
     def _started(self, event: RunStarted) -> None:
-        self.runs.setdefault(
-            event.run,
-            RunProgress(
-                run=event.run,
-                started_seq=event.seq,
-                config_digest=event.config_digest,
-                group=event.rollout_group,
-                index=event.rollout_index,
-            ),
+        if event.run in self.runs:
+            return
+        self.runs[event.run] = ran = RunProgress(
+            run=event.run,
+            started_seq=event.seq,
+            config_digest=event.config_digest,
+            group=event.rollout_group,
+            index=event.rollout_index,
         )
+        # A task's own id may look like a key as well, so a run is found by each prefix that ends with one.
+        for key in _KEY.finditer(event.run):
+            self._by_prefix.setdefault(event.run[: key.end(1)], []).append(ran)
 
 
 def rollout_of(bank: Bank, ran: RunProgress) -> Rollout:

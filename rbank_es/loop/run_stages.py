@@ -6,7 +6,7 @@ their outcome doesn't depend on whether the run ended in this process or in an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,6 @@ from rbank_es.executors.executor import RunResult
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
-from rbank_es.extraction.proposals import EXTRACTOR as PROPOSALS
 from rbank_es.extraction.proposals import from_proposals, proposals_of
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.judges import JudgingPolicy, decide, needs_of, policy_for
@@ -202,11 +201,10 @@ def _code_of(error: Exception) -> str:
 def close_run(bank: Bank, run: str, code: str, message: str) -> None:
     """Record that a run failed, unless it has ended; its iterations are the recorded steps. Raises as `Bank.append`."""
     steps = 0
-    for event in bank.log.read(types={"step_taken", "run_finished"}):
-        if getattr(event, "run", None) == run:
-            if isinstance(event, RunFinished):
-                return
-            steps += 1
+    for event in bank.events(types={"step_taken", "run_finished"}, run=run):
+        if isinstance(event, RunFinished):
+            return
+        steps += 1
     bank.append(
         RunFinished(run=run, outcome="failed", iterations=steps, error_code=code, error=message[: limits.ERROR_CHARS])
     )
@@ -254,8 +252,11 @@ class PostRun:
         bank.append(verdict.event(run))
         return verdict
 
-    def learn(self, task: Task, rollouts: Sequence[Rollout]) -> None:
+    def learn(self, task: Task, rollouts: Sequence[Rollout], kept: Collection[str] = ()) -> None:
         """Extract candidates from the judged runs of a task and consolidate them, as one group or not at all.
+
+        The proposals of the runs in `kept` are candidates already. They are left out when an extractor that gave no
+        answer is asked again: they would count twice.
 
         Only calls are recorded if no model answers. Raises `LoopStopped` if the next run's extractor would fail in the
         same way.
@@ -273,7 +274,6 @@ class PostRun:
                 )
         except LmFailed as failure:
             raise LoopStopped(best.run, failure.code, str(failure), cause=failure) from failure
-        kept = _with_proposals_kept(bank)
         # Unless rollouts are compared, only the best one teaches; what the others proposed is dropped.
         learners = [
             (one.run, verdict)
@@ -301,7 +301,7 @@ class PostRun:
 
     def _extraction_policy(self, bank: Bank) -> SuccessFailure:
         """Return the bank's extraction policy; the settings may choose which rollouts it extracts from."""
-        policy = governing("extraction", bank.state().policies.get("extraction"))
+        policy = governing("extraction", bank.policy_choice("extraction"))
         if not isinstance(policy, SuccessFailure):
             raise BadPolicy(f"{policy.label} is no extraction policy")
         given = self._resources.settings.extract_from
@@ -310,22 +310,7 @@ class PostRun:
     def _judge(self, bank: Bank) -> tuple[str, JudgingPolicy]:
         """Return the chosen judge with its policy, supervised if the settings say so."""
         chosen = self._resources.settings
-        with bank.as_of() as view:
-            return policy_for(view, chosen.judge, supervised=chosen.supervised)
-
-
-def _with_proposals_kept(bank: Bank) -> set[str]:
-    """Return the runs whose proposals are candidates already.
-
-    They are left out when an extractor that gave no answer is asked again: they would count twice.
-    """
-    extractions = bank.events(types={"memories_extracted"})
-    return {
-        run
-        for event in extractions
-        if isinstance(event, MemoriesExtracted) and event.extractor == PROPOSALS
-        for run in event.runs
-    }
+        return policy_for(bank, chosen.judge, supervised=chosen.supervised)
 
 
 def _event(extraction: Extraction, runs: Sequence[str]) -> MemoriesExtracted:

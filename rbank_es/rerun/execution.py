@@ -16,7 +16,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, CannotRerun, LoopStopped
 from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, ToolCalled
-from rbank_es.loop.history import task_key
+from rbank_es.loop.history import History, task_key
 from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.rollouts import best_of
 from rbank_es.loop.run_stages import NewRun, begin_runs, execute
@@ -231,7 +231,7 @@ def _elsewhere(scratch: Bank, recording: RecordedRun, stage: Stage) -> str:
     """Return why the lesson of several rollouts is not compared with this run; empty if it is."""
     if stage.what != "lesson" or len(stage.runs) == 1:
         return ""
-    best = best_of(rollouts_of(scratch, stage.runs)).run
+    best = best_of(rollouts_of(scratch, History(scratch).catch_up(), stage.runs)).run
     if best != recording.run:
         return f"what its rollouts taught together is compared with the best of them, {best}"
     for run in stage.runs:

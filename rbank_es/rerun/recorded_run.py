@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from heapq import merge
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -86,7 +88,7 @@ def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
 def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> RecordedRun:
     """Return a run as recorded up to a point. Raises `NotInBank`, and `CannotRerun` if its events are not enough."""
     upto = bank.resolve(point)
-    first = next((each for each in _starts(bank, upto) if each.run == run), None)
+    first = next(bank.events(point=upto, types={"run_started"}, run=run), None)
     if first is None:
         raise NotInBank(run, upto)
     events = tuple(run_itself(bank, run, first.seq - 1, upto))
@@ -176,6 +178,9 @@ _TYPES: Mapping[What, frozenset[str]] = {
 }
 
 
+_OF_RUN = frozenset({"lm_called", "run_judged"})
+
+
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """A stage after a run as recorded; if it was cut off and repeated, the try that counts.
 
@@ -223,7 +228,11 @@ def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int
     extractor, or that people made by hand.
     """
     about, extractions = frozenset(runs), set[str]()
-    for event in bank.log.read(after=after, upto=upto, types=_TYPES[what]):
+    # By run where an event has one: an extraction names its runs, and a consolidation none.
+    read = [bank.log.read(after=after, upto=upto, types=_TYPES[what] & _OF_RUN, run=run) for run in about]
+    if rest := _TYPES[what] - _OF_RUN:
+        read.append(bank.log.read(after=after, upto=upto, types=rest))
+    for event in merge(*read, key=attrgetter("seq")):
         if isinstance(event, MemoriesConsolidated):
             # A consolidation names no run, only the extraction that it decides on.
             is_one = event.extraction in extractions
@@ -284,12 +293,13 @@ def repeat_stage(stage: Stage, resources: LoopResources, task: Task, started: Ru
         elif stage.what == "score":
             post_run.score(task, started.run, index, resources.bank)
         else:
-            post_run.learn(task, rollouts_of(resources.bank, stage.runs))
+            history = History(resources.bank).catch_up()
+            rollouts = rollouts_of(resources.bank, history, stage.runs)
+            post_run.learn(task, rollouts, history.with_proposals_kept(stage.runs))
 
 
-def rollouts_of(bank: Bank, runs: Iterable[str]) -> list[Rollout]:
+def rollouts_of(bank: Bank, history: History, runs: Iterable[str]) -> list[Rollout]:
     """Return the rollouts among some runs that a loop learns from, in their order; the last run of each."""
-    history = History(bank).catch_up()
     by_index: dict[int, Rollout] = {}
     for ran in (history.runs[run] for run in runs if run in history.runs):
         if ran.is_usable and ran.judged is not None:

@@ -127,14 +127,21 @@ def read_models(bank: Bank) -> set[int]:
     return {point.position for point in bank.read_models().checkpoints().values()}
 
 
-def test_contexts_are_read_from_read_models_that_were_brought_up_to_date(tmp_path: Path) -> None:
-    """Else each context would copy the whole file into memory to bring the copy up to date."""
+def test_contexts_and_judges_read_read_models_that_were_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each would copy the whole file into memory to bring the copy up to date."""
+    copies: list[str] = []
+    for name in ("_completed_copy", "_built_in_memory"):
+        monkeypatch.setattr(f"rbank_es.projections.read_models.{name}", lambda *_, name=name: copies.append(name))
     with quick(tmp_path / "bank") as bank:
         looped(bank, scripted(tmp_path), TASKS)
-        assert read_models(bank) == {of_type(bank, RunStarted)[-1].seq - 1}
+        (position,) = read_models(bank)
+        assert position > of_type(bank, RunStarted)[-1].seq
+    assert not copies
 
 
 def test_without_procedures_nothing_reads_the_read_models(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
-        looped(bank, scripted(tmp_path, layers=("L0", "L1")), TASKS[:1])
+        looped(bank, scripted(tmp_path, layers=("L0", "L1"), judge="checks"), TASKS[:1])
         assert read_models(bank) == set()
