@@ -524,5 +524,7 @@ MATTS_ROLLOUTS = 3
 # Hits of each search in the demo, and recorded queries that it tries, to find one whose hits changed over time.
 DEMO_HITS = 3
 DEMO_QUERIES = 12
+# Names that a shell is offered at a Tab.
+COMPLETIONS = 1_000
 # Hits of `search`, unless asked otherwise: as many as the agent's own search tool returns.
 SEARCH_HITS_DEFAULT = 6

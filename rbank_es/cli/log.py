@@ -74,9 +74,10 @@ def log(
 ) -> None:
     """List the events of a bank, oldest first.
 
-    On a terminal each event is one line: position, time (UTC), type, run, and a summary. With --json, or when the
-    output goes to a file or a program, events are printed as JSON Lines, as they are stored (characters that a terminal
-    would obey or hide are escaped). A run may be named by any beginning of its id that no other has.
+    On a terminal each event is one line: position, time (UTC) at which it happened, type, run, and a summary. With
+    --json, or when the output goes to a file or a program, events are printed as JSON Lines, as they are stored
+    (characters that a terminal would obey or hide are escaped). A run may be named by any beginning of its id that no
+    other has.
     """
     opened, point = open_at(bank)
     if follow and point is not None:
@@ -164,8 +165,9 @@ class Layout:
     def row(self, event: Event) -> str:
         """Return the line of an event, truncated to the terminal's width."""
         run = safe_line(getattr(event, "run", None) or "")
-        at = format_time(event.at)[self.time]
-        return self._joined(f"{event.seq:,}", at, type_of(event), run, summary(event))
+        at = format_time(event.occurred_at or event.at)[self.time]
+        imported = f"imported on {format_time(event.at)[:10]}: " if event.occurred_at else ""
+        return self._joined(f"{event.seq:,}", at, type_of(event), run, imported + summary(event))
 
     def _joined(self, position: str, time: str, type_: str, run: str, facts: str) -> str:
         time_width = self.time.stop - self.time.start

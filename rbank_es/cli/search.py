@@ -58,9 +58,17 @@ def _why_nothing(view: View, query: str, polarity: str | None, domain: str | Non
     return f"none of {count(len(passing), 'active item')} has a word of the query"
 
 
+def score_in_words(score: float) -> str:
+    """Return a score with three digits after the point; `≈ 0` for one that they can't tell from 0."""
+    shown = f"{score:.3f}"
+    return shown if float(shown) else "≈ 0"
+
+
 def print_hits(found: list[FoundItem]) -> None:
     """Print hits, best first."""
-    rows: list[list[Cell]] = [[hit.rank, f"{hit.score:.4g}", hit.id, hit.src, hit.title, hit.desc] for hit in found]
+    rows: list[list[Cell]] = [
+        [hit.rank, score_in_words(hit.score), hit.id, hit.src, hit.title, hit.desc] for hit in found
+    ]
     echo_table(
         ["rank", "score", "item", "source", "title", "description"],
         rows,

@@ -61,6 +61,7 @@ WORDS = {
     "started_seq": "started at position",
     "finished_seq": "finished at position",
     "duration_s": "duration in s",
+    "imported_at": "imported on",
 }
 """Labels of columns whose names are not plain."""
 
@@ -240,7 +241,7 @@ def _print_timeline(title: str, events: list[Event], *, with_run: bool) -> None:
     rows: list[list[Cell]] = []
     for event in events:
         run = [getattr(event, "run", None)] if with_run else []
-        rows.append([event.seq, format_time(event.at), type_of(event), *run, summary(event)])
+        rows.append([event.seq, format_time(event.occurred_at or event.at), type_of(event), *run, summary(event)])
     headers = ["seq", "time (UTC)", "type", *(["run"] if with_run else []), "summary"]
     echo_table(headers, rows, flexible=["summary", "run"] if with_run else ["summary"])
 
@@ -266,7 +267,7 @@ def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
     echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
     apart = ("task", "answer", "sparql", "error", "success", "score", "judge")
-    times = {name: format_time(row[name]) for name in ("started_at", "finished_at")}
+    times = {name: format_time(row[name]) for name in ("started_at", "finished_at", "imported_at")}
     plain = {name: value for name, value in (row | times).items() if name not in apart}
     echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
     for name in ("answer", "sparql", "error"):

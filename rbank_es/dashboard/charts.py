@@ -88,7 +88,7 @@ def _run_figure(measure: Measure, runs: Sequence[Row], series: Sequence[float | 
         range=[0, top], tickformat="~s" if top > 10 else ",d", **({"dtick": 1} if top < 6 else {})
     )
     layout = figures.layout(
-        xaxis=figures.axis(title="runs, in the order they began", **figures.ordinal(len(runs))), yaxis=yaxis
+        xaxis=figures.axis(title="runs, by the time at which they began", **figures.ordinal(len(runs))), yaxis=yaxis
     )
     limit = figures.threshold(measure.threshold) if measure.threshold is not None else {}
     return figures.figure([line], layout | limit)

@@ -122,8 +122,8 @@ FLAGS = {
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """All facts of the page.
 
-    `runs` are in the order of their start, joined with their leakage; `flags` have the worst first; `used` are the
-    items with uses, most first; `items` counts items by (source, state).
+    `runs` are in order of the time at which they began, joined with their leakage; `flags` have the worst first; `used`
+    are the items with uses, most first; `items` counts items by (source, state).
     """
 
     facts: PageFacts
@@ -179,7 +179,12 @@ def _runs(runs: Iterable[Row], leakage: Iterable[Row]) -> list[Row]:
         joined.setdefault(row["run"], {}).update(
             {name: value for name, value in row.items() if value is not None or name not in joined[row["run"]]}
         )
-    return sorted(joined.values(), key=lambda row: (row["started_seq"] is None, row["started_seq"] or 0, row["run"]))
+    return sorted(joined.values(), key=_start_order)
+
+
+def _start_order(row: Row) -> tuple[bool, str, int]:
+    # By the time of the run itself: imported runs are recorded later, and in any order.
+    return row.get("started_at") is None, row.get("started_at") or "", row.get("started_seq") or 0
 
 
 def _excess(row: Row) -> float:

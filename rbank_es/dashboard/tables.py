@@ -75,10 +75,11 @@ def number(name: str, threshold: int | None = None) -> Callable[[Row], str]:
 
 
 def runs(picture: Picture) -> Html:
-    """Return the table of runs with their leakage, latest first."""
+    """Return the table of runs with their leakage, the one that began last first."""
     columns = [
         TableColumn("Run", _run, number=False),
         TableColumn("Began (UTC)", _began, number=False),
+        *([TableColumn("Imported on", _imported, number=False)] if any(map(_is_imported, picture.runs)) else []),
         TableColumn("Outcome", _outcome, number=False),
         TableColumn("Judged", _verdict, number=False),
         TableColumn("Red flags", number("red_flags", 0)),
@@ -94,7 +95,10 @@ def runs(picture: Picture) -> Html:
         TableColumn("Sub-calls", number("subcalls")),
     ]
     return table(
-        "All runs in numbers, the latest first. Sizes are in characters.", columns, picture.runs[::-1], cut="the latest"
+        "All runs in numbers, the one that began last first. Sizes are in characters.",
+        columns,
+        picture.runs[::-1],
+        cut="those that began last",
     )
 
 
@@ -106,6 +110,14 @@ def _run(row: Row) -> str:
 def _began(row: Row) -> str:
     began = minute(row.get("started_at"))
     return began if began == NOT_RECORDED else element("span", began, class_="line")
+
+
+def _is_imported(row: Row) -> bool:
+    return row.get("imported_at") is not None
+
+
+def _imported(row: Row) -> str:
+    return element("span", minute(row["imported_at"])[:10], class_="line") if _is_imported(row) else "no"
 
 
 def _outcome(row: Row) -> str:
@@ -201,7 +213,7 @@ def health(picture: Picture) -> Html:
     """Return the table of the bank after each change, latest first."""
     columns = [
         TableColumn("Position", number("seq"), number=False),
-        TableColumn("Time", lambda row: moment(row["at"]), number=False),
+        TableColumn("Recorded", lambda row: moment(row["at"]), number=False),
         TableColumn("Active items", number("size")),
         TableColumn("Candidates", number("candidates")),
         TableColumn("Added", number("added")),

@@ -92,8 +92,9 @@ def read_file(path: Path) -> Parsed:
 
 
 def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
-    """Import files, and all .json and .jsonl files of directories.
+    """Import files, and all .json and .jsonl files of directories, in the order of the times at which they begin.
 
+    Files without times come first, as named and then by path: what they hold is older than any run that used it.
     All files are read and checked before the first is appended, so a broken one stops the import before it begins.
     A file is one atomic append, or as few as the limits of an append allow; if the process ends between two of them,
     importing the file again adds the rest. What is in the bank already, by the ids of its events, is not added again
@@ -105,8 +106,7 @@ def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | N
     files = files_in(paths)
     if len(files) > 1:
         # Each is parsed twice, because all of them together may not fit into memory.
-        for path in files:
-            read_file(path)
+        files.sort(key={path: _began(read_file(path)) for path in files}.__getitem__)
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     importer = _Importer(bank.log, bank.latest)
     reports: list[FileImport] = []
@@ -116,6 +116,11 @@ def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | N
         if progress is not None:
             progress(sum(sizes[: number + 1]), sum(sizes))
     return ImportReport(tuple(reports))
+
+
+def _began(parsed: Parsed) -> str:
+    """Return the time of the first thing that happened in a file; empty where it has no times."""
+    return min((event.occurred_at for event in events_of(parsed.units) if event.occurred_at), default="")
 
 
 class _Importer:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rbank_es import __version__
 from rbank_es.registry import Registry
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Write": {
@@ -44,11 +47,13 @@ SECTIONS: dict[str, dict[str, str]] = {
         "rerun": "Run recorded runs again, with no model, and compare them event by event.",
         "export": "Write a bank as items, trajectories, events or provenance.",
         "schema": "Print the JSON Schema of the events.",
+        "completion": "Print the script that completes commands in bash, zsh or fish.",
     },
 }
 """The commands in the order of the help, each with its line there, so that the help loads none of them."""
 
 PLUGINS = "Plugins"
+PROGRAM, COMPLETE_VARIABLE = "rbank-es", "_RBANK_ES_COMPLETE"
 
 
 def _home(name: str) -> str:
@@ -78,11 +83,22 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of the first argument. Raises `UsageError`, with the nearest name, for an unknown one."""
         name = args[0]
-        if name.startswith("-") or self.get_command(ctx, name) is not None:
+        # A shell that completes the line wants no error for what is not typed yet.
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
         from rbank_es.cli.shared.arguments import nearest_hint
 
         raise click.UsageError(f"no command has the name {name!r}; {nearest_hint(name, COMMANDS.names())}", ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so, each with its line in the help, and the options; loads no command."""
+        from click.shell_completion import CompletionItem
+
+        from rbank_es.cli.shared.completions import words
+
+        about = {name: line for section in SECTIONS.values() for name, line in section.items()}
+        named = [CompletionItem(name, help=about.get(name)) for name in words(COMMANDS.names(), incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by section."""
@@ -127,6 +143,15 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: tuple[str, ...], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.examples = examples
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; to a shell that completes a line, each with what its words can be."""
+        params = super().get_params(ctx)
+        if not ctx.resilient_parsing:
+            return params
+        from rbank_es.cli.shared.completions import completed
+
+        return [completed(param) for param in params]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, unwrapped, so that they can be copied."""

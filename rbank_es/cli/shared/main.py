@@ -58,14 +58,29 @@ def _invoke(arguments: list[str]) -> int:
     # Import here, so that an interruption or a broken installation ends as one message too.
     from click.exceptions import Exit
 
-    from rbank_es.cli.shared.application import application
+    from rbank_es.cli.shared.application import COMPLETE_VARIABLE, application
 
+    if instruction := os.environ.get(COMPLETE_VARIABLE):
+        return _complete(instruction)
     try:
         with application.make_context("rbank-es", arguments) as context:
             application.invoke(context)
     except Exit as stop:
         return stop.exit_code
     return 0
+
+
+def _complete(instruction: str) -> int:
+    """Answer a shell that completes a command line; nothing is printed but completions, because a person is typing."""
+    from click.shell_completion import shell_complete
+
+    from rbank_es.cli.shared.application import COMPLETE_VARIABLE, PROGRAM, application
+
+    try:
+        return shell_complete(application, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
+    # Anything, because a half-typed line may be anything.
+    except Exception:
+        return 1
 
 
 def _end(error: BaseException, *, debug: bool) -> int:

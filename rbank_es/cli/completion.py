@@ -1,0 +1,35 @@
+"""`completion`: the script that completes commands, options, choices, banks and files in bash, zsh or fish."""
+
+from __future__ import annotations
+
+import click
+
+from rbank_es.cli.shared.application import COMPLETE_VARIABLE, PROGRAM, command
+from rbank_es.cli.shared.output import echo_json, write_bytes
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@command(
+    "completion",
+    'eval "$(rbank-es completion bash)"   # in ~/.bashrc',
+    'eval "$(rbank-es completion zsh)"    # in ~/.zshrc',
+    "rbank-es completion fish > ~/.config/fish/completions/rbank-es.fish",
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str, as_json: bool) -> None:
+    """Print the script that makes SHELL complete what is typed after rbank-es: commands, options, banks and files.
+
+    The script asks rbank-es itself at each Tab, so it stays right when commands change. bash needs version 4.4.
+    """
+    from click.shell_completion import get_completion_class
+
+    from rbank_es.cli.shared.application import application
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # click has all three
+    script = kind.source_template % kind(application, {}, PROGRAM, COMPLETE_VARIABLE).source_vars()
+    if as_json:
+        echo_json({"shell": shell, "script": script})
+    else:
+        write_bytes(script.encode())

@@ -1,0 +1,80 @@
+"""Imported runs are in order of the time at which they happened, and that is the time shown, wherever one is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.events import RunStarted
+from rbank_es.importers import import_paths
+from tests.cli_runner import on_terminal, run
+
+DAYS = {"a": 3, "b": 1, "c": 2}
+"""The day of January 2026 of each run, by the name of its file."""
+
+
+def trajectory(day: int) -> str:
+    """A run of that day, as a recorder writes it."""
+    lines = [
+        {"event_type": "run_start", "data": {"task": f"the task of day {day}"}},
+        {"event_type": "run_complete", "data": {"converged": True, "answer_preview": "x", "iterations": 1}},
+    ]
+    return "".join(
+        json.dumps({"timestamp": f"2026-01-{day:02}T1{at}:00:00", **line}) + "\n" for at, line in enumerate(lines)
+    )
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for name, day in DAYS.items():
+        (folder / f"{name}.jsonl").write_text(trajectory(day))
+    run("import", "./b", "runs", "--create", cwd=tmp_path)
+    return tmp_path
+
+
+def test_an_import_appends_runs_in_the_order_in_which_they_happened(imported: Path) -> None:
+    with Bank.open(imported / "b") as bank:
+        started = [event for event in bank.events() if isinstance(event, RunStarted)]
+    assert [event.task for event in started] == [f"the task of day {day}" for day in (1, 2, 3)]
+
+
+def test_files_without_times_come_before_the_runs(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(trajectory(1))
+    (tmp_path / "z.json").write_text(json.dumps([{"title": "t", "content": "c"}]))
+    with Bank.create("memory:") as bank:
+        report = import_paths(bank, [tmp_path / "a.jsonl", tmp_path / "z.json"])
+    assert [file.form for file in report.files] == ["items", "trajectory"]
+
+
+def test_every_list_shows_the_time_of_the_run_and_the_day_of_its_import(imported: Path) -> None:
+    (imported / "early.jsonl").write_text(trajectory(1).replace("day 1", "a later import").replace("-01-01", "-01-01"))
+    run("import", "./b", "early.jsonl", cwd=imported)
+    with Bank.open(imported / "b") as bank:
+        day = bank.time_at(bank.position)[:10]
+    rows = run("runs", "./b", "--json", cwd=imported).json["runs"]
+    began = [row["started_at"] for row in rows]
+    assert began == sorted(began, reverse=True) and {row["imported_at"][:10] for row in rows} == {day}
+    table = on_terminal("runs", "./b", cwd=imported, columns=120, env={"NO_COLOR": "1"}).out
+    assert "imported" in table and "2026-01-03 10:00" in table and day in table
+    shown = run("show", "./b", rows[0]["run"], cwd=imported).out
+    assert re.search(r"started at +2026-01-03 10:00:00", shown) and "imported on" in shown
+    assert "2026-01-03 11:00:00  run_finished" in shown
+    logged = on_terminal("log", "./b", "--type", "run_started", cwd=imported, columns=140, env={"NO_COLOR": "1"}).out
+    assert "2026-01-03 10:00:00" in logged and logged.count(f"imported on {day}: ") == 4
+
+
+def test_the_page_sorts_by_the_time_of_the_runs_and_says_so(imported: Path) -> None:
+    (imported / "early.jsonl").write_text(trajectory(1).replace("day 1", "a later import"))
+    run("import", "./b", "early.jsonl", cwd=imported)
+    run("dashboard", "./b", "-o", "page.html", cwd=imported)
+    page = (imported / "page.html").read_text()
+    table = page[page.index("All runs in numbers, the one that began last first") :]
+    days = re.findall(r"2026-01-\d\d \d\d:\d\d", table)[:4]
+    assert days == sorted(days, reverse=True) and len(days) == 4
+    assert "Imported on" in table and "runs, by the time at which they began" in page
