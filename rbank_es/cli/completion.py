@@ -12,8 +12,8 @@ SHELLS = ("bash", "zsh", "fish")
 
 @command(
     "completion",
-    'eval "$(rbank-es completion bash)"   # in ~/.bashrc',
-    'eval "$(rbank-es completion zsh)"    # in ~/.zshrc',
+    "rbank-es completion bash >> ~/.bashrc",
+    "rbank-es completion zsh >> ~/.zshrc",
     "rbank-es completion fish > ~/.config/fish/completions/rbank-es.fish",
 )
 @click.argument("shell", type=click.Choice(SHELLS))
