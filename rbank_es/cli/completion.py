@@ -14,7 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
     "completion",
     "rbank-es completion bash >> ~/.bashrc",
     "rbank-es completion zsh >> ~/.zshrc",
-    "rbank-es completion fish > ~/.config/fish/completions/rbank-es.fish",
+    "rbank-es completion fish > ~/.config/fish/conf.d/rbank.fish",
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str, as_json: bool) -> None:
