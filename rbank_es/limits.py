@@ -347,11 +347,25 @@ LM_REQUEST_SHOWN_CHARS = 300
 LM_DIFFERENCE_SHOWN_CHARS = 60
 
 # -------------------- sandbox
+# Calls of tools in one step and in one run: ten times the most of any recorded run (20 in a step and in a run, 17 in a
+# run over an endpoint), with room for a step that looks up each of a hundred rows twice.
+STEP_CALLS = 200
+RUN_CALLS = 1_000
+# Bytes of payloads that one step and one run keep: four of the largest results, and four such steps. Recorded runs kept
+# 13 KB at most, apart from one result of 60 MB, which is over the limit of a result today.
+STEP_PAYLOAD_BYTES = 16 * MIB
+RUN_PAYLOAD_BYTES = 64 * MIB
+# Bytes that one step and one run write to the log: the payloads, and as much again for arguments, prompts and answers.
+# The longest recorded run wrote 84 KB.
+STEP_LOG_BYTES = 32 * MIB
+RUN_LOG_BYTES = 128 * MIB
 # How long the code of one step may run, without the time of the tools that it calls.
 STEP_TIME_S = 60.0
 # How long a step may take with its tools: ten queries in a row that each use up the 30 s of `QUERY_TIME_S`. In the
 # slowest recorded run, the tools of all steps together took 94 s.
 STEP_WALL_S = 300.0
+# How long a run may take: twelve steps of five minutes each. The slowest recorded run took 170 s.
+RUN_WALL_S = 3_600.0
 # How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine.
 SANDBOX_START_S = 60.0
 # How long filling the cache (13 MB) may take.

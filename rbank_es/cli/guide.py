@@ -24,7 +24,7 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
 )
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_or_create, whole_bank
+from rbank_es.cli.shared.arguments import open_or_create, parse_bounds, whole_bank
 from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
 from rbank_es.cli.shared.output import (
     count,
@@ -73,6 +73,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
                 executor=given["executor"],
                 iterations=given["iterations"] or limits.GUIDE_ITERATIONS,
                 unsafe_local=given["unsafe_local"],
+                bounds=parse_bounds(given["bounds"]),
                 layers=("L0", "L1"),
                 constraints=read_constraints(None, given["paths"]),
             )

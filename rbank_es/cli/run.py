@@ -38,6 +38,7 @@ from rbank_es.cli.shared.arguments import (
     judges,
     open_or_create,
     outside,
+    parse_bounds,
     parse_budget,
     whole_bank,
     writable,
@@ -247,6 +248,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
         rollouts=(given["matts_k"] or limits.MATTS_ROLLOUTS) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
+        bounds=parse_bounds(given["bounds"]),
     )
 
 

@@ -10,8 +10,16 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
+from rbank_es.cli.shared.agent_options import bound_option
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import ONTOLOGY_HELP, nearest_hint, read_ontology, refuse_mixtures, whole_bank
+from rbank_es.cli.shared.arguments import (
+    ONTOLOGY_HELP,
+    nearest_hint,
+    parse_bounds,
+    read_ontology,
+    refuse_mixtures,
+    whole_bank,
+)
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     count,
@@ -29,6 +37,7 @@ from rbank_es.events import Event, RunStarted, ToolCalled, type_of
 from rbank_es.ontology.data import LIGHTS
 
 if TYPE_CHECKING:
+    from rbank_es.events.run_events import RunBounds
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 RUN = "tried"
@@ -72,6 +81,7 @@ class TriedCall(NamedTuple):
 @click.option("--void", metavar="FILE", help="A VoID description of the endpoint: its schema, with no query.")
 @click.option("--bank", metavar="BANK", help="The bank that the tools read, in a copy; default: an empty one.")
 @click.option("--call", "calls", metavar="'NAME {…}'", multiple=True, help="Call a tool with arguments as JSON.")
+@bound_option
 @click.option("--naive", is_flag=True, help="Return payloads instead of handles: the control condition of experiments.")
 def tools(
     paths: tuple[str, ...],
@@ -79,6 +89,7 @@ def tools(
     void: str | None,
     bank: str | None,
     calls: tuple[str, ...],
+    bounds: tuple[str, ...],
     naive: bool,
     as_json: bool,
 ) -> None:
@@ -90,7 +101,8 @@ def tools(
     """
     refuse_mixtures(paths, endpoint, void)
     planned = [parse_call(call) for call in calls]
-    with _scratch(bank) as opened, _toolbox(opened, paths, endpoint, void, naive=naive) as box:
+    allowed = parse_bounds(bounds)
+    with _scratch(bank) as opened, _toolbox(opened, paths, endpoint, void, allowed, naive=naive) as box:
         _refuse_unknown(planned, box)
         if not planned:
             _print_manual(box, as_json=as_json)
@@ -137,15 +149,19 @@ def _scratch(given: str | None) -> Iterator[Bank]:
         yield bank
 
 
-def _toolbox(bank: Bank, paths: Sequence[str], endpoint: str | None, void: str | None, *, naive: bool) -> Toolbox:
+def _toolbox(
+    bank: Bank, paths: Sequence[str], endpoint: str | None, void: str | None, bounds: RunBounds, *, naive: bool
+) -> Toolbox:
+    from rbank_es.tools.runtime.run_meter import RunMeter
     from rbank_es.tools.runtime.tool_session import ToolPolicy
     from rbank_es.tools.runtime.toolbox import build_tools
 
+    meter = RunMeter(bounds)
     # Mode `both`, because the manual should list every tool, those of memory too.
     policy = ToolPolicy(payloads="naive" if naive else "handles", mode="both")
     if endpoint is not None:
-        return build_tools(bank, run=RUN, endpoint=endpoint, void=void, policy=policy)
-    return build_tools(bank, run=RUN, ontology=read_ontology(paths or (LIGHTS,)), policy=policy)
+        return build_tools(bank, run=RUN, endpoint=endpoint, void=void, policy=policy, meter=meter)
+    return build_tools(bank, run=RUN, ontology=read_ontology(paths or (LIGHTS,)), policy=policy, meter=meter)
 
 
 # ---------------------------------------------------------------- calls

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from rbank_es import limits
 from rbank_es.events.event import Count, Event, Names, Salt, Seconds, Settings, Text
 from rbank_es.events.items import Name
 
@@ -19,6 +20,34 @@ Usd = Annotated[float, Meta(ge=0, description="US dollars.")]
 Mode = Literal["auto", "tools", "both"]
 Role = Literal["agent", "sub", "judge", "extractor"]
 Outcome = Literal["submitted", "forced_at_limit", "failed"]
+
+
+class RunBounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much one run may do. Past a bound of a step its tools refuse; past one of the run, the run ends."""
+
+    # Written whole, without `omit_defaults`: a record must not change its meaning when a default changes.
+    step_calls: Annotated[Count, Meta(description="Calls of tools in one step.")] = limits.STEP_CALLS
+    run_calls: Annotated[Count, Meta(description="Calls of tools in the run.")] = limits.RUN_CALLS
+    step_payload_bytes: Annotated[Count, Meta(description="Bytes of payloads that one step keeps.")] = (
+        limits.STEP_PAYLOAD_BYTES
+    )
+    run_payload_bytes: Annotated[Count, Meta(description="Bytes of payloads that the run keeps.")] = (
+        limits.RUN_PAYLOAD_BYTES
+    )
+    step_log_bytes: Annotated[Count, Meta(description="Bytes that one step writes to the log.")] = limits.STEP_LOG_BYTES
+    run_log_bytes: Annotated[Count, Meta(description="Bytes that the run writes to the log.")] = limits.RUN_LOG_BYTES
+    step_code_s: Annotated[float, Meta(ge=0, description="Seconds of one step's code, its tools not counted.")] = (
+        limits.STEP_TIME_S
+    )
+    step_wall_s: Annotated[float, Meta(ge=0, description="Seconds of one step's code with its tools.")] = (
+        limits.STEP_WALL_S
+    )
+    run_wall_s: Annotated[float, Meta(ge=0, description="Seconds of the run, checked before each step.")] = (
+        limits.RUN_WALL_S
+    )
+
+
+DEFAULT_BOUNDS = RunBounds()
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
@@ -33,6 +62,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     budgets: Annotated[dict[Name, Count], Meta(description="Characters allowed, by layer.")] = {}
     mode: Annotated[Mode | None, Meta(description="How memory reaches the agent.")] = None
     iterations_max: Annotated[Count | None, Meta(description="Iterations allowed.")] = None
+    bounds: Annotated[RunBounds | None, Meta(description="What its tools may do, and how long it may take.")] = None
     rollout_group: Annotated[Name | None, Meta(description="Id shared by the rollouts of one task.")] = None
     rollout_index: Annotated[Count | None, Meta(description="Index in the group, from 0.")] = None
     release: Annotated[Name | None, Meta(description="Release of the code that ran.")] = None
@@ -174,7 +204,8 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished"):
     """A run ended. Its totals are set where no `lm_called` has them, as in imports."""
 
     run: Run
-    outcome: Annotated[Outcome, Meta(description="Submitted, forced at the iteration limit, or failed.")]
+    outcome: Annotated[Outcome, Meta(description="Submitted, forced at a limit, or failed.")]
+    bound: Annotated[Name | None, Meta(description="What forced it: iterations, or one of its bounds.")] = None
     iterations: Annotated[Count | None, Meta(description="Iterations used.")] = None
     answer_chars: Annotated[Count | None, Meta(description="Characters of the answer.")] = None
     lm_calls: Annotated[Count | None, Meta(description="Calls of models.")] = None

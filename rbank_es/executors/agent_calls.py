@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from rbank_es.executors.run_record import Recorder, RunStopped
 from rbank_es.models.call_errors import FATAL
 from rbank_es.sandbox.interpreter import SandboxExhausted
 from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
+from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox
 
 _NO_ANSWER = frozenset({"bad_response", "response_too_long"})
@@ -134,7 +135,7 @@ def _explained(what: str, predict: Any) -> str:
 
 
 def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
-    """Ask once for the answer, because the iterations are used up. If that fails, the outcome has no answer.
+    """Ask once for the answer, because a limit is reached. If that fails, the outcome has no answer.
 
     `ask_once` returns fields as `ask` does. Raises `RunStopped` and `LmFailed` where no more calls may be made.
     """
@@ -183,9 +184,10 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
 class SubCalls:
     """`llm_query` and `llm_query_batched` of one run, with one limit of prompts. Safe for several threads."""
 
-    def __init__(self, lm: Callable[[str], Any], allowed: int) -> None:
-        """Send at most `allowed` prompts to `lm`, a `dspy.LM`."""
+    def __init__(self, lm: Callable[[str], Any], allowed: int, meter: RunMeter | None = None) -> None:
+        """Send at most `allowed` prompts to `lm`, a `dspy.LM`, within the bounds that `meter` counts against."""
         self.allowed = allowed
+        self._meter = meter or RunMeter()
         self.used = 0
         self._lm = lm
         self._mutex = threading.Lock()
@@ -198,7 +200,7 @@ class SubCalls:
     def llm_query(self, prompt: str) -> str:
         """Send one prompt to the sub-model, and return its answer."""
         _check(prompt)
-        self._take(1)
+        self._take([prompt])
         return self._answer(prompt)
 
     def llm_query_batched(self, prompts: list[str]) -> list[str]:
@@ -207,7 +209,7 @@ class SubCalls:
             raise TypeError("llm_query_batched takes a list of texts")
         for prompt in prompts:
             _check(prompt)
-        self._take(len(prompts))
+        self._take(prompts)
         workers = ThreadPoolExecutor(max_workers=limits.SUBCALLS_AT_ONCE)
         try:
             asked = [
@@ -218,7 +220,11 @@ class SubCalls:
             # Cancel, because an interrupted run must not wait, or pay, for prompts that were not sent yet.
             workers.shutdown(cancel_futures=True)
 
-    def _take(self, number: int) -> None:
+    def _take(self, prompts: Sequence[str]) -> None:
+        number = len(prompts)
+        excess = self._meter.room_for_text("".join(prompts))
+        if excess is not None:
+            raise RuntimeError(f"{excess.message}; {excess.hint}")
         with self._mutex:
             if self.used + number > self.allowed:
                 left = self.allowed - self.used
@@ -226,6 +232,9 @@ class SubCalls:
             self.used += number
 
     def _answer_or_error(self, prompt: str) -> str:
+        # Prompts of a batch wait for each other, each as long as a model may take.
+        if self._meter.step_left_s <= 0:
+            return "[ERROR] the time of this step is over"
         try:
             return self._answer(prompt)
         except dspy.LMError as error:

@@ -11,6 +11,7 @@ from dspy.predict.rlm import _strip_code_fences
 from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreterError, FinalOutput
 
 from rbank_es import limits
+from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.agent_calls import Unreadable
 from rbank_es.executors.executor import FIELDS, Fault, Interpreters, RunLimits, RunStep, Submission
 from rbank_es.executors.run_record import Recorder
@@ -40,8 +41,8 @@ class CodeOutcome(NamedTuple):
     terminal: CodeInterpreterError | None = None
 
 
-RunReply = Callable[[str], tuple[str, CodeOutcome]]
-"""Runs the code of a reply; returns the code and its outcome."""
+RunReply = Callable[[str, float], tuple[str, CodeOutcome]]
+"""Runs the code of a reply, within so many seconds with its tools; returns the code and its outcome."""
 
 
 def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -> tuple[RunStep, Submission | None]:
@@ -53,7 +54,7 @@ def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -
         reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
     else:
         reasoning = str(action.reasoning)
-        code, ran = run(str(action.code))
+        code, ran = run(str(action.code), recorder.begin_code())
     step = RunStep(
         index=index, reasoning=reasoning, code=code, output=ran.output, measures=ran.measures, fault=ran.fault
     )
@@ -69,10 +70,11 @@ def code_of(reply: str) -> str:
     return code
 
 
-def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tuple[str, CodeOutcome]:
+def run_code(interpreter: Any, reply: str, wall_s: float, variables: Mapping[str, Any]) -> tuple[str, CodeOutcome]:
     """Run the code of a reply with these variables, and return the code and its outcome.
 
-    Errors of the code and of the interpreter are in the outcome.
+    A sandbox stops it after `wall_s` seconds with its tools. Errors of the code and of the interpreter are in the
+    outcome.
     """
     try:
         code = code_of(reply)
@@ -80,6 +82,8 @@ def run_code(interpreter: Any, reply: str, variables: Mapping[str, Any]) -> tupl
         return reply, CodeOutcome(f"{ERROR}{error}", fault="no_code")
     if not code.strip():
         return "", CodeOutcome(NO_CODE, fault="no_code")
+    if isinstance(interpreter, Sandbox):
+        interpreter.wall_s = wall_s
     ran = _execute(interpreter, code, variables)
     report = getattr(interpreter, "report", None)
     return code, ran if report is None else ran._replace(measures=report.step.measures)
@@ -119,9 +123,14 @@ def _truncate(output: str) -> str:
     return f"{output[:half]}\n... {len(output) - 2 * half:,} characters left out ...\n{output[-half:]}"
 
 
+def sandbox_settings(bounds: RunBounds) -> SandboxSettings:
+    """Return the settings of a run's sandboxes."""
+    return SandboxSettings(step_time_s=bounds.step_code_s, step_wall_s=bounds.step_wall_s)
+
+
 def make_sandboxes(run_limits: RunLimits) -> Interpreters:
     """Return a factory of sandboxes that start with their first step."""
-    made: Any = partial(Sandbox, settings=SandboxSettings(step_time_s=run_limits.step_time_s))
+    made: Any = partial(Sandbox, settings=sandbox_settings(run_limits.bounds))
     made.execution_instructions = Sandbox.execution_instructions
     return made  # type: ignore[no-any-return]
 

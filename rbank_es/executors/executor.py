@@ -11,10 +11,11 @@ import msgspec
 
 from rbank_es import limits as lim
 from rbank_es.errors import BadInput, MissingExtra
-from rbank_es.events.run_events import Outcome
+from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.registry import Registry
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, SubmissionRefused
 from rbank_es.tools.runtime.encoder import text_of
+from rbank_es.tools.runtime.run_meter import check_bounds
 
 if TYPE_CHECKING:
     from rbank_es.executors.run_record import Recorder
@@ -42,20 +43,20 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
         iterations: steps; after the last, one more call asks for the answer.
         subcalls: prompts that the agent may send to the sub-model, batched or not.
         output_chars: characters of each earlier step's output that a prompt shows again.
-        step_time_s: seconds that one step's code may run, its tools not counted; for interpreters that the executor
-            starts itself.
+        bounds: seconds of steps, for interpreters that the executor starts itself; the tools have a meter of theirs.
         history_entries: latest steps that the scratchpad shows whole.
     """
 
     iterations: int = lim.RUN_ITERATIONS
     subcalls: int = lim.RUN_SUBCALLS
     output_chars: int = lim.STEP_OUTPUT_CHARS
-    step_time_s: float = lim.STEP_TIME_S
+    bounds: RunBounds = DEFAULT_BOUNDS
     history_entries: int = lim.HISTORY_ENTRIES
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.step_time_s <= 0:
-            raise BadInput("a run needs at least one iteration, and time for it")
+        if self.iterations < 1:
+            raise BadInput("a run needs at least one iteration")
+        check_bounds(self.bounds)
         if min(self.subcalls, self.output_chars, self.history_entries) < 0:
             raise BadInput("limits of a run can't be below 0")
 
@@ -151,10 +152,11 @@ def _json(value: Any) -> str:
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run.
 
-    `submitted`: the agent called SUBMIT. `forced_at_limit`: its iterations were used up, and one more call asked for
-    the answer; where that call failed, `error_code` says so and the answer is empty. `failed`: any other end.
-    `error_code` is stable, for programs: the codes of `LmFailed` and `SandboxUnavailable`, and unreadable,
-    sandbox_exhausted, sandbox_failed, replay_differs, not_recorded, unexpected.
+    `submitted`: the agent called SUBMIT. `forced_at_limit`: its iterations or a bound of the run were used up (`bound`
+    names it), and one more call asked for the answer; where that call failed, `error_code` says so and the answer is
+    empty. `failed`: any other end. `error_code` is stable, for programs: the codes of `LmFailed` and
+    `SandboxUnavailable`, and unreadable, sandbox_exhausted, sandbox_failed, bound_spent, replay_differs, not_recorded,
+    unexpected.
     """
 
     run: str
@@ -164,6 +166,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     evidence: dict[str, Any] = {}
     iterations: int = 0
     steps: tuple[RunStep, ...] = ()
+    bound: str | None = None
     error_code: str | None = None
     error: str | None = None
 

@@ -63,7 +63,7 @@ class React(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedReAct`."""
-        agent = RecordedReAct(tools, recorder, SubCalls(lms.lm("sub"), limits.subcalls), limits)
+        agent = RecordedReAct(tools, recorder, SubCalls(lms.lm("sub"), limits.subcalls, tools.session.meter), limits)
         ending: Ending = agent(context=context, question=task).ending
         return ending
 
@@ -92,6 +92,8 @@ class RecordedReAct(dspy.ReAct):
     def forward(self, **inputs: Any) -> dspy.Prediction:
         """Take steps until one submits or there are no more."""
         for _ in range(self.max_iters):
+            if self._recorder.spent is not None:
+                break
             submission = self._step(inputs)
             if submission is not None:
                 return dspy.Prediction(ending=Ending("submitted", submission))
@@ -108,6 +110,7 @@ class RecordedReAct(dspy.ReAct):
             thought, name = str(action.next_thought), str(action.next_tool_name).strip().strip("`'\"")
             arguments = _clean(action.next_tool_args)
             code = _json({"tool": name, "args": arguments})
+            self._recorder.begin_code()
             turn = self._call(name, arguments)
         step = RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
         self._recorder.step(step)

@@ -65,7 +65,7 @@ class Rlm(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedRLM`."""
-        subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
+        subcalls = SubCalls(lms.lm("sub"), limits.subcalls, tools.session.meter)
         rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits))
         ending: Ending = rlm(context=context, question=task).ending
         return ending
@@ -140,6 +140,8 @@ class RecordedRLM(_RLM):
         sub_agent_rules: str,
     ) -> Any:
         """Take one step: return the history with it, or a prediction with the run's ending."""
+        if self._recorder.spent is not None:
+            return self._extract_fallback(variables, history, output_field_names)
         index = self._recorder.next_step()
         infos = [variable.format() for variable in variables]
         action = self._ask(

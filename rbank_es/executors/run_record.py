@@ -29,6 +29,7 @@ from rbank_es.tools.runtime.encoder import text_of
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.models.router import Lms
+    from rbank_es.tools.runtime.run_meter import Excess
     from rbank_es.tools.runtime.toolbox import Toolbox
 
 
@@ -51,28 +52,52 @@ class Recorder:
         self.bank, self.run, self.tools = bank, run, tools
         self.steps: list[RunStep] = []
         self._lms: Lms | None = None
+        self._meter = tools.session.meter
+        self._bound: str | None = None
         self._clock = clock
         self._began = clock()
 
     def begin(self, lms: Lms) -> None:
         """Begin the run with these models."""
         self._lms = lms
+        lms.calls.on_record = self._meter.wrote
+        self._meter.begin()
         self._began = self._clock()
 
     def next_step(self) -> int:
         """Begin a step, and return its index, from 1, which is recorded with calls of tools and models.
 
-        Raises `RunStopped` where an event of this run could not be recorded, or no more calls may be made.
+        Raises `RunStopped` where an event of this run could not be recorded, no more calls may be made, or a bound of
+        the run is spent: look at `spent` before.
         """
         self._check()
+        spent = self.spent
+        if spent is not None:
+            self._bound = spent.bound
+            raise RunStopped("bound_spent", spent.message)
         index = len(self.steps) + 1
         self._set_step(index)
         return index
 
     def after_steps(self) -> None:
-        """End the last step: later calls belong to none. Raises `RunStopped` as `next_step`."""
+        """End the last step, because a limit is reached: later calls belong to none.
+
+        Raises `RunStopped` where an event of this run could not be recorded, or no more calls may be made.
+        """
         self._check()
+        spent = self.spent
+        self._bound = spent.bound if spent is not None else "iterations"
         self._set_step(None)
+
+    def begin_code(self) -> float:
+        """Begin the time of the step's code and tools, because the model has replied; return the seconds it has."""
+        self._meter.begin_code()
+        return self._meter.step_left_s
+
+    @property
+    def spent(self) -> Excess | None:
+        """The bound of the run that is spent, so that no further step may begin; None if there is room for one."""
+        return self._meter.spent
 
     def step(self, step: RunStep) -> None:
         """Record a step; it is on disk on return. Raises `RunStopped` if it, or a call in it, can't be recorded."""
@@ -91,16 +116,18 @@ class Recorder:
         )
         try:
             # Redacted, because code can print a key of the environment that a tool returned.
-            self.bank.append(redact_event(event))
+            event = redact_event(event)
+            self.bank.append(event)
         except (RBankError, OSError) as error:
             raise RunStopped("not_recorded", f"step {step.index} could not be recorded: {error}") from error
+        self._meter.wrote(event)
         self.steps.append(step)
         self._check()
 
     def finished(self, result: RunResult) -> RunResult:
         """Record the end, and return the result with its steps. If that can't be recorded, the run failed."""
         self._set_step(None)
-        result = msgspec.structs.replace(result, iterations=len(self.steps), steps=tuple(self.steps))
+        result = msgspec.structs.replace(result, iterations=len(self.steps), steps=tuple(self.steps), bound=self._bound)
         try:
             self.bank.append(redact_event(self._end(result)))
         except (RBankError, OSError) as error:
@@ -115,6 +142,7 @@ class Recorder:
         return RunFinished(
             run=self.run,
             outcome=result.outcome,
+            bound=result.bound,
             iterations=result.iterations,
             answer_chars=len(result.answer) if answered else None,
             duration_s=max(0.0, round(self._clock() - self._began, 6)),
@@ -127,6 +155,7 @@ class Recorder:
 
     def _set_step(self, index: int | None) -> None:
         self.tools.session.step = index
+        self._meter.begin_step(index)
         if self._lms is not None:
             self._lms.calls.step = index
 

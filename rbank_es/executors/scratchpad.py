@@ -54,7 +54,7 @@ class Scratchpad(Executor):
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Take steps in one interpreter."""
         interpreters = self.interpreters or make_sandboxes(limits)
-        subcalls = SubCalls(lms.lm("sub"), limits.subcalls)
+        subcalls = SubCalls(lms.lm("sub"), limits.subcalls, tools.session.meter)
         predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
             return _Pad({"context": context, "question": task}, recorder, limits, interpreter, predict).run()
@@ -74,6 +74,8 @@ class _Pad:
     def run(self) -> Ending:
         """Take steps until one submits or there are no more."""
         for number in range(1, self._limits.iterations + 1):
+            if self._recorder.spent is not None:
+                break
             submitted = self._step(number)
             if submitted is not None:
                 return submitted
@@ -87,8 +89,8 @@ class _Pad:
         _, submission = take_code_step(self._recorder, index, action, self._run_code)
         return Ending("submitted", submission) if submission is not None else None
 
-    def _run_code(self, reply: str) -> tuple[str, CodeOutcome]:
-        code, ran = run_code(self._interpreter, reply, {} if self._is_given else self._inputs)
+    def _run_code(self, reply: str, wall_s: float) -> tuple[str, CodeOutcome]:
+        code, ran = run_code(self._interpreter, reply, wall_s, {} if self._is_given else self._inputs)
         # Code that never ran assigned no inputs, and a lost session lost them.
         if ran.fault not in ("no_code", "syntax"):
             self._is_given = ran.fault not in LOSSES

@@ -137,7 +137,7 @@ def _ended(outcome: RunOutcome) -> Finding | None:
         if outcome.answer.strip() or outcome.sparql.strip():
             return None
         return Finding(code="no_answer", message="neither an answer nor a query was submitted")
-    how = {"forced_at_limit": "it was stopped at its iteration limit", "failed": "it failed"}[outcome.outcome]
+    how = {"forced_at_limit": "it was stopped at a limit", "failed": "it failed"}[outcome.outcome]
     after = f" after {outcome.iterations:,} iterations" if outcome.iterations else ""
     why = f": {' '.join(outcome.error.split())[: limits.JUDGE_QUOTE_CHARS]}" if outcome.error else ""
     return Finding(code="not_converged", message=f"the run did not converge: {how}{after}{why}")

@@ -37,7 +37,15 @@ INTERRUPTED = "interrupted"
 """The error code of a run that was ended from outside."""
 
 AGENTS_OWN = frozenset(
-    {"unreadable", "sandbox_exhausted", "bad_response", "response_too_long", "context_too_long", "request_too_long"}
+    {
+        "unreadable",
+        "sandbox_exhausted",
+        "bound_spent",
+        "bad_response",
+        "response_too_long",
+        "context_too_long",
+        "request_too_long",
+    }
 )
 """Error codes of failures that the agent caused. A run that failed for another reason says nothing about the agent: it
 is neither judged nor learned from, and a resumed loop runs its task again."""

@@ -19,6 +19,7 @@ from rbank_es.executors.executor import Executor, Interpreters, RunLimits, execu
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.sandbox.pool import SandboxPool
+from rbank_es.tools.runtime.run_meter import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -105,7 +106,7 @@ class LoopResources:
     def limits(self) -> RunLimits:
         """Return the limits of each run."""
         chosen = self.settings
-        return RunLimits(iterations=chosen.iterations, subcalls=chosen.subcalls, step_time_s=chosen.step_time_s)
+        return RunLimits(iterations=chosen.iterations, subcalls=chosen.subcalls, bounds=chosen.bounds)
 
     def lms(self, run: str, task: Task, rollout: int = 0, *, bank: Bank | None = None) -> Lms:
         """Return the models of a run, which record each call in it. The caller closes them."""
@@ -122,7 +123,19 @@ class LoopResources:
 
         policy = ToolPolicy(payloads=self.settings.payloads, mode=self.settings.mode)
         into = bank or self.bank
-        return build_tools(into, run=run, source=self.source, policy=policy, clock=self.clock, new_id=new_id)
+        return build_tools(
+            into,
+            run=run,
+            source=self.source,
+            policy=policy,
+            meter=self.meter(),
+            clock=self.clock,
+            new_id=new_id,
+        )
+
+    def meter(self) -> RunMeter:
+        """Return the meter of one run."""
+        return RunMeter(self.settings.bounds)
 
     def executor(self, rollout: int = 0) -> Executor:
         """Return the chosen executor; of several rollouts, each records its index with its calls."""
@@ -146,11 +159,11 @@ class LoopResources:
         if self.settings.unsafe_local:
             from rbank_es.sandbox.interpreter import UnsafeLocal
 
-            self._interpreters = UnsafeLocal(step_time_s=self.settings.step_time_s)
+            self._interpreters = UnsafeLocal(step_wall_s=self.settings.bounds.step_wall_s)
         else:
-            from rbank_es.sandbox.session import SandboxSettings
+            from rbank_es.executors.code_step import sandbox_settings
 
-            settings = SandboxSettings(step_time_s=self.settings.step_time_s)
+            settings = sandbox_settings(self.settings.bounds)
             self._sandboxes = Sandboxes(self.settings.rollouts, settings, needed=self.runs_to_come)
             self._interpreters = self._stack.enter_context(self._sandboxes)
 

@@ -143,6 +143,7 @@ def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
         budgets=budgets_of(chosen.preset, chosen.budgets),
         mode=chosen.mode,
         iterations_max=chosen.iterations,
+        bounds=chosen.bounds,
         rollout_group=new.group,
         rollout_index=new.index,
         config_digest=chosen.digest,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -12,11 +11,12 @@ import msgspec
 from rbank_es import limits
 from rbank_es.context.layer import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput
-from rbank_es.events.run_events import Mode, Role
+from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds
 from rbank_es.executors.executor import EXECUTORS
 from rbank_es.judging.judges import needs_of
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import LmChoice
+from rbank_es.tools.runtime.run_meter import check_bounds
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 ExtractFrom = Literal["best", "contrastive"]
@@ -34,7 +34,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         constraints, guide: texts for L1 (TOML) and L3 (Markdown); the bank's latest guide unless given.
         payloads: `naive` hands out whole payloads, as the control of experiments on leakage.
         iterations, subcalls: steps of a run, and model calls that its code may make.
-        step_time_s: time limit of the code of one step, in seconds.
+        bounds: how much the tools of a run may do, and how long its steps and itself may take.
         unsafe_local: whether code runs without a sandbox.
         judge: who judges for learning if no check decides: nobody (`none`), or a name of `JUDGES`.
         supervised: whether a right answer also judges for learning; else it only scores.
@@ -63,7 +63,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     payloads: Literal["handles", "naive"] = "handles"
     iterations: int = limits.RUN_ITERATIONS
     subcalls: int = limits.RUN_SUBCALLS
-    step_time_s: float = limits.STEP_TIME_S
+    bounds: RunBounds = DEFAULT_BOUNDS
     unsafe_local: bool = False
     judge: str = "lm"
     supervised: bool = False
@@ -81,8 +81,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadInput(f"{self.iterations} steps of a run: give 1 to {limits.RUN_ITERATIONS_MOST:,}")
         if not 0 <= self.subcalls <= limits.RUN_SUBCALLS_MOST:
             raise BadInput(f"{self.subcalls} calls of a run's code: give 0 to {limits.RUN_SUBCALLS_MOST:,}")
-        if not 0 < self.step_time_s < inf:
-            raise BadInput(f"{self.step_time_s} s for the code of a step: give a number above 0")
+        check_bounds(self.bounds)
         if self.temperature is not None and not 0 <= self.temperature <= limits.TEMPERATURE_MOST:
             raise BadInput(f"a temperature of {self.temperature}: give 0 to {limits.TEMPERATURE_MOST:g}")
         if "gold" in needs_of(self.judge) and not self.supervised:

@@ -68,6 +68,8 @@ class RunCalls:
         self.prompt_chars = 0
         self.totals = Totals()
         self.broken: LmFailed | None = None
+        self.on_record: Callable[[LmCalled], None] | None = None
+        """Called with each event that was appended."""
         self._bank = bank
         self._hidden = secrets()
         self._mutex = threading.Lock()
@@ -91,6 +93,8 @@ class RunCalls:
             self.broken = failure
             # Raised to the caller as well as kept, because batched sub-calls swallow errors.
             raise for_dspy(failure) from error
+        if self.on_record is not None:
+            self.on_record(event)
         with self._mutex:
             self.totals = _added(self.totals, event)
             if event.error_code in FATAL:

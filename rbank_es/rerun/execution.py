@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,9 +35,11 @@ from rbank_es.rerun.recorded_run import (
     rollouts_of,
     run_itself,
 )
+from rbank_es.tools.runtime.run_meter import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.events.run_events import RunBounds
     from rbank_es.executors.executor import Interpreters
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.models.recorded_model import RecordedModel
@@ -277,6 +280,34 @@ class Played(NamedTuple):
     model: RecordedModel
     keys: tuple[str, ...] = ()
     places: Interpreters | None = None
+    steps_in_time: int | None = None
+    """The number of steps after which the run's time was over; None if it had time left."""
+
+
+class PlayedMeter(RunMeter):
+    """The meter of a rerun. Calls and bytes are counted again; the time of the recorded run ended after its steps."""
+
+    def __init__(self, bounds: RunBounds, steps_in_time: int | None) -> None:
+        super().__init__(bounds)
+        self._steps_in_time, self._steps = steps_in_time, 0
+
+    def begin_step(self, step: int | None) -> None:
+        """Begin a step as `RunMeter.begin_step` does."""
+        super().begin_step(step)
+        self._steps = step or self._steps
+
+    @property
+    def run_left_s(self) -> float:
+        """Nothing once all recorded steps were taken, if the time of the recorded run was over then; else no end."""
+        return 0.0 if self._steps == self._steps_in_time else inf
+
+    @property
+    def step_left_s(self) -> float:
+        """No end, because the recorded outcomes of steps tell which were stopped."""
+        return inf
+
+    def room_for_text(self, text: str) -> None:
+        """Leave room for every sub-call, because only those are repeated that were made."""
 
 
 class PlayedResources(LoopResources):
@@ -292,6 +323,11 @@ class PlayedResources(LoopResources):
             interpreters=played.places,
         )
         self._keys = iter(played.keys)
+        self._steps_in_time = played.steps_in_time
+
+    def meter(self) -> RunMeter:
+        """Return a meter whose time ends where that of the recorded run did."""
+        return PlayedMeter(self.settings.bounds, self._steps_in_time)
 
     def catch_up(self) -> None:
         """Do nothing, because read models in memory are quicker than a file for one context."""
@@ -322,7 +358,9 @@ def played_run(recording: RecordedRun, live_sandbox: bool) -> Played:
     from rbank_es.executors.run_record import recorded_keys
 
     model = played_calls(recording.run, recording.events).model
-    return Played(model, recorded_keys(recording.events), _places(recording, live_sandbox))
+    ended = recording.ended
+    steps_in_time = ended.iterations if ended.bound == "run_wall_s" else None
+    return Played(model, recorded_keys(recording.events), _places(recording, live_sandbox), steps_in_time)
 
 
 def _places(recording: RecordedRun, live_sandbox: bool) -> Interpreters | None:
@@ -336,17 +374,17 @@ def _places(recording: RecordedRun, live_sandbox: bool) -> Interpreters | None:
         return _recorded(recording)
     if chosen.unsafe_local:
         raise CannotRerun(recording.run, "its code ran without a sandbox; leave --live-sandbox out")
-    return _live(chosen.step_time_s)
+    return _live(chosen.bounds)
 
 
-def _live(step_time_s: float) -> Interpreters:
+def _live(bounds: RunBounds) -> Interpreters:
     """Return one sandbox, started by the first step: no other is kept ready, because no run follows."""
     from rbank_es.executors.code_step import make_sandboxes
     from rbank_es.executors.executor import RunLimits
     from rbank_es.sandbox import deno
 
     deno.find()
-    return make_sandboxes(RunLimits(step_time_s=step_time_s))
+    return make_sandboxes(RunLimits(bounds=bounds))
 
 
 def _recorded(recording: RecordedRun) -> Interpreters:

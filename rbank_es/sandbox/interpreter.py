@@ -108,6 +108,8 @@ class Sandbox(dspy.PythonInterpreter):
         super().__init__(deno_command=["deno"], tools=tools, output_fields=output_fields, callbacks=callbacks)
         self.settings = settings
         self.restarts = 0
+        self.wall_s = settings.step_wall_s
+        """Seconds that the next step may take with its tools, if that is less than its settings say."""
         self.report: StepReport | None = None
         """The report of the last step; None if that did not begin."""
         self._take_session = take_session
@@ -184,7 +186,7 @@ class Sandbox(dspy.PythonInterpreter):
 
         session = self._ready()
         began = time.perf_counter()
-        times = TimeLimits(self.settings.step_time_s, self.settings.step_wall_s)
+        times = TimeLimits(self.settings.step_time_s, min(self.settings.step_wall_s, self.wall_s))
         try:
             session.register(self._functions(), self._output_names())
             outcome = session.run(code, variables, answer, times)
@@ -192,7 +194,7 @@ class Sandbox(dspy.PythonInterpreter):
             self._drop()
             if self._is_shut_down:
                 raise CodeInterpreterError("this sandbox was shut down amid a step") from lost
-            raise self._loss(code, lost, calls, time.perf_counter() - began - tools_s, tools_s) from lost
+            raise self._loss(code, lost, times, calls, time.perf_counter() - began - tools_s, tools_s) from lost
         except BaseException:
             self._drop()
             raise
@@ -219,10 +221,16 @@ class Sandbox(dspy.PythonInterpreter):
             session.end()
 
     def _loss(
-        self, code: str, lost: Lost, calls: list[RecordedCall], duration_s: float, tools_s: float
+        self,
+        code: str,
+        lost: Lost,
+        times: TimeLimits,
+        calls: list[RecordedCall],
+        duration_s: float,
+        tools_s: float,
     ) -> CodeInterpreterError:
         """Count a lost session, and return the error that the agent is shown."""
-        limits_s = {"timeout": self.settings.step_time_s, "wall_timeout": self.settings.step_wall_s}
+        limits_s = {"timeout": times.code_s, "wall_timeout": times.wall_s}
         seconds = f" (the limit is {limits_s[lost.code]:g} s)" if lost.code in limits_s else ""
         reason = f"{lost.message}{seconds}. All variables are gone"
         exhausted = self.restarts >= self.settings.restarts
@@ -340,9 +348,9 @@ WARNING = """\
 class UnsafeLocal:
     """A factory of dspy's `LocalInterpreter`, which does not isolate the code. Each run gets its own."""
 
-    def __init__(self, *, step_time_s: float = limits.STEP_TIME_S) -> None:
-        """Warn on standard error. A step over `step_time_s` seconds, its tools included, ends its run."""
-        self.step_time_s = step_time_s
+    def __init__(self, *, step_wall_s: float = limits.STEP_WALL_S) -> None:
+        """Warn on standard error. A step over `step_wall_s` seconds, its tools included, ends its run."""
+        self.step_wall_s = step_wall_s
         print(WARNING, file=sys.stderr, flush=True)
 
     @property
@@ -352,4 +360,4 @@ class UnsafeLocal:
 
     def __call__(self) -> dspy.LocalInterpreter:
         """Return a new interpreter; the caller shuts it down."""
-        return dspy.LocalInterpreter(execution_timeout=self.step_time_s)
+        return dspy.LocalInterpreter(execution_timeout=self.step_wall_s)

@@ -148,7 +148,7 @@ def note(**arguments: Any) -> str:
 
 def ended(sandbox: Any, code: str = "pass") -> str:
     """How a step ended that a guest may have disturbed."""
-    _, ran = run_code(sandbox, code, {})
+    _, ran = run_code(sandbox, code, 60, {})
     assert ran.fault is None or ran.fault in ("refused", "raised", "syntax", *LOSSES), ran
     # What is recorded of a step must be text, and a submission plain data.
     ran.output.encode()

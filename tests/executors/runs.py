@@ -109,6 +109,7 @@ class Setting:
         session = session_for(self.bank)
         session.run = self.run_id = options.pop("run", RUN)
         session.store = Store(self.bank, self.run_id, options.pop("new_id", None))
+        session.meter = options.pop("meter", None) or session.meter
         self.tools: Toolbox = toolbox_for(session, {"find": find, "refuse": refuse, "broken_tool": broken_tool})
         model_for = options.pop("model_for", None)
         self.turns = said if isinstance(said, Turns) else Turns(said, **options)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import BadInput
+from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.executor import EXECUTORS, RunLimits, Submission, executor_class, submitted_fields
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 from tests.sandbox.sandboxes import require_dspy
@@ -24,7 +25,14 @@ def test_another_name_is_refused_with_those_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"iterations": 0}, {"subcalls": -1}, {"output_chars": -1}, {"step_time_s": 0}, {"history_entries": -1}]
+    "wrong",
+    [
+        {"iterations": 0},
+        {"subcalls": -1},
+        {"output_chars": -1},
+        {"bounds": RunBounds(step_code_s=0)},
+        {"history_entries": -1},
+    ],
 )
 def test_limits_that_allow_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
+from rbank_es.events.run_events import RunBounds
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 
@@ -33,7 +34,7 @@ OTHERS: dict[str, Any] = {
     "payloads": "naive",
     "iterations": 3,
     "subcalls": 3,
-    "step_time_s": 3.0,
+    "bounds": RunBounds(step_code_s=3.0),
     "unsafe_local": True,
     "judge": "checks",
     "supervised": True,
@@ -91,7 +92,10 @@ def test_models_by_role() -> None:
         {"iterations": 0},
         {"iterations": 10**20},
         {"subcalls": -1},
-        {"step_time_s": float("nan")},
+        *({"bounds": RunBounds(**{name: 0})} for name in RunBounds.__struct_fields__),
+        {"bounds": RunBounds(run_wall_s=float("nan"))},
+        {"bounds": RunBounds(step_wall_s=float("inf"))},
+        {"bounds": RunBounds(run_calls=-1)},
         {"temperature": float("nan")},
         {"temperature": 2.5},
         {"budgets": {"L9": 1}},

@@ -190,7 +190,7 @@ def test_sub_agents_are_refused_as_they_were() -> None:
 
 
 def test_the_unsafe_interpreter_says_so_loudly(capsys: pytest.CaptureFixture[str]) -> None:
-    factory = UnsafeLocal(step_time_s=0.5)
+    factory = UnsafeLocal(step_wall_s=0.5)
     told = capsys.readouterr()
     assert told.out == "" and "UNSAFE: the agent's code runs WITHOUT a sandbox" in told.err
     assert "local subprocess" in factory.execution_instructions

@@ -22,6 +22,7 @@ from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.log import ANY
 from rbank_es.tools.runtime.encoder import encode, handle_of, size
+from rbank_es.tools.runtime.run_meter import Excess
 from rbank_es.tools.runtime.tool_family import RawTool
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
@@ -63,8 +64,8 @@ class Tool:
         self._session = session
         self._clock = clock
 
-    def call(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a call, and record it."""
+    def call(self, given: tuple[Any, ...], named: Mapping[str, Any], excess: Excess | None = None) -> dict[str, Any]:
+        """Answer a call, and record it. With `excess`, refuse it."""
         began = self._clock()
         # Redact first: neither a tool nor an event nor an error may hold a key.
         given, named = tuple(map(self._clean, given)), {name: self._clean(value) for name, value in named.items()}
@@ -73,7 +74,7 @@ class Tool:
         except Exception as error:
             return self._recorded(error_of(error), "{}", began)
         for _ in range(limits.TOOL_TRIES):
-            reply = self._reply(given, named, shown)
+            reply = self._reply(given, named, shown) if excess is None else error_of_bound(excess)
             try:
                 return self._recorded(reply, shown, began)
             except PositionConflict:
@@ -150,6 +151,11 @@ class Tool:
         if ref is not None:
             named = {"id": ref.key, "dtype": ref.dtype, "alias": self._session.store.alias_of(ref)}
             event = msgspec.structs.replace(event, **named, result=reply.payload)
+        excess = self._session.meter.room_for(*reply.beside, event)
+        if excess is not None:
+            if ref is not None:
+                self._session.store.drop(ref)
+            return self._failed(error_of_bound(excess), shown, began)
         try:
             self._append((*reply.beside, event), reply.position)
         # Also for an interrupt: the key would name an event that doesn't exist.
@@ -171,8 +177,7 @@ class Tool:
         return {NAIVE_KEY: reply.payload} if self._session.naive and reply.payload is not None else {}
 
     def _failed(self, error: ToolError, shown: str, began: float) -> dict[str, Any]:
-        fields = {"code": error.code, "message": error.message, "hint": error.hint}
-        result = encode({"ok": False, "error": fields}, self.cap_chars)
+        result = self._error(error)
         cause = error.__cause__
         words = f"{error.message}. {error.hint}" if cause is None else f"{type(cause).__name__}: {cause}"
         event = self._event(shown, began, size(result), truncated=False)
@@ -195,14 +200,22 @@ class Tool:
 
     def _append(self, events: tuple[Event, ...], position: int | None) -> None:
         self._session.bank.append(events, expected=ANY if position is None else position)
+        self._session.meter.wrote(*events)
+
+    def refusal(self, excess: Excess) -> dict[str, Any]:
+        """Return what a call gets that a bound leaves no room for. It is not recorded."""
+        return self._error(error_of_bound(excess))
+
+    def _error(self, error: ToolError) -> dict[str, Any]:
+        fields = {"code": error.code, "message": error.message, "hint": error.hint}
+        return encode({"ok": False, "error": fields}, self.cap_chars)
 
     def _withheld(self, error: Exception | None) -> dict[str, Any]:
         """Return the error of a call whose event could not be appended."""
         self._session.unrecorded.append(error or RuntimeError(f"{self.name}: other writers were faster each time"))
         why = "other writers were faster each time" if error is None else _words_of(error)
         hint = "the answer is withheld; call again, and if that fails too, submit what you have"
-        fields = {"code": "not_recorded", "message": f"the call could not be recorded: {why}", "hint": hint}
-        return encode({"ok": False, "error": fields}, self.cap_chars)
+        return self._error(ToolError("not_recorded", f"the call could not be recorded: {why}", hint))
 
 
 def _slim(value: Any) -> Any:
@@ -210,6 +223,11 @@ def _slim(value: Any) -> Any:
     if isinstance(value, dict) and NAIVE_KEY in value:
         return {name: part for name, part in value.items() if name != NAIVE_KEY}
     return value
+
+
+def error_of_bound(excess: Excess) -> ToolError:
+    """Return the error of a call that a bound leaves no room for; its code is the name of the bound."""
+    return ToolError(excess.bound, excess.message, excess.hint)
 
 
 def error_of(error: Exception) -> ToolError:

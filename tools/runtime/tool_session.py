@@ -11,6 +11,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event
 from rbank_es.events.redaction import secrets
+from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ToolSession:
     extractor: Extractor
     source: Source | None = None
     policy: ToolPolicy = ToolPolicy()
+    meter: RunMeter = field(default_factory=RunMeter)
     step: int | None = None
     call: str = ""
     calls: int = 0

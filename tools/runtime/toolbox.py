@@ -15,6 +15,7 @@ from rbank_es.errors import BadInput, QueryFailed
 from rbank_es.events import Ref, ToolCalled
 from rbank_es.events.event import Timer
 from rbank_es.tools.runtime.invocation import Tool
+from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, RawTool, offered_tools, public_methods
 from rbank_es.tools.runtime.tool_session import ToolPolicy, ToolSession
@@ -76,9 +77,14 @@ class Toolbox:
     def _call(self, tool: Tool, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         # One at a time, because a call's number and its place in the log must agree.
         with self._lock:
+            meter = self.session.meter
+            excess = meter.count_call()
+            # Of many refusals only the first is recorded: a loop over calls must not fill the log with them.
+            if excess is not None and not meter.is_first(excess):
+                return tool.refusal(excess)
             self._calls += 1
             self.session.call = f"call-{self._calls}"
-            return tool.call(given, named)
+            return tool.call(given, named, excess)
 
     def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Call a tool by name. A failure is data: `{"ok": false, "error": {code, message, hint}}`.
@@ -134,14 +140,16 @@ def build_tools(
     source: Source | None = None,
     policy: ToolPolicy | None = None,
     extractor: Extractor | None = None,
+    meter: RunMeter | None = None,
     clock: Timer = time.perf_counter,
     new_id: Callable[[], str] | None = None,
 ) -> Toolbox:
     """Build the tools of one run over a local ontology, an endpoint, a source that is already open, or memory alone.
 
     Every call appends its events to `bank` under `run`. `void` is a file that describes the endpoint; without
-    `extractor`, queries are proposed by `QueryPattern`; `clock` measures the duration of calls, in seconds; `new_id`
-    makes the keys of handles, by default the log does.
+    `extractor`, queries are proposed by `QueryPattern`; `meter` has the bounds of the run, by default those of
+    `RunBounds`; `clock` measures the duration of calls, in seconds; `new_id` makes the keys of handles, by default the
+    log does.
 
     Raises:
         BadInput: `run` is too long, or more than one of `ontology`, `endpoint` and `source` is given.
@@ -156,7 +164,8 @@ def build_tools(
         raise BadInput("give one of ontology, endpoint and source, not several")
     opened = source or _open(ontology, endpoint, void)
     store = Store(bank, run, new_id)
-    session = ToolSession(bank, run, store, extractor or QueryPattern(), opened, policy or ToolPolicy())
+    extractor, policy, meter = extractor or QueryPattern(), policy or ToolPolicy(), meter or RunMeter()
+    session = ToolSession(bank, run, store, extractor, opened, policy, meter)
     _resume(session)
     return Toolbox(session, *offered_tools(session), clock)
 
@@ -169,7 +178,14 @@ def _resume(session: ToolSession) -> None:
     found = session.bank.events(after=started_seq, types={"tool_called"}, run=session.run)
     calls = [event for event in found if isinstance(event, ToolCalled)]
     session.calls = len(calls)
+    session.meter.resume(len(calls), sum(map(_kept_chars, calls)))
     session.store.remember(calls)
+
+
+def _kept_chars(call: ToolCalled) -> int:
+    if isinstance(call.result, Ref):
+        return call.result.sz
+    return len(call.result) if isinstance(call.result, str) else 0
 
 
 def _started_seq(session: ToolSession) -> int | None:

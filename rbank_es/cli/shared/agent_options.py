@@ -74,6 +74,11 @@ server_options = decorated(
     click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter, for all models named."),
 )
 
+bound_option = click.option(
+    "--bound", "bounds", metavar="NAME=N", multiple=True,
+    help="A bound of each step or run, such as step_calls=50 or run_wall_s=600; see docs/agents.md.",
+)  # fmt: skip
+
 executor_options = decorated(
     click.option(
         "--executor", type=RegisteredName(_executors), default="rlm", show_default=True,
@@ -83,6 +88,7 @@ executor_options = decorated(
         "--iterations", metavar="N", type=click.IntRange(1),
         help=f"Steps that a run may take; default: {limits.RUN_ITERATIONS}.",
     ),
+    bound_option,
     click.option("--unsafe-local", is_flag=True, help="Run the agent's code WITHOUT a sandbox."),
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
 from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded
+from rbank_es.events.run_events import RunBounds
 from rbank_es.ontology.data import LIGHTS, lights
 
 if TYPE_CHECKING:
@@ -47,6 +48,29 @@ def parse_budget(text: str) -> tuple[str, int]:
         raise BadInput(f"{text!r} is not a budget: write a layer and characters, such as L1=400")
     name = layer.strip()
     return name if name == "base" else name.upper(), int(number)
+
+
+def parse_bounds(texts: Sequence[str]) -> RunBounds:
+    """Return the bounds of a run from texts such as `step_calls=50`; the defaults for those not named.
+
+    Raises `BadInput`.
+    """
+    from rbank_es.tools.runtime.run_meter import check_bounds
+
+    known, named = RunBounds.__struct_fields__, dict[str, Any]()
+    for text in texts:
+        name, _, number = (part.strip() for part in text.partition("="))
+        if name not in known:
+            raise BadInput(f"{name!r} is no bound of a run; {nearest_hint(name, known)}")
+        if name in named:
+            raise BadInput(f"--bound {name} is given twice; give it once")
+        try:
+            named[name] = float(number) if name.endswith("_s") else int(number)
+        except ValueError:
+            raise BadInput(f"{text!r} is not a bound: write a name and a number, such as step_calls=50") from None
+    bounds = RunBounds(**named)
+    check_bounds(bounds)
+    return bounds
 
 
 class RegisteredName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only

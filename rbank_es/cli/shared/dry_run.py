@@ -27,6 +27,7 @@ from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
+    from rbank_es.events.run_events import RunBounds
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
@@ -41,6 +42,16 @@ VERDICT_CHARS = 2_000
 LESSON_CHARS = 4_000
 """Characters of a judge's prompt without principles and cases, and of an extractor's beside its trajectory. Both
 hold the question, the answer and the query of a short task; a test measures them."""
+
+
+BOUNDS = {
+    "calls": "calls of tools",
+    "payload_bytes": "bytes of results kept",
+    "log_bytes": "bytes written to the log",
+    "code_s": "seconds of code alone",
+    "wall_s": "seconds with tools",
+}
+"""What the bounds limit, by their names without `step_` and `run_`."""
 
 
 class CallEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +85,7 @@ def print_dry_run(
     for task, built, each in zip(tasks, contexts, calls, strict=True):
         _print_task(task, built, each)
     _print_totals(calls, len(tasks))
+    _print_bounds(settings.bounds)
 
 
 def _done_tasks(tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank) -> set[str]:
@@ -165,3 +177,13 @@ def _print_totals(calls: Sequence[Sequence[CallEstimate]], tasks: int) -> None:
         f"{CHARS_A_TOKEN} characters each. Failed calls are retried up to {limits.LM_RETRIES} times. Later tasks "
         "may get more context, from what earlier ones teach. No model was called and nothing was written."
     )
+
+
+def _print_bounds(bounds: RunBounds) -> None:
+    echo_heading("bounds of a run and of each of its steps")
+    rows: list[list[Cell]] = [
+        [f"{name}: {words}", *(getattr(bounds, f"{scope}_{name}", None) for scope in ("step", "run"))]
+        for name, words in BOUNDS.items()
+    ]
+    echo_table(["", "step", "run"], rows)
+    echo_paragraph("Past one of them tools refuse, a step is stopped, or the run is asked for its answer.")

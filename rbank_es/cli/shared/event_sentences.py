@@ -110,7 +110,8 @@ def _lm(event: ev.LmCalled) -> str:
 def _finished(event: ev.RunFinished) -> str:
     after = f"after {count(event.iterations, 'iteration')}" if event.iterations is not None else None
     cost = format_cost(event.cost_usd)
-    return _with(_parts(event.outcome.replace("_", " "), after, cost), event.error or event.answer)
+    bound = f" ({event.bound})" if event.bound not in (None, "iterations") else ""
+    return _with(_parts(event.outcome.replace("_", " ") + bound, after, cost), event.error or event.answer)
 
 
 def _judged(event: ev.RunJudged) -> str:
