@@ -50,7 +50,7 @@ def sandbox(monkeypatch: pytest.MonkeyPatch, seen: list[Any]) -> Iterator[Sandbo
         return "noted"
 
     made = Sandbox(tools={"note": note}, take_session=take_session)
-    made.settings = sandboxes.SandboxSettings(step_time_s=0.5)
+    made.settings = sandboxes.SandboxSettings(step_time_s=0.3)
     yield made
     made.shutdown()
     assert not any(process.alive for process in ScriptedProcess.made)
@@ -252,7 +252,8 @@ ENDLESS = {
 CLOSED = "os.close(1)\nwhile True: os.write(2, b'x' * 4096)"
 
 
-@pytest.mark.parametrize("what", [*ENDLESS, pytest.param(CLOSED, marks=pytest.mark.slow, id="with a closed pipe")])
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [*ENDLESS, pytest.param(CLOSED, id="with a closed pipe")])
 def test_output_without_end_ends_with_the_step(tmp_path: Path, what: str) -> None:
     sandbox = sandboxes.standing_in(tmp_path)
     code, took_s = timed(sandbox, ENDLESS.get(what, what), step_time_s=0.3)

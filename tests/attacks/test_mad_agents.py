@@ -41,7 +41,7 @@ from tests.rerun.banks import quick_code, shipped  # noqa: E402
 
 SUBMITS = code("SUBMIT('Three.', '', {})")
 FLOOD = code("for n in range(300): last = find('rock')\nprint(last)")
-WITH_CODE = ("rlm", "scratchpad")
+WITH_CODE = (pytest.param("rlm", marks=pytest.mark.slow), "scratchpad")
 
 
 def setting(place: Path, said: list[Any], **bounds: float) -> Setting:
@@ -177,7 +177,7 @@ FLOODS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", FLOODS)
-@pytest.mark.parametrize("scope", ["step", "run"])
+@pytest.mark.parametrize("scope", ["step", pytest.param("run", marks=pytest.mark.slow)])
 def test_a_flood_of_words_ends_at_the_bytes_that_may_be_recorded(
     tools: Callable[..., Toolbox], scope: str, what: str
 ) -> None:
@@ -225,10 +225,10 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize("name", ["rlm", "scratchpad", "react"])
+@pytest.mark.parametrize("name", [*WITH_CODE, "react"])
 def test_a_run_whose_time_is_over_is_asked_for_its_answer(name: str, tmp_path: Path) -> None:
     clock = Clock()
-    step = code("1") if name in WITH_CODE else call("find", {"word": "x"})
+    step = call("find", {"word": "x"}) if name == "react" else code("1")
 
     def late(_: object) -> str:
         clock.now = 100
@@ -271,6 +271,7 @@ def test_a_step_that_never_ends_for_its_tools_is_stopped_and_the_run_goes_on(nam
     assert (result.outcome, result.bound) == ("forced_at_limit", "iterations")
 
 
+@pytest.mark.slow
 def test_the_last_step_gets_no_more_time_than_the_run_has(tmp_path: Path) -> None:
     box = sandboxes.standing_in(tmp_path / "place")
     box.start()
@@ -312,6 +313,7 @@ def test_forged_submissions_cost_their_runs_and_the_loop_takes_the_next_task(
         assert not any(process.alive for process in ScriptedProcess.made)
 
 
+@pytest.mark.slow
 def test_rollouts_side_by_side_are_bounded_each(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
         said: list[Any] = [lambda request: answer("Two.") if "used up" in str(request.system) else NOTES] * 30
@@ -342,7 +344,9 @@ SPENT: dict[str, tuple[dict[str, float], str | None]] = {
 LOOKS = code("for n in range(5): last = sparql_query('SELECT ?l { ?l a lt:Lighthouse }'); event_log({'n': last['ok']})")
 
 
-@pytest.mark.parametrize("what", SPENT)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[] if "calls" in what else [pytest.mark.slow]) for what in SPENT]
+)
 def test_a_run_that_spent_a_bound_comes_out_the_same_again(tmp_path: Path, what: str) -> None:
     given, bound = SPENT[what]
     with quick(tmp_path / "bank") as bank:
@@ -365,6 +369,7 @@ def test_a_run_that_spent_a_bound_comes_out_the_same_again(tmp_path: Path, what:
 # -------------------------------------------------------------------- as people set them
 
 
+@pytest.mark.slow
 def test_bounds_are_set_shown_and_recorded_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "turns.toml").write_text(SCRIPT)
     (tmp_path / "tasks.json").write_text('[{"id": "mad", "question": "How many?"}]')
@@ -397,6 +402,7 @@ fields = { reasoning = "d", answer = "Two.", sparql = "", evidence = {} }
 """
 
 
+@pytest.mark.slow
 def test_the_trial_of_tools_has_the_bounds_of_a_run(tmp_path: Path) -> None:
     calls = cli("tools", "--bound", "run_calls=1", "--call", "g_stats", "--call", "g_stats", "--json", cwd=tmp_path)
     assert [call["result"]["ok"] for call in calls.json["calls"]] == [True, False]
