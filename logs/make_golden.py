@@ -58,6 +58,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Item
+from rbank_es.events.run_events import RunBounds
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.state import RESOLVED, fold
@@ -177,6 +178,7 @@ def tell_first_run(teller: Teller) -> None:
             budgets={"L0": 600, "L1": 1000},
             mode="both",
             iterations_max=12,
+            bounds=RunBounds(step_calls=100, run_wall_s=600.5),
             rollout_group="group-1",
             rollout_index=0,
             release=RELEASE,
@@ -308,6 +310,7 @@ def _finished(run: str) -> Iterator[Event]:
     yield RunFinished(
         run=run,
         outcome="submitted",
+        bound="none",
         iterations=1,
         answer_chars=20,
         lm_calls=1,
