@@ -9,12 +9,13 @@ WORKERS ?= -n auto --maxprocesses 8 --dist loadgroup
 
 BIN := $(VENV)/bin
 # Quiet, but an error still shows. `compat` keeps the editable install visible to type checkers elsewhere.
-INSTALL := $(BIN)/python -m pip -qq --disable-pip-version-check install --config-settings editable_mode=compat -e
+PIP_INSTALL := $(BIN)/python -m pip -qq --disable-pip-version-check install
+INSTALL := $(PIP_INSTALL) --config-settings editable_mode=compat -e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench build clean
+.PHONY: help demo test lint types bench build lock clean
 
 help: ## list the targets
 	@echo "rbank-es: make TARGET [PYTHON=python3.12] [VENV=.venv]"
@@ -45,6 +46,12 @@ build: $(VENV)/.installed-dev ## build the sdist and the wheel into dist/
 	@rm -rf build dist # a module left over in build/ would end up in the wheel
 	@$(BIN)/python -m build --outdir dist .
 
+lock: pyproject.toml | $(BIN)/pip ## renew requirements-dev.lock: the newest versions that pyproject.toml allows
+	@echo "==> Renewing requirements-dev.lock"
+	@$(PIP_INSTALL) uv
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --extra dev --generate-hashes \
+		--custom-compile-command 'make lock' -o requirements-dev.lock pyproject.toml
+
 clean: ## remove builds and caches (not the environment, not logs)
 	@echo "==> Removing builds and caches"
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/.data
@@ -72,10 +79,12 @@ $(VENV)/.warmed: $(VENV)/.installed-demo
 	@echo "==> Filling the sandbox's cache (13 MB the first time)"
 	@if said="$$($(BIN)/rbank-es doctor --warm 2>&1)"; then touch $@; else echo "$$said"; fi
 
-# The development tools include what the demo needs, so that stamp is set as well.
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/pip
+# The development tools include what the demo needs, so that stamp is set as well. Every package is of the version and
+# the digest that the lock file names, so that two runs of the tests, months apart, test the same.
+$(VENV)/.installed-dev: pyproject.toml requirements-dev.lock | $(BIN)/pip
 	@echo "==> Installing rbank-es and its development tools (a minute or two the first time)"
-	@$(INSTALL) '.[dev]'
+	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@$(INSTALL) . --no-deps --no-build-isolation
 	@touch $@ $(VENV)/.installed-demo
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/pip
