@@ -415,7 +415,8 @@ class LmFailed(RBankError):
 class SandboxUnavailable(RBankError):
     """The sandbox for an agent's code can't run here. `fix` says what to do.
 
-    `code` is stable, for programs: no_dspy, wrong_dspy, no_deno, wrong_deno, cold, no_cache, broken.
+    `code` is stable, for programs: no_dspy, wrong_dspy, no_deno, wrong_deno, cold, no_cache,
+    wrong_part, broken.
     """
 
     def __init__(self, code: str, reason: str, fix: str) -> None:

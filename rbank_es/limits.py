@@ -368,6 +368,8 @@ STEP_WALL_S = 300.0
 RUN_WALL_S = 3_600.0
 # How long a sandbox may take to start from a warm cache: 1.6 s on an idle machine.
 SANDBOX_START_S = 60.0
+# The note of which parts of the sandbox were compared: ten lines of a path and a digest.
+SANDBOX_NOTED_BYTES = 64 * KIB
 # How long filling the cache (13 MB) may take.
 SANDBOX_WARM_S = 300.0
 # Memory of a sandbox beyond its memory when it is ready, and of that the heap of JavaScript.

@@ -12,9 +12,12 @@ import zipfile
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from importlib.metadata import Distribution, distribution
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -170,3 +173,29 @@ def test_the_command_runs_from_the_wheel_with_core_dependencies_only(wheel: Path
     assert all(Path(file).is_relative_to(home.resolve()) for file in run(python, "-c", origin, cwd=tmp_path).split())
     for top in ("projections", "tools", "pytest", "plotly"):
         run(python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({top!r}) is not None)", cwd=tmp_path)
+
+
+# ---------------------------------------------------------------- the lock file
+
+
+def locked() -> dict[str, tuple[str, int]]:
+    """The version of each package in the lock file, and how many digests it may have."""
+    text = (ROOT / "requirements-dev.lock").read_text()
+    found = re.findall(r"^([\w.-]+)==(\S+)[^\n]*((?:\n +--hash=sha256:[0-9a-f]{64}[ \\]*)*)", text, re.MULTILINE)
+    return {canonicalize_name(name): (version, hashes.count("--hash")) for name, version, hashes in found}
+
+
+def test_the_lock_file_has_every_dependency_within_its_bounds_and_a_digest_of_every_file() -> None:
+    project, versions = PROJECT["project"], locked()
+    extras = (project["optional-dependencies"][name] for name in ("agent", "dashboard", "dev"))
+    wanted = [Requirement(text) for text in chain(project["dependencies"], *extras)]
+    for requirement in wanted:
+        if requirement.name != "rbank-es":
+            version, _ = versions[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(version), f"{requirement}, and {version} is locked: run make lock"
+    assert all(digests for _, digests in versions.values())
+
+
+def test_the_lock_file_names_no_place_to_fetch_from() -> None:
+    """Whoever installs from it chooses the registry."""
+    assert "://" not in (ROOT / "requirements-dev.lock").read_text()

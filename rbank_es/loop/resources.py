@@ -189,11 +189,9 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
 
         check_choices(settings.choices)
     if sandbox and not settings.unsafe_local and executor_class(settings.executor).runs_code:
-        from rbank_es.sandbox import deno
+        from rbank_es.sandbox.parts import ready_runtime
 
-        found = deno.find()
-        if not found.is_warm:
-            raise SandboxUnavailable("cold", f"the sandbox's cache {found.cache} is not filled", deno.WARM)
+        ready_runtime()
 
 
 def registration(ontology: Ontology) -> OntologyRegistered:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 SURROUNDINGS = frozenset(
     {"interrupted", "not_recorded", "sandbox_failed", "no_dspy", "wrong_dspy", "no_deno", "wrong_deno", "cold",
-     "no_cache", "broken"}
+     "no_cache", "wrong_part", "broken"}
 )  # fmt: skip
 """Error codes of failures from outside the run: an interruption, the disk, the sandbox's own parts."""
 

@@ -60,6 +60,8 @@ class Deno(NamedTuple):
             "--no-prompt",
             "--no-config",
             "--no-lock",
+            # Bytecode in the cache would run in place of the source whose digest was compared.
+            "--no-code-cache",
             "--node-modules-dir=none",
             f"--import-map={_HERE / 'import_map.json'}",
             f"--v8-flags=--max-old-space-size={limits.SANDBOX_HEAP_BYTES // limits.MIB}",

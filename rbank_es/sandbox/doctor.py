@@ -17,6 +17,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
 from rbank_es.sandbox import deno
+from rbank_es.sandbox.parts import compare
 from rbank_es.sandbox.session import warm
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class _Examination:
             found(f"{deno.check_release(executable)}, {executable}")
 
     def cache(self, *, fill: bool) -> None:
-        """Check that the cache holds Pyodide."""
+        """Check that the cache holds Pyodide, and that every part has the digest of its release."""
         with self.check("cache", deno.WARM) as found:
             runtime = deno.find()
             runtime.prepare()
@@ -101,6 +102,10 @@ class _Examination:
                 raise SandboxUnavailable("cold", f"Pyodide {runtime.pyodide} is not in {runtime.cache}", deno.WARM)
             size_mib = _size_bytes(runtime.cache) / limits.MIB
             found(f"Pyodide {runtime.pyodide}, {size_mib:.0f} MiB in {runtime.cache}")
+        with self.check("digests", deno.INSTALL) as found:
+            unknown = compare(runtime, again=True)
+            but = f"; of {' and '.join(unknown)} no digest is known" if unknown else ""
+            found(f"every part is the one that was released{but}")
 
     def session(self) -> None:
         """Check that a session starts offline, runs code, calls a tool, and is confined."""

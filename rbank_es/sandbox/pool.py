@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, SandboxUnavailable
-from rbank_es.sandbox import deno
+from rbank_es.sandbox.parts import ready_runtime
 from rbank_es.sandbox.session import DEFAULT_SETTINGS, EXECUTION_INSTRUCTIONS, SandboxSettings, Session
 
 if TYPE_CHECKING:
@@ -151,6 +151,6 @@ def start_session(settings: SandboxSettings) -> Session:
     from rbank_es.sandbox.interpreter import CannotStart
 
     try:
-        return Session(deno.find(), memory_bytes=settings.memory_bytes)
+        return Session(ready_runtime(), memory_bytes=settings.memory_bytes)
     except SandboxUnavailable as error:
         raise CannotStart(error) from error

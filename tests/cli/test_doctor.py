@@ -46,7 +46,8 @@ def failure(capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_real_session_is_started_and_everything_tried(told: Any) -> None:
     assert told["ok"]
-    assert [check["name"] for check in told["checks"]] == ["dspy", "Deno", "cache", "session", "tools", "confinement"]
+    names = ["dspy", "Deno", "cache", "digests", "session", "tools", "confinement"]
+    assert [check["name"] for check in told["checks"]] == names
     assert all(check["ok"] and check["detail"] and not check["fix"] for check in told["checks"])
     assert "memory bounded to 512 MiB" in told["checks"][-1]["detail"]
 

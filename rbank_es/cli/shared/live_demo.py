@@ -82,15 +82,13 @@ class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def sandbox_problem() -> SandboxUnavailable | None:
     """Return why the loop can't run here, with a fix; None if no reason is found without starting a sandbox."""
-    from rbank_es.sandbox import deno
+    from rbank_es.sandbox.deno import check_release
+    from rbank_es.sandbox.parts import ready_runtime
 
     try:
-        found = deno.find()
-        deno.check_release(found.executable)
+        check_release(ready_runtime().executable)
     except SandboxUnavailable as error:
         return error
-    if not found.is_warm:
-        return SandboxUnavailable("cold", "the sandbox's cache is empty", deno.WARM)
     return None
 
 
