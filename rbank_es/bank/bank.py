@@ -37,6 +37,7 @@ from rbank_es.errors import (
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item, truncate
 from rbank_es.events.json_input import new_event, with_json_texts
+from rbank_es.files import replaceable
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
 from rbank_es.log.erasure import paths_of_item
 
@@ -290,6 +291,19 @@ class Bank:
         if rebuild:
             return models.rebuild(self.log, only=only, on_batch=progress)
         return models.catch_up(self.log, only=only, on_batch=progress)
+
+    def write_read_models(self, into: str | Path, *, force: bool = False, progress: Progress | None = None) -> Applied:
+        """Write all read models, as of the head, to an SQLite file for other programs; return what was applied.
+
+        A file of read models that is there is replaced; any other one only with `force`. The file is whole, or as it
+        was. Raises `BadInput`, `CannotWrite`, `ProjectionError`.
+        """
+        from rbank_es.projections.read_models import holds_read_models
+
+        place = replaceable(into)
+        if place.exists() and not force and not holds_read_models(place):
+            raise BadInput(f"{place} is a file of another kind; choose another name, or give --force to replace it")
+        return self.read_models().write_to(place, self.log, on_batch=progress)
 
     def as_of(self, point: str | int | None = None) -> View:
         """Return a read-only view at a point: items, runs, counters, search. Close it, or use it in a `with`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, split_names
+from rbank_es.cli.shared.arguments import open_whole, outside, split_names, writable
 from rbank_es.cli.shared.output import Cell, Progress, count, echo, echo_json, echo_table, flush, styled, write_json
 from rbank_es.events import type_of
 
@@ -24,27 +25,47 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     return None if value is None else split_names(value)
 
 
-@command("project", "rbank-es project notes --watch", "rbank-es project notes --only usage,leakage --rebuild")
+@command(
+    "project",
+    "rbank-es project notes --watch",
+    "rbank-es project notes --into notes.sqlite",
+    "rbank-es project notes --only usage,leakage --rebuild",
+)
 @click.argument("bank")
 @click.option("--only", metavar="A,B", callback=_names, help="Only these read models.")
 @click.option("--rebuild", is_flag=True, help="Rebuild them from the whole log.")
 @click.option("--watch", is_flag=True, help="Follow the log as any process appends, until Ctrl-C.")
 @click.option("--list", "only_list", is_flag=True, help="List them, and how far each is behind the log.")
-def project(bank: str, only: list[str] | None, rebuild: bool, watch: bool, only_list: bool, as_json: bool) -> None:
+@click.option("--into", metavar="FILE", help="Also write them all to an SQLite file for other programs.")
+@click.option("--force", is_flag=True, help="With --into: replace a file that holds something else.")
+def project(
+    bank: str,
+    only: list[str] | None,
+    rebuild: bool,
+    watch: bool,
+    only_list: bool,
+    into: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Bring the read models (search index, usage, leakage, runs, lineage, health) up to the end of the log.
 
-    They are one SQLite file, computed from the log alone, so it can be deleted at any time. With --watch and --json,
-    one line of JSON is printed each time events were applied.
+    They are one SQLite file in your cache, computed from the log alone, so it can be deleted at any time; its place is
+    printed. Other programs should read a copy (--into), which is whole and current. With --watch and --json, one line
+    of JSON is printed each time events were applied.
     """
-    if only_list and (rebuild or watch):
-        raise click.UsageError("--list only looks; leave out --rebuild and --watch.")
+    if only_list and (rebuild or watch or into):
+        raise click.UsageError("--list only looks; leave out --rebuild, --watch and --into.")
+    if into and (watch or only):
+        raise click.UsageError("--into writes all read models once; leave out --watch and --only.")
     with open_whole(bank) as opened:
         if only_list:
             _list(opened, only, as_json)
             return
         with suppress(KeyboardInterrupt) if watch else nullcontext():
             applied = _apply(opened, only, rebuild)
-            _report(opened, applied, as_json, line=watch)
+            written = _write(opened, into, force) if into else None
+            _report(opened, applied, as_json, line=watch, written=written)
             if watch:
                 _follow(opened, only, applied.position, as_json)
 
@@ -54,15 +75,23 @@ def _apply(bank: Bank, only: list[str] | None, rebuild: bool) -> Applied:
         return bank.project(only=only, rebuild=rebuild, progress=progress)
 
 
+def _write(bank: Bank, into: str, force: bool) -> Path:
+    place = outside(bank, writable(Path(into)))
+    bank.write_read_models(place, force=force)
+    return place
+
+
 def _facts(bank: Bank, applied: Applied) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(applied)
-    return {"bank": bank.name, "last": bank.position} | facts
+    return {"bank": bank.name, "last": bank.position, "file": str(bank.read_models().path)} | facts
 
 
-def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, events: str = "") -> None:
+def _report(
+    bank: Bank, applied: Applied, as_json: bool, *, line: bool, events: str = "", written: Path | None = None
+) -> None:
     """Print the result: as one line of JSON if `line`; with `events` in place of their number, if given."""
     if as_json:
-        facts = _facts(bank, applied)
+        facts = _facts(bank, applied) | ({"into": str(written)} if written else {})
         write_json(msgspec.json.encode(facts)) if line else echo_json(facts)
         return
     done = f"{count(applied.events, 'event')} applied" if applied.events else "nothing to apply"
@@ -70,6 +99,10 @@ def _report(bank: Bank, applied: Applied, as_json: bool, *, line: bool, events: 
     for reason in dict.fromkeys(applied.rebuilt.values()):
         names = [name for name, given in applied.rebuilt.items() if given == reason]
         echo(f"  rebuilt ({reason}): {', '.join(names)}")
+    if not events:
+        echo(f"  in {bank.read_models().path}")
+    if written:
+        echo(f"  wrote {written}")
 
 
 def _follow(bank: Bank, only: list[str] | None, position: int, as_json: bool) -> None:

@@ -11,8 +11,8 @@ import msgspec
 from rbank_es.bank.noted_heads import NotedHeads, parse_heads
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file
-from rbank_es.cli.shared.output import Progress, count, echo, echo_fields, echo_heading, echo_json
-from rbank_es.errors import BadInput
+from rbank_es.cli.shared.output import Progress, count, echo, echo_fields, echo_heading, echo_json, echo_table
+from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.log import Head
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -
 
     A head (POSITION:DIGEST, printed here and by append) that you noted somewhere safe proves that nothing up to there
     was changed, truncated or reordered since; rbank-es head BANK >> FILE notes one. In a file, lines about other banks
-    and comments (#) are left out. Exit code 1: a noted head or a retrieval does not hold. 3: damage.
+    and comments (#) are left out. What is in the bank's directory and not of the bank is listed. Exit code 1: a noted
+    head or a retrieval does not hold. 3: damage, or something there that could be taken for a part of the log.
     """
     with open_whole(bank) as opened, Progress("verifying") as progress:
         noted = [_noted(text, opened.id) for text in heads]
@@ -47,13 +48,16 @@ def verify(bank: str, retrievals: bool, heads: tuple[str, ...], as_json: bool) -
         seen = opened.verify(noted=every, retrievals=retrievals, progress=progress)
         name = opened.name
     others = sum(each.others for each in noted)
+    harmful = [each for each in seen.log.foreign if each.harmful]
     if as_json:
-        facts = {"bank": name, "ok": True} | msgspec.to_builtins(seen)
+        facts = {"bank": name, "ok": not harmful} | msgspec.to_builtins(seen)
         echo_json(facts | {"head": str(seen.log.head), "heads_of_other_banks": others})
     else:
         _print(name, seen)
         if others:
             echo(f"left out {count(others, 'noted head')} of other banks")
+    if harmful:
+        raise click.exceptions.Exit(LogCorruption.exit_code)
 
 
 def _noted(text: str, bank_id: str) -> NotedHeads:
@@ -82,6 +86,11 @@ def _print(name: str, seen: Verified) -> None:
         echo("an erasure is incomplete: the next append or erase completes it")
     if log.cleared:
         echo("writers had been stopped after a failed sync; the log is sound and open to them again")
+    if log.foreign:
+        echo_heading("in the bank's directory, and not of the bank")
+        echo_table(
+            ("name", "is", "note"), [[each.name, each.kind, each.note] for each in log.foreign], flexible=["note"]
+        )
     if check := seen.retrievals:
         echo_heading("retrievals")
         echo_fields({"found the same again": check.checked, "unverifiable (texts erased)": check.unverifiable or None})

@@ -75,11 +75,24 @@ class TornTail(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+class ForeignFile(msgspec.Struct, frozen=True):
+    """Something among the files of a log that is no part of it: its name, what it is, and what that means.
+
+    `harmful`: with another kind or name it would change what the log says, or it stops writers.
+    """
+
+    name: str
+    kind: str
+    harmful: bool
+    note: str
+
+
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """The result of checking a whole sound log.
 
     `erasing`: an erasure has begun, and the next writer completes it. `cleared`: writers were stopped, and are
-    admitted again. `parts` counts the engine's units of storage, by their names, such as `segments`.
+    admitted again. `parts` counts the engine's units of storage, by their names, such as `segments`. `foreign` are
+    things among the log's files that are not of it; nothing of them was read.
     """
 
     head: Head
@@ -91,6 +104,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     torn: TornTail | None = None
     cleared: bool = False
     erasing: bool = False
+    foreign: tuple[ForeignFile, ...] = ()
 
 
 class Place(msgspec.Struct, frozen=True):

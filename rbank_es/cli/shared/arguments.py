@@ -15,6 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
 from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
+from rbank_es.files import read_regular, replaceable
 from rbank_es.ontology.data import LIGHTS, lights
 
 if TYPE_CHECKING:
@@ -172,8 +173,7 @@ def read_bounded(path: str) -> bytes:
     Raises `LimitExceeded` past `limits.IMPORT_FILE_BYTES`, OSError where the file can't be read.
     """
     if path != "-":
-        with Path(path).open("rb") as stream:
-            return _read(stream, path)
+        return read_regular(path, limits.IMPORT_FILE_BYTES, follow=True)
     if sys.stdin is None:
         raise BadInput("standard input is closed; name a file")
     return _read(sys.stdin.buffer, "standard input")
@@ -195,16 +195,10 @@ def read_text_file(path: str) -> str:
 
 
 def writable(path: Path) -> Path:
-    """Return the path to write a file to: the target where `path` is a symlink, because writing replaces the file.
-
-    Raises `BadInput` where the parent directory is missing, or where a directory, a device or a pipe is in the place.
-    """
-    if path.is_symlink():
-        path = path.resolve()
+    """Return the path to write a file to, as `replaceable` does. Raises `BadInput` if its directory is missing, too."""
     if path.is_dir():
         raise BadInput(f"{path} is a directory; name a file in it")
-    if path.exists() and not path.is_file():
-        raise BadInput(f"{path} is a device or a pipe, and would be replaced by a file; name a file")
+    path = replaceable(path)
     if not path.parent.is_dir():
         raise BadInput(f"{path.parent} is not a directory, so {path.name} can't be written there")
     return path

@@ -17,7 +17,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 USAGE = 2
 DEFECT = 70
@@ -63,7 +66,7 @@ def _invoke(arguments: list[str]) -> int:
     if instruction := os.environ.get(COMPLETE_VARIABLE):
         return _complete(instruction)
     try:
-        with application.make_context("rbank-es", arguments) as context:
+        with _notices(), application.make_context("rbank-es", arguments) as context:
             application.invoke(context)
     except Exit as stop:
         return stop.exit_code
@@ -81,6 +84,25 @@ def _complete(instruction: str) -> int:
     # Anything, because a half-typed line may be anything.
     except Exception:
         return 1
+
+
+@contextmanager
+def _notices() -> Iterator[None]:
+    """Print each notice of this project as one line on standard error, as no Python program would."""
+    from rbank_es.errors import Notice
+
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def print_notice(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, Notice):
+                _print_error(str(message))
+            else:
+                show(message, category, *where)
+
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = print_notice  # type: ignore[assignment]
+        yield
 
 
 def _end(error: BaseException, *, debug: bool) -> int:

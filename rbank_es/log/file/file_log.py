@@ -26,22 +26,21 @@ from rbank_es.errors import (
     PositionConflict,
 )
 from rbank_es.events.event import Event, Ref
-from rbank_es.files import BankCache, caches_of, is_scratch, opened, temporary_folder
+from rbank_es.files import BankCache, NotRegular, caches_of, is_scratch, opened, temporary_folder
 from rbank_es.log import erasure, lines
 from rbank_es.log.file import segment_rewrite
+from rbank_es.log.file.foreign_files import foreign_files
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import LineBatch, Reader, Tail
 from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.run_index import RunIndex
+from rbank_es.log.file.segment_check import SegmentCheck
 from rbank_es.log.file.segments import (
     LOCK,
     Segment,
-    SegmentCorruption,
     all_segments,
-    blocks,
     list_segments,
     read_opened,
-    read_sealed,
     segment_path,
 )
 from rbank_es.log.file.writer import Writer
@@ -63,7 +62,6 @@ from rbank_es.log.protocol import (
 from rbank_es.log.readings import SoughtWords
 from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.system_calls import System, locked
-from rbank_es.log.verification import LogCheck
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
@@ -134,12 +132,10 @@ class FileLog:
     @classmethod
     def open(cls, directory: Path, **options: Any) -> FileLog:
         """Open a log. Raises `BankNotFound`, `LogCorruption`, `LogUnavailable`."""
-        try:
+        with _reading(str(directory)):
             segments = all_segments(directory)
             with opened(segments[0].path) as fd:
                 first, _ = read_opened(segments[0], fd)
-        except OSError as error:
-            raise LogUnavailable(str(directory), "read", error) from error
         return cls(directory, first.bank, **options)
 
     def copy(self, upto: int, into: str | None = None) -> FileLog:
@@ -218,10 +214,8 @@ class FileLog:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        try:
+        with _reading(self.place):
             yield
-        except OSError as error:
-            raise LogUnavailable(self.place, "read", error) from error
 
     def position(self) -> int:
         with self._reading():
@@ -329,7 +323,7 @@ class FileLog:
 
     def _verified(self, noted: Sequence[Head]) -> Verification:
         vouched = self._receipts.position_of_all()
-        check = _SegmentCheck(self._bank_id, noted)
+        check = SegmentCheck(self._bank_id, noted)
         segments = all_segments(self.directory)
         last = segments[-1]
         for segment in segments[:-1]:
@@ -338,7 +332,7 @@ class FileLog:
         if tail.seq < vouched:
             raise self._reader.dropped(tail, vouched)
         check.segment(last, tail.offset if tail.sealed is None else None)
-        erasing = os.path.lexists(self.directory / segment_rewrite.MARKER)
+        erasing = segment_rewrite.Job.read(self.directory / segment_rewrite.MARKER) is not None
         check.finish(erasing=erasing)
         return Verification(
             head=Head(check.seq, check.digest.hex()),
@@ -349,6 +343,7 @@ class FileLog:
             noted=tuple(noted),
             torn=self._torn(last, tail) if tail.sealed is None else None,
             erasing=erasing,
+            foreign=foreign_files(self.directory),
         )
 
     def _torn(self, last: Segment, tail: Tail) -> TornTail | None:
@@ -374,43 +369,15 @@ class FileLog:
         self.close()
 
 
-class _SegmentCheck(LogCheck):
-    """The check of all lines, segment by segment."""
-
-    def __init__(self, bank_id: str, noted: Sequence[Head]) -> None:
-        self._bank_id, self._where = bank_id, ("", 0, 0)
-        super().__init__(lines.seed_of(bank_id), noted, lambda reason: SegmentCorruption(*self._where, reason))
-
-    def segment(self, segment: Segment, size: int | None) -> None:
-        """Check one segment; `size` is where the whole groups of the active one end, None for a closed one."""
-        with opened(segment.path) as fd:
-            self._where = (segment.name, 1, 0)
-            first, offset = read_opened(segment, fd)
-            begun = (first.bank, first.first, first.head, first.erased)
-            if begun != (self._bank_id, self.seq + 1, self.digest.hex(), self.erased_at):
-                raise self.damage("the first line doesn't continue the segment before")
-            self.begin_part()
-            sealed, number, end = False, 1, os.fstat(fd).st_size if size is None else size
-            for base, complete in blocks(fd, offset, end):
-                at = base
-                for line in complete:
-                    number += 1
-                    self._where = (segment.name, number, at)
-                    at += len(line) + 1
-                    if sealed:
-                        raise self.damage("there is a line behind the one that closes the segment")
-                    if sealed := line.startswith(lines.SEGMENT):
-                        self._seal(line)
-                    else:
-                        self.line(line)
-                offset = at
-            if self.more or (size is None and (not sealed or offset != end)):
-                raise self.damage("the segment ends in the middle")
-
-    def _seal(self, line: bytes) -> None:
-        seal = read_sealed(line, lines.seed_of(self._bank_id))
-        if seal is None or (seal.last, seal.head) != (self.seq, self.digest.hex()):
-            raise self.damage("the line that closes the segment doesn't fit the lines before it")
+@contextmanager
+def _reading(place: str) -> Iterator[None]:
+    """Raise the error of the log for one of the system."""
+    try:
+        yield
+    except NotRegular as error:
+        raise LogCorruption(str(error.filename), str(error.strerror), "Remove it, or restore the file.") from error
+    except OSError as error:
+        raise LogUnavailable(place, "read", error) from error
 
 
 # ---------------------------------------------------------------- the engine

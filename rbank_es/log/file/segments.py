@@ -16,9 +16,9 @@ from rbank_es import limits
 from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
 from rbank_es.log import lines
 
-_NAME = re.compile(r"\d{20}\.jsonl")
-LOCK = "lock"
-"""The file in a bank's directory on which a writer holds `flock`. It is never replaced."""
+_NAME = re.compile(r"[0-9]{20}\.jsonl")
+LOCK, FAILED = "lock", "FAILED"
+"""The file in a bank's directory on which a writer holds `flock`, never replaced; and the marker that stops writers."""
 
 FORMAT = 1
 """The format of segments that this release writes and reads."""
@@ -61,10 +61,15 @@ def segment_path(directory: Path, first: int) -> Path:
     return directory / f"{first:020d}.jsonl"
 
 
+def is_segment(name: str) -> bool:
+    """Return whether a name is one of a segment."""
+    return _NAME.fullmatch(name) is not None
+
+
 def list_segments(directory: Path) -> list[Segment]:
     """Return the segments of a bank, in order; empty where there is no bank."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
-        names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
+        names = sorted(entry.name for entry in entries if is_segment(entry.name))
         return [Segment(directory / name, int(name[:20])) for name in names]
     return []
 

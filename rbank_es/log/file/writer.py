@@ -26,11 +26,9 @@ from rbank_es.log import erasure, groups, lines, system_calls
 from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail
-from rbank_es.log.file.segments import LOCK, Segment, all_segments, read_opened, segment_path
+from rbank_es.log.file.segments import FAILED, LOCK, Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
-
-FAILED = "FAILED"
 
 
 class _Interrupted(Exception):
@@ -303,7 +301,7 @@ class Writer:
         """
         # Because after a failed sync the system counts pages as clean that never reached the disk: syncing again would
         # write nothing.
-        if not os.path.lexists(self._failed):
+        if kind_of(Path(self._failed)) != "a file":
             return False
         with self:
             segment = all_segments(self._directory)[-1]

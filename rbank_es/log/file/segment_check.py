@@ -1,0 +1,51 @@
+"""The check of every line of a log's files: each segment continues the one before, and no byte of it is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from rbank_es.files import opened
+from rbank_es.log import lines
+from rbank_es.log.file.segments import Segment, SegmentCorruption, blocks, read_opened, read_sealed
+from rbank_es.log.protocol import Head
+from rbank_es.log.verification import LogCheck
+
+
+class SegmentCheck(LogCheck):
+    """The check of all lines, segment by segment."""
+
+    def __init__(self, bank_id: str, noted: Sequence[Head]) -> None:
+        self._bank_id, self._where = bank_id, ("", 0, 0)
+        super().__init__(lines.seed_of(bank_id), noted, lambda reason: SegmentCorruption(*self._where, reason))
+
+    def segment(self, segment: Segment, size: int | None) -> None:
+        """Check one segment; `size` is where the whole groups of the active one end, None for a closed one."""
+        with opened(segment.path) as fd:
+            self._where = (segment.name, 1, 0)
+            first, offset = read_opened(segment, fd)
+            begun = (first.bank, first.first, first.head, first.erased)
+            if begun != (self._bank_id, self.seq + 1, self.digest.hex(), self.erased_at):
+                raise self.damage("the first line doesn't continue the segment before")
+            self.begin_part()
+            sealed, number, end = False, 1, os.fstat(fd).st_size if size is None else size
+            for base, complete in blocks(fd, offset, end):
+                at = base
+                for line in complete:
+                    number += 1
+                    self._where = (segment.name, number, at)
+                    at += len(line) + 1
+                    if sealed:
+                        raise self.damage("there is a line behind the one that closes the segment")
+                    if sealed := line.startswith(lines.SEGMENT):
+                        self._seal(line)
+                    else:
+                        self.line(line)
+                offset = at
+            if self.more or (size is None and (not sealed or offset != end)):
+                raise self.damage("the segment ends in the middle")
+
+    def _seal(self, line: bytes) -> None:
+        seal = read_sealed(line, lines.seed_of(self._bank_id))
+        if seal is None or (seal.last, seal.head) != (self.seq, self.digest.hex()):
+            raise self.damage("the line that closes the segment doesn't fit the lines before it")
