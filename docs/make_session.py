@@ -50,7 +50,7 @@ def renamed(text: str) -> str:
 def document() -> str:
     """Return the README with every block of the sample made again."""
     with tempfile.TemporaryDirectory() as place:
-        shutil.copytree(SAMPLE, Path(place, "logs", "sample"), ignore=shutil.ignore_patterns("*lock"))
+        shutil.copytree(SAMPLE, Path(place, "logs", "sample"), ignore=shutil.ignore_patterns("derived", "*lock"))
         text = DOCUMENT.read_text(encoding="utf-8")
         return BLOCK.sub(lambda found: transcript(renamed(found[0]), Path(place)), text)
 
