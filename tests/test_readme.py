@@ -120,7 +120,9 @@ def lines_of(text: str) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the sample bank under ./logs, and files to import and append."""
-    shutil.copytree(ROOT / "logs" / "sample", tmp_path / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "*lock"))
+    shutil.copytree(
+        ROOT / "logs" / "sample", tmp_path / "logs" / "sample", ignore=shutil.ignore_patterns("derived", "*lock")
+    )
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "lamp.jsonl").write_text(TRAJECTORY)
     (tmp_path / "items.json").write_text(ITEMS)
