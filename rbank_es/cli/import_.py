@@ -55,6 +55,8 @@ def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
     for file in report.files:
         known = "was there already" if file.groups and file.groups_known == file.groups else None
         rows.append([file.path, *(getattr(file, name) for name in columns), known])
+    if not any(row[-1] for row in rows):
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     echo_table(headers, rows, flexible=["file"])
     made = "made and " if facts["created"] else ""
     echo(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")

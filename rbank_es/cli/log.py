@@ -34,7 +34,8 @@ from rbank_es.events.codec import event_types, unknown_types
 
 Entry = TypeVar("Entry")
 NARROW_COLUMNS = 110
-SUMMARY_COLUMNS = 20
+SLIM_COLUMNS = 80
+SUMMARY_COLUMNS = 12
 
 
 def _types(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
@@ -156,7 +157,7 @@ class Layout:
         self.position = max(3, len(f"{position:,}"))
         self.time = slice(0, 19) if wide else slice(5, 16)
         self.type = max(map(len, event_types()))
-        self.run = 20 if wide else 12
+        self.run = 20 if wide else 12 if self.room >= SLIM_COLUMNS else 0
 
     def header(self) -> str:
         """Return the titles of the columns."""
@@ -172,6 +173,6 @@ class Layout:
     def _joined(self, position: str, time: str, type_: str, run: str, facts: str) -> str:
         time_width = self.time.stop - self.time.start
         cells = [pad(position, self.position, right=True), pad(time, time_width), pad(type_, self.type)]
-        cells.append(pad(truncate(run, self.run), self.run))
+        cells += [pad(truncate(run, self.run), self.run)] if self.run else []
         before = "  ".join(cells)
         return f"{before}  {truncate(facts, max(SUMMARY_COLUMNS, self.room - width(before) - 2))}".rstrip()

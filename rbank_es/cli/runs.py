@@ -70,7 +70,7 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
             edges = view.rows("lineage_edges", source_kind="item", source=id, relation="used_in")
             users = {edge["target"] for edge in edges}
             filters.append(RowFilter("--item", id, lambda row: row["run"] in users))
-        listed = RowList("runs", rows, filters, _columns(rows), ["task", "run", "model"], "-started_at", FIELDS)
+        listed = RowList("runs", rows, filters, _columns(rows), ["task", "run"], "-started_at", FIELDS)
         facts = {"bank": opened.name, "position": view.position}
         print_list(listed, facts, sort=sort, limit=limit, as_json=as_json, as_csv=as_csv)
 
@@ -117,7 +117,6 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Callable[[Row], Cell]]:
         "outcome": lambda row: row["outcome"].replace("_", " "),
         "verdict": lambda row: row["verdict"] or "not judged",
         "steps": lambda row: row["iterations"],
-        "cost": lambda row: format_cost(row["cost_usd"]),
-        "model": lambda row: row["model"],
+        **({"cost": lambda row: format_cost(row["cost_usd"])} if any(row["cost_usd"] for row in rows) else {}),
         "task": lambda row: row["task"],
     }

@@ -183,12 +183,37 @@ def flush() -> None:
         sys.stdout.flush()
 
 
-def echo(text: str = "") -> None:
-    """Print lines of text in UTF-8, whatever the locale; spell out what is hidden, except the styles of this module."""
+def echo(text: str = "", *, hang: int | None = None) -> None:
+    """Print lines of text in UTF-8, whatever the locale; spell out what is hidden, except the styles of this module.
+
+    On a terminal, longer lines are wrapped between words; what follows is indented by `hang` blanks, or as the line is.
+    """
     # Also where a caller made its text safe, because one that forgot would hand the terminal to a stored text.
     parts = _STYLE.split(text) if in_colour() else [text]
     shown = "".join(part if at % 2 else visible(part, keep="\n") for at, part in enumerate(parts))
+    if on_terminal():
+        columns = terminal_columns()
+        shown = "\n".join(piece for line in shown.split("\n") for piece in wrapped(line, columns, hang))
     write_bytes((shown + "\n").encode())
+
+
+def wrapped(line: str, columns: int, hang: int | None = None) -> list[str]:
+    """Return a line as lines of at most `columns` columns, broken between words; a longer word stays whole."""
+    if _columns_of(line) <= columns:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip(" ")) if hang is None else min(hang, columns // 2))
+    lines, current = [], ""
+    for word in re.split(r"(?<=[^ ]) (?=[^ ])", line):
+        longer = f"{current} {word}" if current else word
+        if current and _columns_of(longer) > columns:
+            lines.append(current)
+            longer = indent + word
+        current = longer
+    return [*lines, current]
+
+
+def _columns_of(text: str) -> int:
+    return width(_STYLE.sub("", text))
 
 
 def say(text: str) -> None:
@@ -221,7 +246,8 @@ def echo_paragraph(text: str) -> None:
 
 def echo_command(arguments: str) -> None:
     """Print a command line of this program, to be typed."""
-    echo(styled(f"$ {program_name()} {arguments}", "cyan"))
+    # Not wrapped: a line break would end the command where it is pasted.
+    write_bytes((styled(f"$ {program_name()} {visible(arguments)}", "cyan") + "\n").encode())
 
 
 def echo_heading(text: str) -> None:
@@ -236,9 +262,10 @@ def echo_fields(values: Mapping[str, Cell], *, indent: int = 0) -> None:
     widest = max(map(len, shown), default=0)
     for name, value in shown.items():
         first, *more = safe_block(value).split("\n")
-        echo(f"{' ' * indent}{styled(name.ljust(widest), 'dim')}  {first}")
+        hang = indent + widest + 2
+        echo(f"{' ' * indent}{styled(name.ljust(widest), 'dim')}  {first}", hang=hang)
         for rest in more:
-            echo(f"{' ' * (indent + widest + 2)}{rest}")
+            echo(f"{' ' * hang}{rest}")
 
 
 def echo_table(
@@ -275,10 +302,10 @@ def _natural_widths(rows: list[list[str]]) -> list[int]:
 def fit_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequence[str], room: int) -> list[int]:
     """Return column widths for a table of `room` columns: flexible columns shrink first, then headers are wrapped.
 
-    The table stays wider than `room` where even that is not enough: other cells are never truncated.
+    They are wider than `room` together where even that is not enough: other cells are never truncated.
     """
     widths = _natural_widths([list(headers), *cells])
-    least = [max(map(width, header.split())) for header in headers]
+    least = [max(map(width, header.split()), default=0) for header in headers]
     firm = [max(pair) for pair in zip(least, _natural_widths(cells), strict=True)]
     giving = [headers.index(name) for name in flexible]
     floors = dict(enumerate(firm)) | dict.fromkeys(giving, FLEXIBLE_COLUMNS)
@@ -295,8 +322,11 @@ def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     widths = fit_widths(headers, cells, flexible, terminal_columns())
+    if sum(widths) + GAP * (len(widths) - 1) > terminal_columns():
+        _stacked(headers, cells)
+        return
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for header, columns, is_number in zip(headers, widths, right, strict=True):
         grid.add_column(header, width=columns, justify="right" if is_number else "left", vertical="bottom")
     for row in cells:
@@ -310,6 +340,13 @@ def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool
         width=max(terminal_columns(), sum(widths) + GAP * len(widths)),
     )
     console.print(grid)
+
+
+def _stacked(headers: Sequence[str], cells: list[list[str]]) -> None:
+    """Print each row as lines of name and value, where the terminal is too narrow for the table."""
+    for row in cells:
+        echo_fields(dict(zip(headers, row, strict=True)))
+        echo()
 
 
 # ---------------------------------------------------------------- progress
@@ -334,7 +371,8 @@ class Progress:
             return
         if self._drawn is None or now - self._drawn >= REDRAW_S:
             self._drawn = now
-            self._draw(format_bar(self.label, done, total, now - self._began))
+            text = format_bar(self.label, done, total, now - self._began)
+            self._draw(truncate(text, terminal_columns() - 1))
 
     def _draw(self, text: str) -> None:
         assert self._stream is not None

@@ -1,0 +1,62 @@
+"""Every command fits the terminal: no line is wider than it, at 80 and at 60 columns, and as COLUMNS says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rbank_es.cli.shared.output import width
+from tests.cli_runner import SAMPLE, on_terminal, run
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+DIGEST_CHARS = 64
+RUN = "lights-08"
+LINES = (
+    "log B --tail 30",
+    f"show B {RUN}",
+    "show B 705f7a1728b4",
+    "show B 300",
+    "runs B",
+    "items B",
+    "search B lighthouse",
+    "diff B@100 B",
+    "replay B",
+    "project B --list",
+    "verify B --retrievals",
+    "schema",
+    "ontology lights",
+    "context B --ont lights --task lighthouse",
+    "tools --ont lights",
+    f"judge run B {RUN} --dry-run",
+    f"rerun B {RUN}",
+    "demo --recorded",
+    "import ./c items.json --create",
+    "doctor",
+)
+
+
+def too_wide(printed: str, columns: int) -> list[str]:
+    """Lines wider than the terminal, except those with a digest, and command lines that are to be copied."""
+    lines = STYLE.sub("", printed.replace("\x1b[2K", "")).replace("\r", "\n").split("\n")
+    wide = [line for line in lines if width(line) > columns]
+    breakable = [line for line in wide if max(map(len, line.split())) < DIGEST_CHARS]
+    return [line for line in breakable if not line.startswith(("$ ", "  rbank-es"))]
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.slow
+def test_every_command_fits_the_terminal(line: str, columns: int, tmp_path: Path) -> None:
+    (tmp_path / "items.json").write_text('[{"title": "a title of some words", "content": "and its content"}]')
+    words = [word.replace("B", str(SAMPLE)) if word in ("B", "B@100") else word for word in line.split(" ")]
+    printed = on_terminal(*words, cwd=tmp_path, columns=columns).out
+    assert printed and not too_wide(printed, columns)
+
+
+def test_columns_counts_before_the_terminal(tmp_path: Path) -> None:
+    printed = on_terminal("runs", SAMPLE, cwd=tmp_path, columns=140, env={"COLUMNS": "80"}).out
+    assert not too_wide(printed, 80)
+    # Where it goes to a file or a program, the table is whole.
+    assert too_wide(run("runs", SAMPLE, cwd=tmp_path).out, 80)
