@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import ProjectionError, ProjectionUnavailable
+from rbank_es.errors import LogCorruption, ProjectionError, ProjectionUnavailable
 from rbank_es.files import kind_of, make_private, open_regular, open_scratch
 from rbank_es.log.protocol import DERIVED_LOCK
 from rbank_es.projections import Projection, all_projections
@@ -256,7 +256,13 @@ def _doubt_of_log(position: int, line: str, erasures: int, log: EventLog) -> str
     if erasures != (now := log.erasures()):
         return f"texts were erased since (erasure epoch {erasures}, now {now})"
     if position > (end := log.position()):
-        return f"its checkpoint {position:,} is beyond the end of the log at {end:,}"
+        # Events are on disk before their rows are: no loss of power takes them back.
+        raise LogCorruption(
+            log.place,
+            f"the read models hold events up to {position:,}, which were on disk, but the log ends at {end:,}",
+            "Restore the log from a backup; if an older copy was put there on purpose, run: rbank-es project BANK "
+            "--rebuild",
+        )
     if line_at(log, position) != line:
         return f"its checkpoint {position:,} is not on this log: another event is there"
     return None

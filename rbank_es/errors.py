@@ -78,6 +78,20 @@ class Notice(UserWarning):
     """Something that a person should know, though nothing failed; commands print it on standard error."""
 
 
+class InterruptedAppend(Notice):
+    """A writer is about to cut off what an interrupted append left: no reader saw it, and nothing vouches for it.
+
+    `where` names the place in the engine's terms. The bytes are kept in the file `kept`, beside the log.
+    """
+
+    def __init__(self, where: str, size_bytes: int, kept: str) -> None:
+        self.where, self.size_bytes, self.kept = where, size_bytes, kept
+        super().__init__(
+            f"{where}: an append was interrupted; {size_bytes:,} bytes that nothing vouches for are cut off, and "
+            f"kept in the file {kept}"
+        )
+
+
 class BadInput(RBankError):
     """The input can't be used; nothing was changed."""
 

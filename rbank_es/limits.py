@@ -62,6 +62,10 @@ SEARCH_BLOCK_BYTES = 1 * MIB
 # Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes.
 BANK_NAME_CHARS = 100
 
+# Files that keep what interrupted appends left, and bytes of each: the newest matter, and a group fits into one.
+TORN_FILES = 8
+TORN_FILE_BYTES = 32 * MIB
+
 # -------------------- events
 # The largest integer that every JSON reader and SQLite hold exactly.
 COUNT_MOST = 2**53 - 1

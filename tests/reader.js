@@ -32,7 +32,7 @@ for (const name of fs.readdirSync(directory).filter((name) => /^\d{20}\.jsonl$/.
     const { type, seq, more, first, last = first - 1, head } = line.endsWith(sum(line)) ? JSON.parse(line) : {};
     const misplaced = (type === "segment_opened") !== (before === "segment_sealed");
     if (!(before = type) || (seq && seq !== heads.length)) break; // an interrupted append, if no segment follows
-    const fits = !type.startsWith("segment_") || `${last}:${head}` === at(heads.length - 1);
+    const fits = !type.startsWith("segment_") || type === "segment_torn" || `${last}:${head}` === at(heads.length - 1);
     if (misplaced || !fits) throw new Error(`${name}: ${type} can't stand behind ${at(heads.length - 1)}`);
     if (seq && heads.push(chain(heads.at(-1), line)) && more === 0) whole = seq;
   }

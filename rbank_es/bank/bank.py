@@ -32,6 +32,7 @@ from rbank_es.errors import (
     BankNotFound,
     CheckFailed,
     LimitExceeded,
+    LogError,
     NotInBank,
 )
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
@@ -86,6 +87,7 @@ class Bank:
         self.name = name
         self._models: ReadModels | None = None
         self._latest: Latest | None = None
+        log.add_witness(self._projected)
 
     @classmethod
     def create(
@@ -282,6 +284,15 @@ class Bank:
         if self._models is None:
             self._models = ReadModels.open(self.log.derived_directory / PROJECTIONS, sealed=True)
         return self._models
+
+    def _projected(self) -> int:
+        """Return the highest position that the read models have: its events were on disk before their rows."""
+        try:
+            if not (self.log.derived_directory / PROJECTIONS).exists():
+                return 0  # found out without SQLite, which an append need not load
+            return max((point.position for point in self.read_models().checkpoints().values()), default=0)
+        except (LogError, OSError):
+            return 0
 
     def project(
         self, *, only: Collection[str] | None = None, rebuild: bool = False, progress: Progress | None = None

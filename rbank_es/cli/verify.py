@@ -11,7 +11,17 @@ import msgspec
 from rbank_es.bank.noted_heads import NotedHeads, parse_heads
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file
-from rbank_es.cli.shared.output import Progress, count, echo, echo_fields, echo_heading, echo_json, echo_table
+from rbank_es.cli.shared.output import (
+    Progress,
+    count,
+    echo,
+    echo_fields,
+    echo_heading,
+    echo_json,
+    echo_table,
+    format_time,
+    safe_line,
+)
 from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.log import Head
 
@@ -81,7 +91,12 @@ def _print(name: str, seen: Verified) -> None:
     echo_fields(sizes | {"noted heads that hold": len(log.noted) or None, "head": str(log.head)})
     if log.torn:
         size = count(log.torn.size_bytes, "byte")
-        echo(f"an append was interrupted: its {size} at the end are ignored, and the next append removes them")
+        echo(f"an append was interrupted: its {size} at the end are ignored, and the next append cuts them off")
+    for cut in log.cuts:
+        size = f"{count(cut.size_bytes, 'byte')} behind position {cut.after:,}"
+        echo(f"{format_time(cut.at)}: of an interrupted append, {size} were cut off into {safe_line(cut.kept)}")
+    for name, size_bytes in log.kept.items():
+        echo(f"{name} keeps {count(size_bytes, 'byte')} that were cut off; any erasure removes it")
     if log.erasing:
         echo("an erasure is incomplete: the next append or erase completes it")
     if log.cleared:

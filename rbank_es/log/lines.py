@@ -26,6 +26,7 @@ TEXT = b'{"type":"text","id":"'
 TEXT_ERASED = b'{"type":"text_erased","id":"'
 ANY_TEXT = b'{"type":"text'
 SEALED = b'{"type":"segment_sealed",'
+TORN = b'{"type":"segment_torn",'
 SEGMENT = b'{"type":"segment_'
 UNNUMBERED = (ANY_TEXT, SEGMENT)
 """The beginnings of lines that are no events; every other line has a position."""
@@ -64,6 +65,19 @@ class Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
     last: int
     head: str
+    crc: str = ""
+
+
+class Torn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="segment_torn"):
+    """The record of a cut: behind position `after`, `size` bytes of an interrupted append were cut off at time `at`.
+
+    `kept` is the file that held them then.
+    """
+
+    after: int
+    at: str
+    size: int
+    kept: str
     crc: str = ""
 
 
@@ -112,6 +126,11 @@ def opened_line(bank_id: str, first: int, head: str, erased: int) -> bytes:
 def sealed_line(last: int, head: str, seed: int) -> bytes:
     """Return the last line of a closed segment."""
     return close_line(encode_json(Sealed(last, head))[: -len(b',"crc":""}')], seed)
+
+
+def torn_line(torn: Torn, seed: int) -> bytes:
+    """Return the line that records a cut."""
+    return close_line(encode_json(torn)[: -len(b',"crc":""}')], seed)
 
 
 def text_line(raw: bytes, salt: str, seed: int) -> tuple[str, bytes]:

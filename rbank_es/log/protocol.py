@@ -69,7 +69,10 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class TornTail(msgspec.Struct, frozen=True):
-    """The remains of an interrupted append, in the engine's terms: no reader sees them, the next writer drops them."""
+    """The remains of an interrupted append, in the engine's terms: no reader sees them, the next writer cuts them off.
+
+    They are kept in a file beside the log then.
+    """
 
     where: str
     size_bytes: int
@@ -87,12 +90,25 @@ class ForeignFile(msgspec.Struct, frozen=True):
     note: str
 
 
+class Cut(msgspec.Struct, frozen=True):
+    """The record that a writer cut off the remains of an interrupted append behind position `after`.
+
+    `kept` names the file that held the bytes then; an erasure removes it.
+    """
+
+    after: int
+    at: str
+    size_bytes: int
+    kept: str
+
+
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """The result of checking a whole sound log.
 
     `erasing`: an erasure has begun, and the next writer completes it. `cleared`: writers were stopped, and are
     admitted again. `parts` counts the engine's units of storage, by their names, such as `segments`. `foreign` are
-    things among the log's files that are not of it; nothing of them was read.
+    things among the log's files that are not of it; nothing of them was read. `cuts` records what was cut off earlier,
+    and `kept` the files that still hold such bytes, with their sizes.
     """
 
     head: Head
@@ -105,6 +121,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     cleared: bool = False
     erasing: bool = False
     foreign: tuple[ForeignFile, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    kept: dict[str, int] = {}
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -287,6 +305,13 @@ class EventLog(Protocol):
 
         Derived files are removed, then made again by `rebuild`. In the end all that is stored is searched again.
         Raises as `append` does. If it is interrupted, the next writer completes it.
+        """
+        ...
+
+    def add_witness(self, witness: Callable[[], int]) -> None:
+        """Ask `witness` for the highest position that it knows to have been durable, before bytes are cut off.
+
+        An engine for which nothing is ever cut off ignores it. A witness returns 0 rather than raise.
         """
         ...
 

@@ -92,6 +92,9 @@ class LogWrapper:
     ) -> Erasure:
         return self._log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=rebuild)
 
+    def add_witness(self, witness: Callable[[], int]) -> None:
+        self._log.add_witness(witness)
+
     def sync(self) -> None:
         self._log.sync()
 

@@ -123,15 +123,6 @@ class TestTornTail:
         assert torn is not None and torn.where.endswith(f"byte {end:,}") and torn.size_bytes == 100
         assert active(log.directory).stat().st_size == end + 100
 
-    def test_torn_bytes_are_kept_nowhere(self, tmp_path: Path) -> None:
-        """What an interrupted append left is gone after the next, so that erasure need not look for it elsewhere."""
-        log = create(tmp_path / "bank")
-        log.append([note("a")])
-        with active(log.directory).open("ab") as file:
-            file.write(b'{"type":"text","id":"' + b"0" * 64 + b'","salt":"x","text":"a torn secret')
-        log.append([note("b")])
-        assert not any(b"a torn secret" in path.read_bytes() for path in log.directory.rglob("*") if path.is_file())
-
     def test_whole_text_lines_of_a_torn_group_go_too(self, tmp_path: Path, short_texts: None) -> None:
         """A reader that met a torn group's texts finds the texts that were written in their place later."""
         place = tmp_path / "bank"

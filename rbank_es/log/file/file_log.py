@@ -33,6 +33,7 @@ from rbank_es.log.file.foreign_files import foreign_files
 from rbank_es.log.file.index import Heads, Texts
 from rbank_es.log.file.reader import LineBatch, Reader, Tail
 from rbank_es.log.file.receipts import Receipts
+from rbank_es.log.file.remains import kept_remains
 from rbank_es.log.file.run_index import RunIndex
 from rbank_es.log.file.segment_check import SegmentCheck
 from rbank_es.log.file.segments import (
@@ -104,6 +105,7 @@ class FileLog:
             calls=calls or System(),
             unsafe_no_sync=unsafe_no_sync,
         )
+        self._receipts.add_witness(self._writer.ids.indexed)
         self._is_scratch = False
 
     @classmethod
@@ -149,7 +151,7 @@ class FileLog:
         except OSError as error:
             raise LogUnavailable(str(place), "make a copy in", error) from error
         made = FileLog.open(place, unsafe_no_sync=into is None)  # a scratch copy does not survive its process anyway
-        made._receipts.remove()  # an earlier copy in the same place may have been longer
+        made._cache.remove()  # an earlier copy in the same place may have been longer
         made._is_scratch = into is None
         return made
 
@@ -303,6 +305,9 @@ class FileLog:
                 search.look_through_files(folder)
         return search.residue()
 
+    def add_witness(self, witness: Callable[[], int]) -> None:
+        self._receipts.add_witness(witness)
+
     def sync(self) -> None:
         with self._reading():
             tail = self._heads.look()
@@ -322,7 +327,7 @@ class FileLog:
         return msgspec.structs.replace(seen, cleared=True) if self._writer.recover() else seen
 
     def _verified(self, noted: Sequence[Head]) -> Verification:
-        vouched = self._receipts.position_of_all()
+        vouched = self._receipts.vouched(certain=True)
         check = SegmentCheck(self._bank_id, noted)
         segments = all_segments(self.directory)
         last = segments[-1]
@@ -344,6 +349,8 @@ class FileLog:
             torn=self._torn(last, tail) if tail.sealed is None else None,
             erasing=erasing,
             foreign=foreign_files(self.directory),
+            cuts=tuple(check.cuts),
+            kept=kept_remains(self.directory),
         )
 
     def _torn(self, last: Segment, tail: Tail) -> TornTail | None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from rbank_es.files import is_scratch, kind_of
+from rbank_es.log.file.remains import is_remains
 from rbank_es.log.file.segment_rewrite import MARKER, Job
 from rbank_es.log.file.segments import FAILED, LOCK, is_segment
 from rbank_es.log.protocol import ForeignFile
@@ -27,6 +28,8 @@ def _foreign(path: Path, kind: str) -> ForeignFile | None:
             return ForeignFile(name, kind, True, "only a regular file can have that name in a bank; remove it")
         if name == MARKER and Job.read(path) is None:
             return ForeignFile(name, kind, True, "damaged: an erasure may not be complete; erase again what it was of")
+        return None
+    if is_remains(name) and is_file:
         return None
     if name.lower().endswith(".jsonl"):
         return ForeignFile(name, kind, True, "not a segment by its name, so nothing in it is read: remove or rename it")

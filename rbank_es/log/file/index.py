@@ -95,8 +95,9 @@ class Heads:
         same = known is not None and (known.segment, known.inode) == (segment, status.st_ino)
         start = (known.offset, known.seq) if known is not None and same else self.receipted(segment, status)
         tail = self._reader.tail(segment, start)
-        torn = tail.sealed is None and tail.offset < status.st_size
-        vouched = self._receipts.position_of_all() if torn else self._receipts.position()
+        # All of them only where bytes are about to be cut off, or a segment to follow: they take milliseconds.
+        ended = tail.sealed is not None or tail.offset < status.st_size
+        vouched = self._receipts.vouched(certain=ended)
         if tail.seq < max(vouched, self.durable):
             raise self._reader.dropped(tail, max(vouched, self.durable))
         return tail, same
@@ -236,6 +237,15 @@ class Ids:
         seq = self._reader.find_id(event_id, active)
         return seq if seq is not None else self._in_closed(event_id, closed)
 
+    def indexed(self) -> int:
+        """Return the highest position in any sound index, of a segment that is there or not; 0 without indexes."""
+        folder, found = self._cache.found(), 0
+        with suppress(OSError):
+            for path in folder.glob("*.ids") if folder else ():
+                if (index := _read_index(path, None, self._reader.seed)) is not None:
+                    found = max(found, index.last())
+        return found
+
     def _in_closed(self, event_id: str, closed: list[Segment]) -> int | None:
         for segment in reversed(closed):  # the newest first, because retries are of recent events
             if segment.name not in self._indexes:
@@ -269,6 +279,11 @@ class IdIndex:
         start = _HEADER.size + index * _RECORD
         return self._data[start : start + 16]
 
+    def last(self) -> int:
+        """Return the highest position in the index."""
+        starts = range(_HEADER.size + 16, _HEADER.size + self._count * _RECORD, _RECORD)
+        return max((int.from_bytes(self._data[start : start + 8], "big") for start in starts), default=0)
+
     def find(self, event_id: str) -> int | None:
         """Return the position of the event with this id, if it is in the segment."""
         try:
@@ -289,21 +304,22 @@ def id_index(cache: BankCache, segment: Segment, seed: int) -> IdIndex:
     """
     name = f"{segment.first:020d}.ids"
     status = segment.path.lstat()
-    if (folder := cache.found()) and (found := _read_index(folder / name, status)) is not None:
+    if (folder := cache.found()) and (found := _read_index(folder / name, status, seed)) is not None:
         return found
     records = b"".join(sorted(_records(segment, seed)))
-    header = _HEADER.pack(_MAGIC, status.st_ino, status.st_size, len(records) // _RECORD, crc32(records))
+    header = _HEADER.pack(_MAGIC, status.st_ino, status.st_size, len(records) // _RECORD, crc32(records, seed))
     cache.save(name, header + records)
     return IdIndex(header + records, len(records) // _RECORD)
 
 
-def _read_index(path: Path, status: os.stat_result) -> IdIndex | None:
-    """Return the id index in a file if it is sound and that of the segment with this status."""
+def _read_index(path: Path, status: os.stat_result | None, seed: int) -> IdIndex | None:
+    """Return the id index in a file if it is sound, of this bank, and, with `status`, of the segment that has it."""
     with suppress(OSError, ValueError, struct.error), opened(path) as fd:
         data = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         magic, inode, size, count, checksum = _HEADER.unpack_from(data)
-        sound = len(data) == _HEADER.size + count * _RECORD and crc32(data[_HEADER.size :]) == checksum
-        if sound and (magic, inode, size) == (_MAGIC, status.st_ino, status.st_size):
+        sound = len(data) == _HEADER.size + count * _RECORD and crc32(data[_HEADER.size :], seed) == checksum
+        of_segment = status is None or (inode, size) == (status.st_ino, status.st_size)
+        if sound and of_segment and magic == _MAGIC:
             return IdIndex(data, count)
     return None
 

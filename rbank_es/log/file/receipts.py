@@ -84,24 +84,36 @@ class Receipts:
 
     def all(self) -> list[Receipt]:
         """Return the sound receipts, the newest first; none where the file is missing, or no regular file."""
+        return sorted(filter(None, self._slots()), reverse=True)
+
+    def _slots(self) -> list[Receipt | None]:
+        """Return what is in each slot that was used: None for damage. Empty without a file."""
         path = self.path
         if path is None:
             return []
         with suppress(OSError), opened(path) as fd:
-            return sorted(filter(None, self._in_slots(fd)), reverse=True)
+            return [self._decoded(data) for data in self._in_slots(fd) if any(data)]
         return []
 
     def position(self) -> int:
         """Return the highest position that a receipt vouches for; 0 without receipts."""
         return max((receipt.seq for receipt in self.all()), default=0)
 
-    def position_of_all(self) -> int:
-        """Return the highest position that a receipt or a witness vouches for. Witnesses may take milliseconds."""
-        return max([self.position(), *(witness() for witness in self._witnesses)])
+    def vouched(self, *, certain: bool) -> int:
+        """Return the highest position that anything vouches for.
 
-    def _in_slots(self, fd: int) -> list[Receipt | None]:
+        Witnesses take milliseconds. They are asked if the answer must be `certain`, or if receipts are missing.
+        """
+        slots = self._slots()
+        found = max((receipt.seq for receipt in slots if receipt is not None), default=0)
+        if certain or not slots or None in slots:
+            found = max([found, *(witness() for witness in self._witnesses)])
+        return found
+
+    @staticmethod
+    def _in_slots(fd: int) -> list[bytes]:
         data = os.pread(fd, _SLOTS * _SLOT_BYTES, 0).ljust(_SLOTS * _SLOT_BYTES, b"\0")
-        return [self._decoded(data[slot * _SLOT_BYTES :][:_SLOT_BYTES]) for slot in range(_SLOTS)]
+        return [data[slot * _SLOT_BYTES :][:_SLOT_BYTES] for slot in range(_SLOTS)]
 
     def _decoded(self, data: bytes) -> Receipt | None:
         if not data.startswith(_MAGIC):
@@ -133,7 +145,7 @@ class Receipts:
         if path is None:
             raise OSError("the user's cache can't be used")
         self._fd = open_regular(path, os.O_RDWR | os.O_CREAT)
-        slots = self._in_slots(self._fd)
+        slots = [self._decoded(data) for data in self._in_slots(self._fd)]
         # The slot of the lowest position, so that no writer overwrites the newest receipt of another.
         start = os.getpid()
         self._slot = min(range(_SLOTS), key=lambda slot: (_seq_of(slots[slot]), (slot - start) % _SLOTS))
@@ -143,10 +155,6 @@ class Receipts:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
-
-    def remove(self) -> None:
-        """Remove all receipts: the log was made anew at its place."""
-        self._cache.drop(NAME)
 
     def close(self) -> None:
         """Close the file. The next receipt opens it again: another one, if it was removed meanwhile."""

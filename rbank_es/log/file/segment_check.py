@@ -1,4 +1,4 @@
-"""The check of every line of a log's files: each segment continues the one before, and no byte of it is wrong."""
+"""The check of all lines of a log's files, segment by segment, for `verify`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from collections.abc import Sequence
 
 from rbank_es.files import opened
 from rbank_es.log import lines
-from rbank_es.log.file.segments import Segment, SegmentCorruption, blocks, read_opened, read_sealed
-from rbank_es.log.protocol import Head
+from rbank_es.log.file.segments import (
+    Segment,
+    SegmentCorruption,
+    blocks,
+    read_opened,
+    read_sealed,
+    read_torn,
+)
+from rbank_es.log.protocol import Cut, Head
 from rbank_es.log.verification import LogCheck
 
 
 class SegmentCheck(LogCheck):
-    """The check of all lines, segment by segment."""
+    """A check that is fed whole segments, in order; `cuts` collects the records of cuts."""
 
     def __init__(self, bank_id: str, noted: Sequence[Head]) -> None:
         self._bank_id, self._where = bank_id, ("", 0, 0)
+        self.cuts: list[Cut] = []
         super().__init__(lines.seed_of(bank_id), noted, lambda reason: SegmentCorruption(*self._where, reason))
 
     def segment(self, segment: Segment, size: int | None) -> None:
@@ -37,13 +45,21 @@ class SegmentCheck(LogCheck):
                     at += len(line) + 1
                     if sealed:
                         raise self.damage("there is a line behind the one that closes the segment")
-                    if sealed := line.startswith(lines.SEGMENT):
+                    if line.startswith(lines.TORN):
+                        self._torn(line)
+                    elif sealed := line.startswith(lines.SEGMENT):
                         self._seal(line)
                     else:
                         self.line(line)
                 offset = at
             if self.more or (size is None and (not sealed or offset != end)):
                 raise self.damage("the segment ends in the middle")
+
+    def _torn(self, line: bytes) -> None:
+        torn = read_torn(line, lines.seed_of(self._bank_id))
+        if torn is None or torn.after != self.seq or self.more:
+            raise self.damage("the record of a cut is damaged, or not where the cut was")
+        self.cuts.append(Cut(torn.after, torn.at, torn.size, torn.kept))
 
     def _seal(self, line: bytes) -> None:
         seal = read_sealed(line, lines.seed_of(self._bank_id))

@@ -26,6 +26,7 @@ from rbank_es.log.erasure import Targets
 from rbank_es.log.file import receipts
 from rbank_es.log.file.index import Texts
 from rbank_es.log.file.reader import Reader
+from rbank_es.log.file.remains import remove_remains
 from rbank_es.log.file.segments import (
     Segment,
     SegmentCorruption,
@@ -139,6 +140,8 @@ def _rewrite_segment(segment: Segment, targets: Targets, seed: int, calls: Syste
 
 
 def _rewrite_line(line: bytes, digest: bytes, targets: Targets, seed: int, where: str) -> tuple[bytes, bytes]:
+    if line.startswith(lines.TORN):
+        return digest, line + b"\n"
     if line.startswith(lines.SEGMENT):
         seal = read_sealed(line, seed)
         # The last check before the file is replaced: a wrong rewrite would break every head noted before.
@@ -150,12 +153,13 @@ def _rewrite_line(line: bytes, digest: bytes, targets: Targets, seed: int, where
 
 
 def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
-    """Remove all that was derived and the scratch files of dead processes, because they may hold erased texts.
+    """Remove all that was derived, scratch files of dead processes and torn bytes: they may hold erased texts.
 
     Lock files stay: a lock on a removed file would exclude nobody. So do receipts, which hold no text and vouch for
     other copies of the bank too. The caller holds the locks of bank and caches.
     """
     sweep_scratch(directory)
+    remove_remains(directory, calls)
     for folder in caches:
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():

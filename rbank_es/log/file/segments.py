@@ -31,6 +31,7 @@ class _Format(msgspec.Struct, frozen=True, tag_field="type", tag="segment_opened
 
 _FORMAT: msgspec.json.Decoder[_Format] = msgspec.json.Decoder(_Format)
 _OPENED: msgspec.json.Decoder[lines.Opened] = msgspec.json.Decoder(lines.Opened)
+_TORN: msgspec.json.Decoder[lines.Torn] = msgspec.json.Decoder(lines.Torn)
 _SEALED: msgspec.json.Decoder[lines.Sealed] = msgspec.json.Decoder(lines.Sealed)
 
 
@@ -133,6 +134,15 @@ def read_sealed(line: bytes, seed: int) -> lines.Sealed | None:
         return None
     with suppress(msgspec.DecodeError):
         return _SEALED.decode(line)
+    return None
+
+
+def read_torn(line: bytes, seed: int) -> lines.Torn | None:
+    """Return the decoded line if it is an intact record of a cut."""
+    if not line.startswith(lines.TORN) or not lines.is_intact(line, seed):
+        return None
+    with suppress(msgspec.DecodeError):
+        return _TORN.decode(line)
     return None
 
 

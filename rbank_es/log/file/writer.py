@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,14 +20,16 @@ from pathlib import Path
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import ErasureUnfinished, LimitExceeded, LogError, LogFailed, LogUnavailable
+from rbank_es.errors import ErasureUnfinished, InterruptedAppend, LogError, LogFailed, LogUnavailable
 from rbank_es.events.event import Event, type_of
-from rbank_es.files import BankCache, caches_of, create_new, kind_of, open_regular, opened, read_regular, sweep_scratch
+from rbank_es.files import BankCache, caches_of, open_regular, opened, read_regular, sweep_scratch
 from rbank_es.log import erasure, groups, lines, system_calls
 from rbank_es.log.file import segment_rewrite
+from rbank_es.log.file.failure_marker import FailureMarker
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail
-from rbank_es.log.file.segments import FAILED, LOCK, Segment, all_segments, read_opened, segment_path
+from rbank_es.log.file.remains import keep_remains, next_name, remove_remains
+from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
 
@@ -61,7 +64,8 @@ class Writer:
         self._clock, self._entropy, self._system = clock, entropy, calls
         self._unsafe_no_sync = unsafe_no_sync
         self._mutex = threading.RLock()
-        self._failed, self._erasing = str(directory / FAILED), str(directory / segment_rewrite.MARKER)
+        self._failure = FailureMarker(directory, calls)
+        self._erasing = str(directory / segment_rewrite.MARKER)
         self.ids = Ids(directory, reader, cache)
         self._cache = cache
         self._forget()
@@ -72,6 +76,7 @@ class Writer:
         self._stored: dict[bytes, str] = {}
         self._stored_upto = (0, 0, 0)
         self._dirty = False
+        self._unrecorded = b""
         self._heads.tail = None
         self.ids.forget_active()
 
@@ -82,7 +87,7 @@ class Writer:
         self._mutex.acquire()
         try:
             if self._lock_fd < 0:
-                self._lock_fd = open_regular(self._directory / LOCK, os.O_RDWR | os.O_CREAT)
+                self._lock_fd = self._failure.open_lock()
             system_calls.take(self._lock_fd, self._place)
             self._reader.holder = threading.get_ident()
         except OSError as error:
@@ -97,7 +102,10 @@ class Writer:
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
         try:
             self._reader.holder = None
-            system_calls.release(self._lock_fd)
+            if self._failure.is_only_here:
+                self._failure.hold(self._lock_fd)
+            else:
+                system_calls.release(self._lock_fd)
         finally:
             self._mutex.release()
         if isinstance(error, OSError):
@@ -113,8 +121,8 @@ class Writer:
         return self._caught_up()
 
     def _caught_up(self) -> Tail:
-        if os.path.lexists(self._failed):
-            raise LogFailed(self._place, self._reason_of_failure())
+        if (reason := self._failure.reason()) is not None:
+            raise LogFailed(self._place, reason)
         tail = self._heads.tail
         if self._fd >= 0 and tail is not None:
             status = os.fstat(self._fd)
@@ -126,12 +134,6 @@ class Writer:
                 if (grown := self._grown(tail, status.st_size)) is not None:
                     return grown
         return self._catch_up()
-
-    def _reason_of_failure(self) -> str:
-        try:
-            return read_regular(self._failed, limits.REASON_BYTES).decode(errors="replace").strip()
-        except (OSError, LimitExceeded):  # whatever is there stops writers: it may be a damaged marker
-            return f"there is {kind_of(Path(self._failed))} called {FAILED}, which can't be read"
 
     def _grown(self, tail: Tail, size: int) -> Tail | None:
         """Return the tail behind a few whole groups that others appended; None if there was any other change."""
@@ -163,10 +165,19 @@ class Writer:
         if tail.sealed is not None:
             self.sync(self._fd)  # whoever closed the segment may have died before this
             return self._open_next(tail.sealed.last, tail.sealed.head)
-        if tail.offset < os.fstat(self._fd).st_size:
-            # Under the lock nobody is appending, so these bytes are what an interrupted append left.
-            self._system.truncate(self._fd, tail.offset)
+        if tail.offset < (size := os.fstat(self._fd).st_size):
+            self._cut(tail, size - tail.offset)
         return tail
+
+    def _cut(self, tail: Tail, size: int) -> None:
+        """Cut off the bytes behind the whole groups; keep them in a file, and record this with what is written next."""
+        # Under the lock nobody is appending, and nothing vouches for them: an interrupted append left them.
+        kept = next_name(self._directory)
+        warnings.warn(InterruptedAppend(f"segment {tail.segment.name}, byte {tail.offset:,}", size, kept), stacklevel=2)
+        keep_remains(self._directory / kept, self._fd, tail.offset, self._system)
+        self._system.truncate(self._fd, tail.offset)
+        at = max(groups.utc_text(self._clock()), self._heads.last_at)
+        self._unrecorded = lines.torn_line(lines.Torn(tail.seq, at, size, kept), self._seed)
 
     def _reopen(self, segment: Segment) -> None:
         if self._fd >= 0:
@@ -238,9 +249,9 @@ class Writer:
         if tail.offset + len(group.data) > limits.SEGMENT_BYTES and tail.seq >= tail.segment.first:
             tail = self._roll(tail)
             group = self._compose(prepared, tail)  # again, because a text of the old segment can't be named here
-        self._write(group.data, tail)
+        written = self._write(group.data, tail)
         last, known = group.events[-1], tail
-        tail = Tail(tail.segment, tail.inode, tail.offset + len(group.data), last.seq, last.at, 0, None)
+        tail = Tail(tail.segment, tail.inode, tail.offset + written, last.seq, last.at, 0, None)
         self.ids.add(group.events)
         if self._stored_upto == _end_of(known):
             self._stored.update(group.texts)
@@ -263,8 +274,12 @@ class Writer:
             self._stored.update(segment_rewrite.stored_texts(tail.segment, self._seed, offset))
         self._stored_upto = _end_of(tail)
 
-    def _write(self, data: bytes, tail: Tail) -> None:
-        """Write all bytes; if a full disk or a signal stops the write, remove the part that was written."""
+    def _write(self, data: bytes, tail: Tail) -> int:
+        """Write the record of a cut, if one was made, and all bytes; return their number.
+
+        If a full disk or a signal stops the write, remove the part that was written.
+        """
+        data = self._unrecorded + data
         # A whole write is not taken back, because somebody may have read it.
         try:
             self._system.write(self._fd, data)
@@ -273,6 +288,8 @@ class Writer:
                 if os.fstat(self._fd).st_size < tail.offset + len(data):
                     self._system.truncate(self._fd, tail.offset)
             raise
+        self._unrecorded = b""
+        return len(data)
 
     def _acknowledge(self, fd: int, tail: Tail, crc: str) -> None:
         """Sync the group, leave a receipt, and close the descriptor."""
@@ -287,11 +304,9 @@ class Writer:
     def _fail(self, error: OSError) -> None:
         """Stop all writers of the bank by a marker, because after one failed sync the next can't be trusted."""
         reason = f"a sync failed ({error.strerror or error}), so what was appended last may not be on disk"
-        with suppress(LogError, OSError), self:  # the disk that failed may fail here too; the error is raised anyway
-            # Not synced, because the disk refuses that; whatever stands there by this name stops writers.
-            with os.fdopen(create_new(self._failed), "wb") as file:
-                file.write(f"{reason}\n".encode())
-            self._system.sync_directory(self._directory)
+        # Under the lock where that is free, which is then kept if no marker can be made.
+        with suppress(LogError), self:
+            reason = self._failure.put(reason)
         raise LogFailed(self._place, reason) from error
 
     def recover(self) -> bool:
@@ -301,13 +316,13 @@ class Writer:
         """
         # Because after a failed sync the system counts pages as clean that never reached the disk: syncing again would
         # write nothing.
-        if kind_of(Path(self._failed)) != "a file":
+        if not self._failure.is_removable:
             return False
         with self:
             segment = all_segments(self._directory)[-1]
             most_bytes = limits.SEGMENT_BYTES + limits.GROUP_BYTES
             self._system.write_whole(segment.path, read_regular(segment.path, most_bytes))
-            self._system.remove(self._directory / FAILED)
+            self._failure.remove()
         return True
 
     # ---------------------------------------------------------------- rolling
@@ -361,6 +376,7 @@ class Writer:
             source = segment_rewrite.SegmentLines(self._directory, self._reader, self._texts)
             planned = erasure.plan(source, what, reason, by)
             if not planned.found and not planned.erasure.texts:
+                remove_remains(self._directory, self._system)
                 return planned.carried_out(None)
             prepared = self._prepare(erasure.records_of(planned, reason, by))
             job = segment_rewrite.Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
