@@ -114,7 +114,7 @@ def test_a_file_that_is_behind_is_caught_up_in_a_copy(tmp_path: Path, only: list
 def test_a_file_that_cannot_be_trusted_is_not_read(models: ReadModels, tmp_path: Path, damage: str) -> None:
     """The answer is made from the log; the file is left as it is, for a writer to replace."""
     ruin(models.path, damage)
-    log = FakeLog(stamped([*EVENTS[:6], *EVENTS[7:]])) if damage == "off the log" else LOG
+    log = FakeLog(stamped([*EVENTS[:6], *EVENTS[7:], EVENTS[6]])) if damage == "off the log" else LOG
     with untouched(models.path.parent), models.as_of(5, log) as view:
         assert (shown(view), view.search(QUERY, 5)) == expected(5, tmp_path)
 
