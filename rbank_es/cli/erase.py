@@ -68,10 +68,7 @@ def erase(
         done = opened.erase(**named, reason=reason)
         _finish(opened.name, done, as_json)
         if done.residue is not None and done.residue.found:
-            raise CheckFailed(
-                f"the words are still in {count(len(done.residue.found), 'file')}",
-                "Ids and names are never erased; if another process wrote the words meanwhile, erase again.",
-            )
+            click.get_current_context().exit(CheckFailed.exit_code)
 
 
 def _whole_id(bank: Bank, item: str | None, run: str | None) -> dict[str, str]:
@@ -156,6 +153,8 @@ def _print_residue(residue: Residue) -> None:
         echo(f"  still in {name}: {_forms(forms)}")
     for name in residue.unread:
         echo(f"  could not be searched: {name}")
+    if residue.found:
+        echo("ids and names are never erased; if another process wrote the words meanwhile, erase again")
 
 
 def _finish(bank: str, found: Erasure, as_json: bool) -> None:

@@ -125,7 +125,7 @@ class _Search(Generic[Part]):
         self._labels: set[str] = set()
         self._form_of_key: dict[str, str] = {}
         self.facts: set[int] = set()
-        self._forms: Counter[str] = Counter()
+        self._form_at: dict[tuple[int, str], str] = {}
         self._size = Counter({"lines": 0, "bytes": 0})
 
     def name(self, what: Erasing) -> list[str]:
@@ -217,6 +217,8 @@ class _Search(Generic[Part]):
 
     def _add(self, line: bytes, unit: lines.TextUnit, part: Part, *, named: bool = False, form: str = "") -> None:
         seq = lines.seq_of(line)
+        if form:
+            self._form_at[seq, unit.path] = form
         if unit.raw.startswith(lines.REF):
             self.keys[_key_of(unit.raw)] = part
         if (seq, unit.path) not in self.found:
@@ -238,7 +240,7 @@ class _Search(Generic[Part]):
         if not lines.is_intact(line, self._source.seed):
             raise LogCorruption(where, "a damaged line holds the text to erase")
         if line.startswith(lines.TEXT):
-            if form := self._form_in(lines.raw_text(line), sought):
+            if form := sought.form_in(lines.raw_text(line), levels=1):
                 self.keys[lines.key_of_text(line)] = part
                 self._form_of_key[lines.key_of_text(line)] = form
         elif not line.startswith(lines.UNNUMBERED):
@@ -246,18 +248,14 @@ class _Search(Generic[Part]):
             if sought.form_in(facts, levels=1):  # facts are part of the chain, and can't be erased
                 self.facts.add(lines.seq_of(line))
             for unit in units:
-                if not unit.raw.startswith(lines.ERASED) and (form := self._form_in(unit.raw, sought)):
+                if not unit.raw.startswith(lines.ERASED) and (form := sought.form_in(unit.raw, levels=1)):
                     self._add(line, unit, part, form=form)
-
-    def _form_in(self, raw: bytes, sought: SoughtWords) -> str | None:
-        form = sought.form_in(raw, levels=1)
-        if form is not None:
-            self._forms[form] += 1
-        return form
 
     def searched(self) -> Searched:
         """Return what was searched, and how often each form was found."""
-        return Searched(len(self._source.parts()), **self._size, forms=dict(sorted(self._forms.items())))
+        return Searched(
+            len(self._source.parts()), **self._size, forms=dict(sorted(Counter(self._form_at.values()).items()))
+        )
 
     def follow_handles(self) -> None:
         """Add every text that is a handle to a text to erase."""

@@ -141,6 +141,10 @@ def _without_percents(text: bytes) -> bytes:
 # ---------------------------------------------------------------- readings
 
 
+_ESCAPED_CHARACTER = re.compile(rb"\\x[c-fC-F]%b\\+x[89abAB]" % _HEX)
+"""The beginning of the bytes of one character, as the `repr` of bytes has them."""
+
+
 class Reading(NamedTuple):
     """What a text says once `levels` levels of escapes are undone; `form` names their kind."""
 
@@ -161,33 +165,38 @@ def readings(text: bytes) -> Iterator[Reading]:
     as if it were escaped when it is not: in `?a=1&region=2`, `&reg` is an entity without its semicolon.
     """
     yield Reading(PLAIN, 0, text)
-    entities, percents, byte_strings = (_Seen(pattern) for pattern in (_ENTITY, _PERCENT, re.compile(rb"\\x[c-fC-F]")))
-    for seen in (entities, percents, byte_strings):
-        seen.look(text)
-    for reading in _undone(text, PLAIN, (_TEXT_STRINGS,)):
-        for seen in (entities, percents, byte_strings):
-            seen.look(reading.text)
+    byte_strings = _Seen(_ESCAPED_CHARACTER, text)
+    for reading in _in_all_languages(text, _TEXT_STRINGS):
+        byte_strings.look(reading.text)
         yield reading
     if byte_strings:
-        yield from _undone(text, ESCAPED, (_BYTE_STRINGS,))
-    both = bool(entities and percents)
+        yield from _in_all_languages(text, _BYTE_STRINGS)
+
+
+def _in_all_languages(text: bytes, strings: Step) -> Iterator[Reading]:
+    entities, percents, both = _Seen(_ENTITY, text), _Seen(_PERCENT, text), _Seen(_PERCENT)
+    for reading in _undone(text, PLAIN, (strings,)):
+        entities.look(reading.text)
+        percents.look(reading.text)
+        yield reading
     if entities:
-        for reading in _undone(text, HTML, (_BYTE_STRINGS, _without_entities)):
-            both = both or bool(_PERCENT.search(reading.text))
+        for reading in _undone(text, HTML, (strings, _without_entities)):
+            both.look(reading.text)
             yield reading
     if percents:
-        for reading in _undone(text, URL, (_BYTE_STRINGS, _without_percents)):
-            both = both or bool(_ENTITY.search(reading.text))
+        for reading in _undone(text, URL, (strings, _without_percents)):
+            entities.look(reading.text)
             yield reading
-    if both:
-        yield from _undone(text, f"{HTML}, {URL}", (_BYTE_STRINGS, _without_entities, _without_percents))
+    if both or (entities and percents):
+        yield from _undone(text, f"{HTML}, {URL}", (strings, _without_entities, _without_percents))
 
 
 class _Seen:
     """Whether a pattern was found in any of the texts that were looked at."""
 
-    def __init__(self, pattern: re.Pattern[bytes]) -> None:
+    def __init__(self, pattern: re.Pattern[bytes], text: bytes = b"") -> None:
         self._pattern, self._found = pattern, False
+        self.look(text)
 
     def look(self, text: bytes) -> None:
         self._found = self._found or self._pattern.search(text) is not None

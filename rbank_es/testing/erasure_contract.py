@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
+from collections import Counter
 from collections.abc import Sequence
+from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -54,6 +57,42 @@ class ErasingContract(ContractBase):
         assert [after[index] for index in (1, 5, 7)] == [before[index] for index in (1, 5, 7)]
         assert (after[0].id, after[0].at, getattr(after[0], "model", None)) == (before[0].id, before[0].at, "m")
         assert isinstance(getattr(after[0], "task", None), Erased)
+
+    def test_erase_by_words_in_any_form(self) -> None:
+        """Escaped words go too, and the report has the form of each; what was stored is then searched again."""
+        log, words = self.make_log(), 'the "vault" opens\nwith <marigold>\xa07'
+        forms = {
+            "escaped": (repr([words]), json.dumps({"deep": json.dumps(words)}), ascii(words), repr(words.encode())),
+            "HTML": (html.escape(words),),
+            "URL": (quote(words), quote_plus(words)),
+            "HTML, URL": (quote(html.escape(repr(words))),),
+            "quotes doubled": (words.replace('"', '""'),),
+        }
+        texts = [(form, text) for form, written in forms.items() for text in written]
+        log.append([note(words), note("the vault opens with <marigold>"), *(note(text) for _, text in texts)])
+        log.append([note(f"{text} {'x' * 3_000}") for _, text in texts])
+        noted = [log.head(seq) for seq in range(log.position() + 1)]
+        erasure = log.erase(Erasing(words=(words,)))
+        expected = ["plain", *(form for form, _ in texts * 2)]
+        assert [place.form for place in erasure.places] == expected
+        assert erasure.searched.forms == Counter(expected)
+        assert erasure.searched.bytes > 24_000
+        assert erasure.residue is not None and not erasure.residue.found and erasure.residue.searched.bytes > 0
+        assert [event.seq for event in log.read() if not isinstance(getattr(event, "note", Erased("")), Erased)] == [2]
+        assert [log.head(head.seq) for head in noted] == noted and log.verify(noted).erased > 0
+
+    def test_derived_files_are_rebuilt_and_searched(self) -> None:
+        """Whatever `rebuild` leaves in the derived directory is searched; words that are found there are reported."""
+        log = self.make_log()
+        log.append([note(SECRET)])
+
+        def rebuild() -> None:
+            log.derived_directory.mkdir(parents=True, exist_ok=True)
+            (log.derived_directory / "copy").write_text(f"a copy: {json.dumps(SECRET)}")
+
+        residue = log.erase(Erasing(words=(SECRET,)), rebuild=rebuild).residue
+        assert residue is not None and list(residue.found.values()) == [{"plain": 1}]
+        assert all(name.endswith("copy") for name in residue.found)
 
     def test_erasure_is_recorded(self) -> None:
         """The last event is then a `content_erased` that lists every place, with the reason and who asked."""

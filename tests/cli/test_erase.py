@@ -80,3 +80,19 @@ def test_erase_asks_on_a_terminal(place: Path) -> None:
     assert declined.code == 2 and "for good?" in declined.out and "nothing was erased" in declined.out
     assert log_bytes(place) == before
     assert "recorded at position 10" in on_terminal("erase", "notes", "--run", "r1", cwd=place, typed="y\n").out
+
+
+def test_erase_reports_what_it_searched_and_fails_if_words_are_left(place: Path) -> None:
+    """Forms before, in a table and as JSON; afterwards a file that holds the words is named, with exit code 1."""
+    words = 'a "quoted" secret'
+    event = {"type": "note_logged", "note": f"they printed {words!r} and {json.dumps(words)}"}
+    run("append", "notes", "-", cwd=place, stdin=json.dumps(event))
+    run("append", "notes", "-", cwd=place, stdin=json.dumps({"type": "note_logged", "note": json.dumps([words])}))
+    (place / "secret.txt").write_text(words)
+    listed = run("erase", "notes", "--text", "secret.txt", "--dry-run", cwd=place).out
+    assert "holds the same words (escaped)" in listed and ": 1 escaped, 1 plain" in listed and "not searched:" in listed
+    left = place / "logs" / "notes" / "left.txt"
+    left.write_text(words)
+    done = run("erase", "notes", "--text", "secret.txt", "--yes", "--json", cwd=place, code=1)
+    assert done.json["residue"]["found"] == {str(left): {"plain": 1}}
+    assert done.json["searched"]["forms"] == {"escaped": 1, "plain": 1}
