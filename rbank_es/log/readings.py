@@ -174,21 +174,28 @@ def readings(text: bytes) -> Iterator[Reading]:
 
 
 def _in_all_languages(text: bytes, strings: Step) -> Iterator[Reading]:
+    yield from _in_languages(text, (strings,))
+    once = strings(text)
+    if b"\\" in once:  # HTML in HTML has backslashes of its own, which are those of no string
+        yield from _in_languages(once, ())
+
+
+def _in_languages(text: bytes, strings: tuple[Step, ...]) -> Iterator[Reading]:
     entities, percents, both = _Seen(_ENTITY, text), _Seen(_PERCENT, text), _Seen(_PERCENT)
-    for reading in _undone(text, PLAIN, (strings,)):
+    for reading in _undone(text, PLAIN, strings):
         entities.look(reading.text)
         percents.look(reading.text)
         yield reading
     if entities:
-        for reading in _undone(text, HTML, (strings, _without_entities)):
+        for reading in _undone(text, HTML, (*strings, _without_entities)):
             both.look(reading.text)
             yield reading
     if percents:
-        for reading in _undone(text, URL, (strings, _without_percents)):
+        for reading in _undone(text, URL, (*strings, _without_percents)):
             entities.look(reading.text)
             yield reading
     if both or (entities and percents):
-        yield from _undone(text, f"{HTML}, {URL}", (strings, _without_entities, _without_percents))
+        yield from _undone(text, f"{HTML}, {URL}", (*strings, _without_entities, _without_percents))
 
 
 class _Seen:

@@ -94,5 +94,5 @@ def test_erase_reports_what_it_searched_and_fails_if_words_are_left(place: Path)
     left = place / "logs" / "notes" / "left.txt"
     left.write_text(words)
     done = run("erase", "notes", "--text", "secret.txt", "--yes", "--json", cwd=place, code=1)
-    assert done.json["residue"]["found"] == {str(left): {"plain": 1}}
+    assert done.json["residue"]["found"] == {"logs/notes/left.txt": {"plain": 1}}
     assert done.json["searched"]["forms"] == {"escaped": 1, "plain": 1}
