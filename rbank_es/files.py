@@ -178,13 +178,14 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-def write_replacing(path: str | os.PathLike[str], pieces: Iterable[bytes]) -> tuple[Path, int]:
-    """Write a file that was asked for by name: whole, or the one that is there stays. Return its place and size.
+def write_replacing(path: str | os.PathLike[str], pieces: Iterable[bytes], *, follow: bool = False) -> tuple[Path, int]:
+    """Write a file whole, or leave the one that is there. Return its place and size.
 
-    A new file is readable by its owner alone; one that is there keeps its permissions.
-    Raises `CannotWrite` as `replaceable` does, OSError where the system refuses, and what `pieces` raises.
+    A new file is readable by its owner alone; one that is there keeps its permissions. A link in its place is replaced,
+    or with `follow`, for a file that was asked for by name, treated as `replaceable` has it.
+    Raises `CannotWrite` as that does, OSError where the system refuses, and what `pieces` raises.
     """
-    place = replaceable(path)
+    place = replaceable(path) if follow else Path(path)
     sweep_scratch(place.parent, place.name[:100])
     fd, scratch = open_scratch(place)
     try:
@@ -203,6 +204,7 @@ def write_replacing(path: str | os.PathLike[str], pieces: Iterable[bytes]) -> tu
 
 _HELD = "held"
 _TEMPORARY = re.compile(r"rbank-es-[a-z]+-[a-z0-9_]{8}")
+_LOCKS: dict[Path, int] = {}
 
 
 def temporary_folder(purpose: str) -> Path:
@@ -217,7 +219,16 @@ def temporary_folder(purpose: str) -> Path:
         with suppress(BlockingIOError):  # a sweep was quicker: it removes the folder
             # The descriptor stays open: the lock shows that the process, or a fork of it, still lives.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _LOCKS[folder] = fd
             return folder
+        os.close(fd)
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove a folder that `temporary_folder` made in this process."""
+    shutil.rmtree(folder, ignore_errors=True)
+    fd = _LOCKS.pop(folder, None)
+    if fd is not None:
         os.close(fd)
 
 
@@ -239,6 +250,16 @@ def _remove_if_left(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def temporary(purpose: str) -> Iterator[Path]:
+    """Give a temporary folder that is removed after the `with`; see `temporary_folder`."""
+    folder = temporary_folder(purpose)
+    try:
+        yield folder
+    finally:
+        remove_temporary(folder)
+
+
 def process_folder() -> Path:
     """Return a temporary folder that is removed when the process ends; a fork gets one of its own."""
     return _folder_of(os.getpid())
@@ -250,7 +271,7 @@ def _folder_of(process: int) -> Path:
 
     def remove() -> None:
         if os.getpid() == process:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_temporary(folder)
 
     atexit.register(remove)
     return folder

@@ -8,15 +8,14 @@ not in force, because its settings are not recorded.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import msgspec
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Erased, Event, Hit, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet
+from rbank_es.files import temporary
 from rbank_es.log import EventLog
 from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
 from rbank_es.projections.read_models import ReadModels
@@ -72,7 +71,7 @@ def check_retrievals(log: EventLog, progress: Callable[[int, int], None] | None 
 
 @contextmanager
 def _scratch() -> Iterator[ReadModels]:
-    with tempfile.TemporaryDirectory(prefix="rbank-") as folder, ReadModels.open(Path(folder) / "scratch.sqlite") as it:
+    with temporary("check") as folder, ReadModels.open(folder / "scratch.sqlite") as it:
         yield it
 
 

@@ -32,6 +32,7 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
+from rbank_es.files import temporary
 from rbank_es.state import usage
 from rbank_es.state.state_diff import diff_states
 
@@ -135,9 +136,8 @@ def _unpacked(stack: ExitStack) -> Path:
     """Return a temporary bank with the sample's log, of which an installed package has a compressed copy."""
     import lzma
     from importlib.resources import files
-    from tempfile import TemporaryDirectory
 
-    place = Path(stack.enter_context(TemporaryDirectory(prefix="rbank-es-"))) / SAMPLE
+    place = stack.enter_context(temporary("demo")) / SAMPLE
     place.mkdir()
     packed = files("rbank_es.cli.shared").joinpath(f"{SAMPLE}.jsonl.xz").read_bytes()
     (place / FIRST_SEGMENT).write_bytes(lzma.decompress(packed))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import msgspec
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
 from rbank_es.cli.shared.output import count, echo, echo_json, format_size, say, write_bytes
+from rbank_es.files import write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -90,12 +90,6 @@ def _files(bank: Bank, point: str | None, form: str, output: str) -> Iterator[tu
 
 def save(path: Path, pieces: Iterable[bytes]) -> WrittenFile:
     """Write a file whole, or leave the one that is there unchanged."""
-    draft = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as stream:
-            stream.writelines(pieces)
-        size_bytes = draft.stat().st_size
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return WrittenFile(str(path), size_bytes)
+    # A link is replaced: behind the link of a file asked for by name is already `path`; no other was meant.
+    place, size_bytes = write_replacing(path, pieces)
+    return WrittenFile(str(place), size_bytes)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BadContextFile, BadInput
+from rbank_es.errors import BadContextFile, BadInput, LimitExceeded
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.visible_text import without_hidden
+from rbank_es.files import read_regular
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -182,15 +183,13 @@ def read_text(path: str | Path) -> str:
     """Return the text of a file given to a context. Raises `BadContextFile`: missing, too large, or not UTF-8."""
     place = Path(path)
     try:
-        with place.open("rb") as file:
-            # One byte more than allowed, because a pipe has no size to look up.
-            content = file.read(limits.CONTEXT_FILE_BYTES + 1)
+        content = read_regular(place, limits.CONTEXT_FILE_BYTES, follow=True)
+    except LimitExceeded:
+        raise BadContextFile(str(place), f"it is larger than {limits.CONTEXT_FILE_BYTES:,} bytes") from None
     except OSError as error:
         raise BadContextFile(str(place), f"it can't be read: {error.strerror or error}") from None
     except ValueError as error:  # because the name holds a NUL
         raise BadContextFile(repr(str(place)), f"no file can be called that: {error}") from None
-    if len(content) > limits.CONTEXT_FILE_BYTES:
-        raise BadContextFile(str(place), f"it is larger than {limits.CONTEXT_FILE_BYTES:,} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -8,15 +8,14 @@ Needs plotly, which the extra `dashboard` installs; it is imported when a chart 
 
 from __future__ import annotations
 
-import contextlib
 import os
-from pathlib import Path
 
 import msgspec
 
 from rbank_es.dashboard.page import render
 from rbank_es.dashboard.page_facts import PageFacts, Rows
 from rbank_es.errors import CannotWrite
+from rbank_es.files import write_replacing
 
 __all__ = ["PageFacts", "Rows", "WrittenPage", "render", "write_page"]
 
@@ -34,16 +33,8 @@ def write_page(view: Rows, path: str | os.PathLike[str], facts: PageFacts) -> Wr
     Raises `MissingExtra` where plotly is not installed, `CannotWrite` where the system refuses or `path` is no file.
     """
     content = render(view, facts).encode()
-    # Replace the target of a symlink, not the link.
-    goal = Path(path).resolve()
-    draft = goal.parent / f".{goal.name[:100]}.{os.getpid()}.part"
     try:
-        if goal.exists() and not goal.is_file():
-            raise OSError(0, "it is there, and not a file")
-        draft.write_bytes(content)
-        draft.replace(goal)
+        goal, size_bytes = write_replacing(path, [content], follow=True)
     except OSError as refused:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise CannotWrite(str(path), refused) from refused
-    return WrittenPage(path=str(goal), size_bytes=len(content))
+    return WrittenPage(path=str(goal.absolute()), size_bytes=size_bytes)

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.bank.bank import Bank
 from rbank_es.bank.decisions import Decider, Latest, optimistically
-from rbank_es.errors import BadImport, DuplicateEvent, LimitExceeded
+from rbank_es.errors import BadImport, DuplicateEvent
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import event_types
+from rbank_es.files import kind_of, read_regular
 from rbank_es.importers.importer import ImportUnit, Parsed, events_of, parse
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import same_content
@@ -72,7 +73,7 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and kind_of(file) == "a file")
         if not inside:
             raise BadImport(str(path), "no file below this directory ends in .json or .jsonl")
         found += inside
@@ -82,12 +83,9 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
 def read_file(path: Path) -> Parsed:
     """Read and parse a file. Raises `BadImport`, `LimitExceeded`."""
     try:
-        with path.open("rb") as file:
-            data = file.read(limits.IMPORT_FILE_BYTES + 1)
+        data = read_regular(path, limits.IMPORT_FILE_BYTES, follow=True)
     except OSError as error:
         raise BadImport(str(path), error.strerror or str(error)) from None
-    if len(data) > limits.IMPORT_FILE_BYTES:
-        raise LimitExceeded(f"bytes of {path}", path.stat().st_size, limits.IMPORT_FILE_BYTES, "split it at line ends")
     return parse(str(path), data)
 
 

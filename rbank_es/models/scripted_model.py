@@ -41,6 +41,7 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run_events import Role
+from rbank_es.files import read_regular
 from rbank_es.models.call_errors import HINTS, RetryableFailure, failed
 from rbank_es.models.model import ModelAnswer, Question, Try, prompt_text, request_data
 
@@ -108,11 +109,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @classmethod
     def load(cls, path: str | Path) -> Script:
         """Parse a file. Raises `BadInput` that says where it differs from the form above."""
-        place = Path(path)
         try:
-            if place.stat().st_size > limits.LM_SCRIPT_BYTES:
-                raise BadInput(f"{path}: a script may have {limits.LM_SCRIPT_BYTES:,} bytes")
-            text = place.read_text(encoding="utf-8")
+            text = read_regular(path, limits.LM_SCRIPT_BYTES, follow=True).decode()
         except OSError as error:
             raise BadInput(f"{path}: the script can't be read: {error.strerror}") from None
         except UnicodeDecodeError:

@@ -11,7 +11,6 @@ import hashlib
 import mmap
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,6 +18,7 @@ from xml.parsers import expat
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
+from rbank_es.files import NotRegular, open_regular
 from rbank_es.ontology.rdf_names import RDF
 
 Format = Literal["turtle", "xml", "nt", "nquads", "json-ld", "trig"]
@@ -144,14 +144,14 @@ def _unreadable(path: Path, error: OSError | ValueError) -> BadOntology:
 def _read(path: Path, named: bool, left: int) -> SourceFile | None:
     """Return size, digest and format of one file; None if it is neither named itself nor RDF."""
     try:
-        # Opening a named pipe would wait for its writer.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_regular(path, follow=named)
+    except NotRegular as error:
+        reason = f"is not a regular file, but {error.kind}"
+        raise BadOntology(str(path), reason, "give an RDF file by its own name, or a directory of RDF files") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(path, error) from error
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadOntology(str(path), "is not a regular file", "give an RDF file, or a directory of RDF files")
         if status.st_size > left:
             raise _too_large(path)
         head, size, digest = _consume(path, handle, left)

@@ -11,6 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
+from rbank_es.files import read_regular
 from rbank_es.sparql.guard.lint import CODES
 
 _SECONDS = msgspec.Meta(gt=0, le=limits.QUERY_TIME_MOST_S)
@@ -63,13 +64,9 @@ def profile_named(name: str | Path) -> Profile:
 
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            content = file.read(limits.ENDPOINT_PROFILE_BYTES + 1)
+        return read_regular(path, limits.ENDPOINT_PROFILE_BYTES, follow=True)
     except OSError as error:
         raise BadInput(f"{path}: the profile can't be read: {error.strerror or error}") from error
-    if len(content) > limits.ENDPOINT_PROFILE_BYTES:
-        raise BadInput(f"{path}: a profile has at most {limits.ENDPOINT_PROFILE_BYTES:,} bytes")
-    return content
 
 
 def _decoded(content: bytes, place: str) -> Profile:

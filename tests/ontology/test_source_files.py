@@ -139,7 +139,8 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     assert "no RDF file" in refusal(tmp_path).reason
     assert "no RDF file" in refusal().reason
     (tmp_path / "dangling.ttl").symlink_to(tmp_path / "none.ttl")
-    assert refusal(tmp_path).reason == "no such file or directory"
+    assert refusal(tmp_path).reason == "is not a regular file, but a symbolic link"
+    assert refusal(tmp_path / "dangling.ttl").reason == "no such file or directory"
 
 
 def test_a_broken_file_in_a_directory_is_not_passed_by(tmp_path: Path) -> None:
@@ -163,9 +164,9 @@ def test_too_many_files_and_too_many_bytes(tmp_path: Path, monkeypatch: pytest.M
 
 def test_pipes_and_devices_are_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.ttl")
-    assert refusal(tmp_path / "pipe.ttl").reason == "is not a regular file"
-    assert refusal(tmp_path).reason == "is not a regular file"
-    assert refusal(Path("/dev/zero")).reason == "is not a regular file"
+    assert refusal(tmp_path / "pipe.ttl").reason == "is not a regular file, but a named pipe"
+    assert refusal(tmp_path).reason == "is not a regular file, but a named pipe"
+    assert refusal(Path("/dev/zero")).reason == "is not a regular file, but a named pipe"
 
 
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +27,7 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved, RunJudged
+from rbank_es.files import temporary
 from rbank_es.ontology.data import LIGHTS, SCRIPTED_TASKS, lights
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def demo_bank(kept: str | None) -> Iterator[Bank]:
     """Create a bank: at `kept` where given, else in a temporary directory."""
     with ExitStack() as stack:
         if kept is None:
-            kept = str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rbank-demo-"))) / "lesson")
+            kept = str(stack.enter_context(temporary("demo")) / "lesson")
         yield stack.enter_context(Bank.create(kept, purpose=PURPOSE))
 
 

@@ -26,7 +26,7 @@ from rbank_es.errors import (
     PositionConflict,
 )
 from rbank_es.events.event import Event, Ref
-from rbank_es.files import BankCache, NotRegular, caches_of, is_scratch, opened, temporary_folder
+from rbank_es.files import BankCache, NotRegular, caches_of, is_scratch, opened, remove_temporary, temporary_folder
 from rbank_es.log import erasure, lines
 from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.foreign_files import foreign_files
@@ -367,7 +367,7 @@ class FileLog:
         self._writer.close()
         if self._is_scratch:
             self._cache.remove()
-            shutil.rmtree(self.directory.parent, ignore_errors=True)
+            remove_temporary(self.directory.parent)
 
     def __enter__(self) -> FileLog:
         return self

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -38,6 +36,7 @@ from rbank_es.errors import (
 )
 from rbank_es.events.codec import decode_event, event_types, unknown_types
 from rbank_es.events.event import Event, Ref, type_of
+from rbank_es.files import remove_temporary, temporary_folder
 from rbank_es.log import erasure, groups, lines
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
 from rbank_es.log.protocol import (
@@ -99,7 +98,7 @@ class MemoryStore:
         """A temporary directory that is made when it is first needed, and removed with this object."""
         with self.changed:
             if self._derived is None:
-                self._derived = Path(tempfile.mkdtemp(prefix="rbank-memory-"))
+                self._derived = temporary_folder("memory")
                 weakref.finalize(self, _remove, self._derived, os.getpid())
             return self._derived
 
@@ -176,7 +175,7 @@ _STORES: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
 
 def _remove(directory: Path, process: int) -> None:
     if os.getpid() == process:  # a forked child ends with the parent's finalizers
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_temporary(directory)
 
 
 def _forked() -> None:
