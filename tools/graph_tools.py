@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
 from rbank_es.tools.lookup.resource_summary import ResourceQueries, ResourceSummary
-from rbank_es.tools.lookup.schema_tables import SchemaTables, search, tables_of
+from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, search, tables_of
 from rbank_es.tools.runtime.answer_budget import AnswerBudget, Thing, from_zero, within
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
@@ -44,16 +44,17 @@ class GraphTools:
         """How large the loaded graph is, and how it is described.
 
         Args: none.
-        Returns: title, triples, classes, properties, individuals, graphs (named ones), formalisms (RDFS, OWL, SKOS,
-        SHACL), label_properties (what names things, with counts).
-        Example: g_stats()['individuals'] > 0 tells whether there are data beside the schema
+        Returns: title, triples, instances (things whose type is no owl:Class, rdf:Property or the like), classes and
+        properties (declared, used or named in constraints), graphs (named ones), formalisms (RDFS, OWL, SKOS, SHACL),
+        label_properties (what names things, with triples).
+        Example: g_stats()['instances'] > 0 tells whether there is more than classes and properties
         """
         schema, tables = self._tables.schema, self._tables
         body: dict[str, Any] = {"triples": schema.triples, "classes": len(schema.classes)}
-        body |= {"properties": len(schema.properties), "individuals": schema.individuals}
+        body |= {"properties": len(schema.properties), "instances": schema.individuals}
         body |= {"graphs": len(schema.graphs), "formalisms": [*schema.formalisms], "digest": tables.digest[:12]}
         self._room.say(body, "title", schema.title, 120)
-        rows = [{"uri": tables.names.shorten(iri), "count": n} for iri, n in schema.label_properties.items()]
+        rows = [{"uri": tables.names.shorten(iri), "triples": n} for iri, n in schema.label_properties.items()]
         self._room.put(body, "label_properties", rows)
         return Reply(body, truncated=self._room.cut(body))
 
@@ -72,9 +73,9 @@ class GraphTools:
         """The properties of a class, used, declared and inherited; without a class, all properties.
 
         Args: cls: a class such as 'up:Protein'; limit, offset: which rows.
-        Returns: properties (with cls: uri, uses by its instances, how: used, domain or inherited, ranges; without: uri,
-        label, kind, uses, domains, ranges), returned, total, has_more, next_offset.
-        Example: [row['uri'] for row in g_props('up:Protein')['properties'] if row['uses']]
+        Returns: properties (with cls: uri, triples of its direct instances, how: used, domain or inherited, ranges;
+        without: uri, label, kind, triples with it, domains, ranges), returned, total, has_more, next_offset.
+        Example: [row['uri'] for row in g_props('up:Protein')['properties'] if row.get('triples')]
         """
         tables = self._tables
         if not cls:
@@ -103,8 +104,9 @@ class GraphTools:
 
         Args: resource: 'up:Protein', '<http://…>' or an IRI.
         Returns: kind, uri; for a class or property label, comment, notes (on its use, where the ontology has any); for
-        a class parents, subclasses, count, properties; for a property domains, ranges, inverses, uses, examples; for an
-        individual properties and incoming (uri, n, an example).
+        a class parents, subclasses (their number), count (direct instances), subclass_instances (those of subclasses
+        alone), properties; for a property domains, ranges, inverses, triples (with it), examples; for an individual
+        properties and incoming (uri, n triples, an example).
         Example: g_describe('up:Protein')['parents']
         """
         look, room = self._look, self._room
@@ -133,7 +135,7 @@ class GraphTools:
         """
         look = self._look
         iri = self._class(cls)
-        body: dict[str, Any] = {"uri": look.name(iri), "count": self._tables.instances(iri)}
+        body: dict[str, Any] = {"uri": look.name(iri), **known_number("count", self._tables.instances(iri))}
         ResourceSummary(body, look, self._room).add_instances(
             iri, self._room.most(n, limits.SAMPLE_ROWS), subclasses=subclasses
         )

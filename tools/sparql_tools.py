@@ -13,7 +13,7 @@ from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.sparql.results import Answer, from_json, to_json
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
-from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, tables_of
+from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames
 from rbank_es.tools.memory.item_search import search_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
@@ -67,9 +67,10 @@ class SparqlTools:
         Args: output_mode: 'overview', 'classes', 'properties', or 'detail' (classes with their superclasses and
         properties); filter_prefix: only names that begin with it, such as 'up:'; limit, offset: which rows;
         use_cache: False makes the tables anew.
-        Returns: overview: class_count, property_count, top_classes (uri, count), prefixes. classes: classes (uri,
-        label, count of direct instances, common_properties). properties: properties (uri, label, kind, uses, domains,
-        ranges). Rows come with returned, total, has_more, next_offset; cached and digest tell whose tables they are.
+        Returns: overview: class_count, property_count (those listed), top_classes (uri, count of direct instances),
+        prefixes. classes: classes (uri, label, count, common_properties). properties: properties (uri, label, kind,
+        triples with it, domains, ranges). Rows come with returned, total, has_more, next_offset; cached and digest tell
+        whose tables they are.
         Example: sparql_schema('classes', filter_prefix='up:', limit=10)['classes'][0]['uri']
         """
         offset, limit = from_zero(offset), within("limit", limit, limits.QUERY_ROWS)
@@ -95,9 +96,10 @@ class SparqlTools:
 
         Args: resource: 'up:Protein', '<http://…>' or an IRI; limit: examples (at most 20); output_mode: 'sample' for
         data, 'schema' for properties, domains, ranges, notes; related_memories: also ids of procedures about it.
-        Returns: kind, uri, and for a class count, instances (uri, properties with one value each, more: further
-        values); for a property uses, domains, ranges, examples (subject, object); for an individual properties (uri,
-        n values, one value); related_procedures (id, title), to be read with mem_get or mem_quote.
+        Returns: kind, uri, and for a class count (direct instances), instances (uri, properties with one value each,
+        more: further values); for a property triples (with it), domains, ranges, examples (subject, object); for an
+        individual properties (uri, n values, one value); related_procedures (id, title), to be read with mem_get or
+        mem_quote.
         Example: sparql_peek('up:Protein', limit=2)['instances'][0]['properties']
         """
         look = ResourceQueries(self._source, self._room.value_chars)
@@ -184,10 +186,13 @@ class SparqlTools:
         classes = tables.within(tables.classes, namespace)
         properties = tables.within(tables.properties, namespace)
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
-        body["triples"] = tables.schema.triples
+        body |= known_number("triples", tables.schema.triples)
         body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
         wanted = len(classes) if self._room.naive else min(limit, limits.OVERVIEW_CLASSES)
-        top = [{"uri": tables.names.shorten(iri), "count": tables.instances(iri)} for iri in classes[:wanted]]
+        top = [
+            {"uri": tables.names.shorten(iri), **known_number("count", tables.instances(iri))}
+            for iri in classes[:wanted]
+        ]
         # The rest is for prefixes: without them the names can't be used in a query.
         self._room.put(body, "top_classes", top, share=60)
         # `class_count` states it already.
@@ -210,7 +215,7 @@ class SparqlTools:
             known, row, has = tables.classes[iri], tables.class_row(iri), tables.properties_of(iri)
             del row["common_properties"]
             row |= {"comment": known.comment, "parents": tables.shorten(known.parents)}
-            row |= {"subclasses": len(tables.descendants(iri)), "properties_total": len(has)}
+            row |= {**known_number("subclasses", known.subclasses), "properties_total": len(has)}
             return {**row, "properties": tables.shorten(each.property for each in has[:most])}
 
         return detail

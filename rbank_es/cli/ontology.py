@@ -24,6 +24,7 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.errors import BadInput
+from rbank_es.ontology.count_queries import count_queries, sizes
 
 if TYPE_CHECKING:
     from rbank_es.context.layer import Packed
@@ -53,19 +54,26 @@ class OntologyFacts(NamedTuple):
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--id", "id", metavar="ID", help="The ontology's name; default: of its first file.")
 @click.option("--void", "is_void", is_flag=True, help="PATH is a VoID description of an endpoint.")
+@click.option("--queries", is_flag=True, help="List every number known of the ontology, with the SPARQL that gives it.")
 @click.option(
     "--card-budget", "budget_chars", metavar="N", type=int, default=limits.CONTEXT_L0_CHARS, show_default=True,
     help="Characters of the sense card.",
 )  # fmt: skip
-def ontology(paths: tuple[str, ...], id: str | None, is_void: bool, budget_chars: int, as_json: bool) -> None:
+def ontology(
+    paths: tuple[str, ...], id: str | None, is_void: bool, queries: bool, budget_chars: int, as_json: bool
+) -> None:
     """Show the contents of an ontology: size, classes, properties, namespaces, constraints, and its sense card.
 
     PATH is a file in Turtle, TriG, RDF/XML, N-Triples, N-Quads or JSON-LD, or a directory of these; several are one
     dataset. The word 'lights' is the small ontology that comes with rbank-es, unless a file has that name. Parsed
     graphs are cached.
     """
+    if queries and is_void:
+        raise BadInput("the numbers of a VoID description are as published: give --queries with an ontology's files")
     found = _described(paths, id, budget_chars) if is_void else _loaded(paths, id, budget_chars)
-    if as_json:
+    if queries:
+        _print_queries(found.schema, as_json=as_json)
+    elif as_json:
         echo_json(_as_json(found))
     else:
         _print(found)
@@ -121,18 +129,6 @@ def axioms(schema: Schema) -> dict[str, int]:
     }
 
 
-def _sizes(schema: Schema) -> dict[str, int]:
-    return {
-        "triples": schema.triples,
-        "classes": len(schema.classes),
-        "properties": len(schema.properties),
-        "individuals": schema.individuals,
-        "named graphs": len(schema.graphs),
-        "shapes": schema.shapes,
-        "concepts": schema.concepts,
-    }
-
-
 def _as_json(found: OntologyFacts) -> dict[str, Any]:
     files = found.ontology.files if found.ontology else ()
     listed = [
@@ -145,7 +141,7 @@ def _as_json(found: OntologyFacts) -> dict[str, Any]:
         "digest": found.ontology.digest if found.ontology else None,
         "cached": found.ontology.cached if found.ontology else False,
         "files": listed,
-        **{name.replace(" ", "_"): number for name, number in _sizes(found.schema).items()},
+        **{name.replace(" ", "_"): number for name, number in sizes(found.schema).items()},
         "formalisms": found.schema.formalisms,
         "namespaces": found.schema.prefixes,
         "constraints": constraints_by_source(found.schema),
@@ -160,7 +156,7 @@ def _as_json(found: OntologyFacts) -> dict[str, Any]:
 def _print(found: OntologyFacts) -> None:
     schema = found.schema
     echo(styled(safe_block(schema.title or found.id), "bold"))
-    numbers = {name: number for name, number in _sizes(schema).items() if number}
+    numbers = {name: number for name, number in sizes(schema).items() if number}
     parsed = None if found.ontology is None else "earlier, from the cache" if found.ontology.cached else "just now"
     echo_fields({"id": found.id, **numbers, "formalisms": ", ".join(schema.formalisms), "parsed": parsed})
     if found.ontology is not None:
@@ -177,6 +173,16 @@ def _print(found: OntologyFacts) -> None:
     echo(safe_block(card.text))
     if card.cut:
         echo(styled(f"\nleft out: {safe_line(card.cut)}", "dim"))
+
+
+def _print_queries(schema: Schema, *, as_json: bool) -> None:
+    found = list(count_queries(schema))
+    if as_json:
+        echo_json([each._asdict() for each in found])
+        return
+    for each in found:
+        echo(f"{styled(safe_line(each.name), 'bold')}: {each.number:,}")
+        echo(safe_line(each.query))
 
 
 def _files(found: Ontology) -> None:

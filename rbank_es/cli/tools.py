@@ -202,8 +202,8 @@ def _words(box: Toolbox) -> str:
     assert source is not None
     if source.url is not None:
         return f"the endpoint {safe_line(source.url)}"
-    triples = source.schema.triples if source.schema is not None else 0
-    return f"{source.id} ({count(triples, 'triple')})"
+    triples = source.schema.triples if source.schema is not None else None
+    return f"{source.id} ({count(triples, 'triple')})" if triples is not None else source.id
 
 
 def _kept(bank: str | None) -> str:

@@ -173,22 +173,30 @@ class _Derived:
         yield Section("- Values shared by no two things: ", self._flagged("inverse_functional"), name="unique values")
         yield Section("- Transitive (ask p+): ", self._flagged("transitive"), fewest=_FEWEST, name="transitive")
         yield Section("- Symmetric (ask p|^p): ", self._flagged("symmetric"), fewest=_FEWEST, name="symmetric")
+        yield Section("- Deprecated, yet in use here: ", in_use, fewest=_FEWEST, name="deprecated, in use")
         yield Section("- Class and property, differing by case only: ", crosswise, fewest=_FEWEST, name="alike names")
         yield Section("- Differing by case only: ", alike, fewest=_FEWEST, name="alike names")
-        yield Section("- Deprecated, yet in use here: ", in_use, fewest=_FEWEST, name="deprecated, in use")
         yield Section(f"- Deprecated ({len(out_of_use):,}), avoid: ", out_of_use, fewest=_FEWEST, name="deprecated")
 
     # ---------------------------------------------------------------- data
 
     def _data_warning(self) -> list[str]:
-        if self.ranked.has_data or self._schema.individuals or not self.ranked.terms:
+        ranked, counts = self.ranked, [info.instances for info in self._schema.classes]
+        if ranked.has_data or not ranked.terms or None in counts:
             return []
-        return ["Schema only, no instances: ask about classes and properties, not about things."]
+        if not any(counts):
+            return ["Schema only, no class has instances: ask about classes and properties, not about things."]
+        filled = sorted(
+            (info for info in self._schema.classes if info.instances), key=lambda info: -(info.instances or 0)
+        )
+        named = ", ".join(f"{self._name(info.iri)}×{short_count(info.instances or 0)}" for info in filled[:EXAMPLES])
+        rest = ", …" if len(filled) > EXAMPLES else ""
+        return [f"Only {len(filled):,} of {len(counts):,} classes have instances: {named}{rest}; the others have none."]
 
     def _hidden(self) -> list[str]:
         found = hidden_instances(self._schema)
         return self._by_task(
-            ([info.iri], f"{self._name(info.iri)} {short_count(info.instances)}+{short_count(below)}")
+            ([info.iri], f"{self._name(info.iri)} {short_count(info.instances or 0)}+{short_count(below)}")
             for info, below in found
         )
 
@@ -206,15 +214,15 @@ class _Derived:
             elif how == "either":
                 either.append(([first.iri, second.iri], f"{self._name(first.iri)}/{self._name(second.iri)}"))
             elif how == "one way":
-                used, unused = (first, second) if first.uses else (second, first)
+                used, unused = (first, second) if first.triples else (second, first)
                 one_way.append(([used.iri], f"{self._name(used.iri)} not {self._name(unused.iri)}"))
         return self._by_task(one_way), self._by_task(apart), self._by_task(either)
 
     def _held(self, first: PropertyInfo, second: PropertyInfo) -> Literal["one way", "apart", "either", "mirrored"]:
         """Return how data hold a pair: by one property; each for other classes; mixed or not at all; by both."""
-        if not first.uses and not second.uses:
+        if None in (first.triples, second.triples) or not (first.triples or second.triples):
             return "either"
-        if not first.uses or not second.uses:
+        if not first.triples or not second.triples:
             return "one way"
         there = {(link.subject, link.object): link.uses for link in self._links(first.iri)}
         back = {(link.object, link.subject): link.uses for link in self._links(second.iri)}
@@ -306,7 +314,7 @@ class _Derived:
         used: list[tuple[list[str], str]] = []
         unused: list[tuple[list[str], str]] = []
         for info in self.ranked.terms:
-            uses = info.instances if isinstance(info, ClassInfo) else info.uses
+            uses = info.instances if isinstance(info, ClassInfo) else info.triples
             if info.deprecated:
                 (used if uses else unused).append(([info.iri], self._name(info.iri)))
         return self._by_task(used), self._by_task(unused)

@@ -21,6 +21,7 @@ from rbank_es.context.layer import (
 )
 from rbank_es.context.term_order import RankedTerms, TaskWords, observed_terms
 from rbank_es.ontology import rdf_names as names
+from rbank_es.ontology.count_queries import sizes
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 
 TITLE_CHARS = 60
@@ -32,6 +33,7 @@ SLICE = 8
 
 # Every model knows these, so naming them would waste room.
 _DECLARED_BY_ALL = (names.RDF, names.RDFS, names.OWL, names.XSD, names.SH)
+_KINDS = ("classes", "properties")
 _START = "sparql_peek a term, then sparql_query."
 _FEWEST = 3
 _TERMS = 200  # more than any card shows; shortening all IRIs of a large ontology would take seconds
@@ -88,6 +90,7 @@ def _sections(ranked: RankedTerms, task: str | None) -> Iterator[Section]:
     title = "Classes (×instances): " if ranked.has_data else "Classes: "
     yield Section(title, _whole(_class(ranked, info) for info in ranked.classes), ", ", 4, _FEWEST)
     yield _properties(ranked)
+    yield Section("Schema (×triples): ", _whole(_counted(ranked, info) for info in ranked.between_terms))
     yield Section("Labels: ", _names(ranked, ranked.schema.label_properties), fewest=2)
     yield Section("Definitions: ", _names(ranked, ranked.schema.definition_properties), fewest=2)
     yield Section("Start: ", [_START])
@@ -101,17 +104,31 @@ def _facts(ranked: RankedTerms) -> str:
     schema = ranked.schema
     if not ranked.terms and not schema.triples:
         return "Nothing is known of its schema yet: begin with sparql_schema()."
-    things = f"{short_count(schema.individuals)} things" if schema.individuals else "no instances"
-    facts = [
-        f"{short_count(schema.triples)} triples",
-        *schema.formalisms,
-        f"{len(schema.classes):,} classes",
-        f"{len(schema.properties):,} properties",
-        things if not ranked.has_data or schema.individuals else "instances at the endpoint",
-        *([f"{short_count(schema.concepts)} concepts"] if schema.concepts else []),
-        *([f"{len(schema.graphs):,} named graphs"] if schema.graphs else []),
-    ]
+    size = {name: number for name, number in sizes(schema).items() if number}
+    facts = [f"{short_count(size['triples'])} triples"] if "triples" in size else []
+    facts += schema.formalisms
+    facts += _declared(size)
+    facts += _instances(ranked, size)
+    facts += [f"{short_count(size[name])} {name}" for name in ("concepts", "named graphs") if name in size]
     return ", ".join(facts)
+
+
+def _declared(size: Mapping[str, int]) -> list[str]:
+    """Return the numbers of classes and properties that are declared, of others those in use, else those known."""
+    if declared := [f"{size[f'{kind} declared']:,} {kind}" for kind in _KINDS if f"{kind} declared" in size]:
+        return [*declared[:-1], f"{declared[-1]} declared"]
+    if "properties in use" in size:
+        return [f"{size['properties in use']:,} properties in use"]
+    return [f"{size[kind]:,} {kind}" for kind in _KINDS if kind in size]
+
+
+def _instances(ranked: RankedTerms, size: Mapping[str, int]) -> list[str]:
+    """Return the number of instances with that of their classes; of an endpoint that of the classes alone."""
+    classes = size.get("classes with instances", 0)
+    of = f" of {classes:,} class{'es' if classes > 1 else ''}" if classes else ""
+    if "instances" in size:
+        return [f"{short_count(size['instances'])} instances{of}"]
+    return [f"instances{of} at the endpoint"] if ranked.has_instances else ["no instances"]
 
 
 def _prefixes(ranked: RankedTerms) -> Iterator[str]:
@@ -133,7 +150,7 @@ def _prefixes(ranked: RankedTerms) -> Iterator[str]:
 
 def _class(ranked: RankedTerms, info: ClassInfo) -> str:
     name = ranked.naming.name(info.iri)
-    return f"{name}×{short_count(info.instances)}" if info.instances else name
+    return f"{name}×{short_count(info.instances)}" if info.instances and ranked.has_data else name
 
 
 def _property(ranked: RankedTerms, info: PropertyInfo) -> str:
@@ -146,6 +163,10 @@ def _properties(ranked: RankedTerms) -> Section:
     fitting = [pair for pair in pairs if sum(map(len, pair)) <= limits.CONTEXT_ENTRY_CHARS]
     names, steps = ([pair[side] for pair in fitting] for side in (0, 1))
     return Section("Properties: ", names, "; ", 5, _FEWEST, notes=steps)
+
+
+def _counted(ranked: RankedTerms, info: PropertyInfo) -> str:
+    return f"{ranked.naming.name(info.iri)}×{short_count(info.triples or 0)}"
 
 
 def _steps(ranked: RankedTerms, info: PropertyInfo) -> str:

@@ -1,13 +1,17 @@
 """The ranking of an ontology's terms: their order and names, those of a task, those of successful queries.
 
-Classes with instances come first, ranked by their uses in data and schema. The others are ranked by degree (the number
-of properties that name them as domain or range) cubed, times one more than their subclasses. Measured on real
-ontologies, degree alone and its square times the subclasses did as well as any; subclasses alone did badly.
+Classes with instances among the data come first, ranked by their uses in data and schema. The others are ranked by
+degree (the number of properties that name them as domain or range) cubed, times one more than their subclasses.
+Measured on real ontologies, degree alone and its square times the subclasses did as well as any; subclasses alone did
+badly. Classes of a foreign taxonomy that repeat the graph's own (`ClassInfo.echoes`) come last.
 
-Properties are ranked by uses if instances use them (VoID's counts did worse than none). Otherwise they are ranked by
-the number of core classes that they connect, divided by the number of their domains, because a property of all classes
-says little. Among equals, the most mentioned property of each pair of classes comes first, because different paths
-should precede variants of one path. Raw numbers of triples would put annotations first.
+Properties are ranked by triples of the data, if there are any (VoID's counts did worse than none). Otherwise they are
+ranked by the number of core classes that they connect, divided by the number of their domains, because a property of
+all classes says little. Among equals, the most mentioned property of each pair of classes comes first, because
+different paths should precede variants of one path. Raw numbers of triples would put annotations first.
+
+Without data, the triples of the schema are what there is to ask about: the properties that lead from one of its terms
+to another (subClassOf, domainIncludes) are ranked apart, by their number of such triples.
 """
 
 from __future__ import annotations
@@ -29,12 +33,15 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
 
+SUBCLASSES = 1_000
+"""Subclasses of one class that count in its rank: Brick's largest class has 1,300, and longer walks take minutes in a
+hostile chain of classes."""
+
 CORE_CLASSES = 12
 """Classes that count as core for ranking properties (source: the number that coverage was measured with)."""
 
-_PLUMBING_NAMES = "type first rest subject predicate object List Statement Bag Seq Alt"
-_PLUMBING = frozenset(rdf_names.RDF + name for name in _PLUMBING_NAMES.split())
-_FORMAL = (rdf_names.RDFS, rdf_names.OWL, rdf_names.XSD, rdf_names.SH)
+_PLUMBING = rdf_names.within(rdf_names.RDF, "type first rest subject predicate object List")
+_FORMAL = (*rdf_names.FORMAL, rdf_names.XSD)
 _NAMING_TERMS = 24
 """Classes, and properties, that vote for the main namespace if there are data: the top ones, because the many unused
 terms of an upper ontology would outvote those that a person uses."""
@@ -76,6 +83,7 @@ class RankedTerms:
             self._users[use.property].append(use.cls)
         self._parents = {info.iri: info.parents for info in schema.classes}
         self._by_iri = {info.iri: info for info in schema.properties}
+        self._declares = any(info.declared for info in schema.classes if not info.iri.startswith(rdf_names.SH))
         # Cached, because ranking asks for the same bounds and superclasses once for each comparison.
         self._found_bounds: dict[tuple[str, str], list[str]] = {}
         self._ancestors: dict[str, set[str]] = {}
@@ -87,8 +95,9 @@ class RankedTerms:
         self.properties = self._properties(first)
         self.terms: tuple[ClassInfo | PropertyInfo, ...] = (*self.classes, *self.properties)
         self.unspoken = self._others()
+        self.between_terms = self._between_terms()
         iris = [info.iri for info in self.terms]
-        if self.traffic:
+        if self.has_data:
             iris = [info.iri for info in self.classes[:_NAMING_TERMS]]
             iris += [info.iri for info in self.properties[:_NAMING_TERMS]]
         self.naming = RankedNames(self.prefixes, iris)
@@ -103,9 +112,24 @@ class RankedTerms:
         return self._users.get(iri, [])
 
     @property
+    def has_instances(self) -> bool:
+        """Whether anything is an instance, as far as that is known."""
+        return bool(self.schema.individuals) or any(info.instances for info in self.schema.classes)
+
+    @property
     def has_data(self) -> bool:
-        """Whether any class has instances."""
-        return any(info.instances for info in self.schema.classes)
+        """Whether any class has instances beside those that belong to the vocabulary."""
+        return any(map(self.in_data, self.schema.classes))
+
+    def in_data(self, info: ClassInfo | PropertyInfo) -> int:
+        """Return the instances of a class, or the triples with a property, that aren't about parts of the vocabulary.
+
+        Shapes and rules in SHACL are parts of it where the graph declares classes of its own.
+        """
+        if self._declares and info.iri.startswith(rdf_names.SH):
+            return 0
+        number = info.instances if isinstance(info, ClassInfo) else info.triples
+        return (number or 0) - info.listed
 
     def steps(self, domains: Sequence[str], ranges: Sequence[str], shown: int) -> str:
         """Return `A|B→C` with at most `shown` classes on either side; empty if neither is known."""
@@ -164,16 +188,18 @@ class RankedTerms:
         return traffic
 
     def _classes(self, observed: Mapping[str, int]) -> tuple[ClassInfo, ...]:
-        spoken = [info for info in self.schema.classes if not _is_formal(info.iri, info.instances)]
+        spoken = [info for info in self.schema.classes if not _is_formal(info.iri, self.in_data(info))]
         children = children_of(self.schema)
         return _sorted(
             spoken or self.schema.classes,
             lambda info: (
                 observed.get(info.iri, 0),
-                (1 + self.traffic[info.iri]) * (1 + info.degree) if info.instances and self.traffic else 0,
+                not info.echoes,
+                (1 + self.traffic[info.iri]) * (1 + info.degree) if self.in_data(info) and self.traffic else 0,
                 not info.deprecated,
-                info.degree**3 * (1 + len(reachable(info.iri, children))),
-                info.instances + info.values,
+                info.degree and info.degree**3 * (1 + len(reachable(info.iri, children, SUBCLASSES))),
+                info.instances or 0,
+                info.mentions,
             ),
         )
 
@@ -181,7 +207,9 @@ class RankedTerms:
         spoken = [
             info
             for info in self.schema.properties
-            if info.kind != "annotation" and info.iri not in self._unspoken and not _is_formal(info.iri, info.uses)
+            if info.kind != "annotation"
+            and info.iri not in self._unspoken
+            and not _is_formal(info.iri, self.in_data(info))
         ]
         variants = self._variants(spoken)
         # VoID counts triples of whole partitions, which ranked worse than no counts.
@@ -190,13 +218,13 @@ class RankedTerms:
             spoken,
             lambda info: (
                 observed.get(info.iri, 0),
-                info.uses if counted else 0,
+                self.in_data(info) if counted else 0,
                 not info.deprecated,
                 self._touch(info),
                 -variants[info.iri],
                 self._weight(info),
+                info.triples or 0,
                 info.mentions,
-                info.uses,
             ),
         )
 
@@ -204,7 +232,19 @@ class RankedTerms:
         """Return the properties that only label, define or annotate."""
         spoken = {info.iri for info in self.properties}
         others = (info for info in self.schema.properties if info.iri not in spoken)
-        return _sorted((info for info in others if not _is_formal(info.iri, 0)), lambda info: (info.uses, info.triples))
+        return _sorted(
+            (info for info in others if not _is_formal(info.iri, 0)),
+            lambda info: (self.in_data(info), info.triples or 0),
+        )
+
+    def _between_terms(self) -> tuple[PropertyInfo, ...]:
+        """Return the properties between terms of a schema, if there are no data beside it, most steps first."""
+        if self.has_data:
+            return ()
+        between = (
+            info for info in self.schema.properties if info.triples and info.steps and info.iri not in self._unspoken
+        )
+        return _sorted(between, lambda info: (info.steps, info.mentions))
 
     def _touch(self, info: PropertyInfo) -> int:
         """Return the core classes among domains and ranges over the number of domains; times 60, in integers."""
@@ -227,9 +267,9 @@ class RankedTerms:
         return {info.iri: place for group in ordered for place, info in enumerate(group)}
 
 
-def _is_formal(iri: str, uses: int) -> bool:
-    """Return whether a term only serves to write schemas."""
-    return iri.startswith(_FORMAL) or iri in _PLUMBING or (iri.startswith(rdf_names.RDF) and not uses)
+def _is_formal(iri: str, in_data: int) -> bool:
+    """Return whether a term only serves to write schemas here."""
+    return iri in _PLUMBING or (iri.startswith(_FORMAL) and not in_data)
 
 
 def _sorted(infos: Iterable[Info], worth: Callable[[Info], tuple[int, ...]]) -> tuple[Info, ...]:
@@ -266,52 +306,25 @@ def hidden_instances(schema: Schema) -> list[Hidden]:
     Nothing is hidden in data that type each thing with all superclasses too. A class of nearly everything is left out,
     because it helps nobody to find anything.
     """
-    children = children_of(schema)
-    instances = {info.iri: info.instances for info in schema.classes}
-    under = {info.iri: reachable(info.iri, children) for info in schema.classes if children.get(info.iri)}
-    reach = _reach(children, instances)
-    hidden = [
-        Hidden(info, sum(instances.get(iri, 0) for iri in under[info.iri]))
+    everything = sum((info.instances or 0) - info.listed for info in schema.classes)
+    useful = (
+        Hidden(info, info.below)
         for info in schema.classes
-        if info.iri in under and reach[info.iri] > info.instances
-    ]
-    everything = sum(instances.values())
-    useful = (one for one in hidden if one.below and EVERYTHING[1] * one.below <= EVERYTHING[0] * everything)
+        if info.below and EVERYTHING[1] * info.below <= EVERYTHING[0] * everything
+    )
     return sorted(useful, key=lambda one: (-one.below, one.info.iri))
 
 
-def reachable(iri: str, steps: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the classes that any number of steps lead to, the first one excluded."""
+def reachable(iri: str, steps: Mapping[str, Collection[str]], most: int | None = None) -> set[str]:
+    """Return the classes that any number of steps lead to, the first one excluded; about `most` of them."""
     found: set[str] = set()
     todo = [iri]
-    while todo:
+    while todo and (most is None or len(found) < most):
         for next_ in steps.get(todo.pop(), ()):
             if next_ not in found and next_ != iri:
                 found.add(next_)
                 todo.append(next_)
     return found
-
-
-def _reach(children: Mapping[str, list[str]], instances: Mapping[str, int]) -> dict[str, int]:
-    """Count the things of each class: those typed with it, or with its subclasses if these are more.
-
-    Goes up from the leaves without recursion, because chains of subclasses may be long. Classes in a circle count only
-    the things typed with themselves.
-    """
-    reach: dict[str, int] = {}
-    open_: set[str] = set()
-    for top in sorted({*instances, *children}):
-        todo = [(top, False)]
-        while todo:
-            iri, below_done = todo.pop()
-            if below_done:
-                open_.discard(iri)
-                reach[iri] = max(instances.get(iri, 0), sum(reach.get(child, 0) for child in children.get(iri, ())))
-            elif iri not in reach and iri not in open_:
-                open_.add(iri)
-                todo.append((iri, True))
-                todo += [(child, False) for child in children.get(iri, ())]
-    return reach
 
 
 # ---------------------------------------------------------------- terms of queries and tasks

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations, islice
 
 from rbank_es import limits
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.instance_counts import InstanceCounts
 from rbank_es.ontology.prefixes import choose_prefixes, count_namespaces, namespace_of
-from rbank_es.ontology.property_bounds import Constraints, Shapes, add_declared, add_restrictions
+from rbank_es.ontology.property_bounds import (
+    Constraints,
+    Shapes,
+    add_declared,
+    add_restrictions,
+    classes_in_constraints,
+    datatypes_in_constraints,
+    properties_in_constraints,
+)
 from rbank_es.ontology.schema_level import Levels
-from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, Link, PropertyInfo, Schema, TypedUse
+from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, PropertyInfo, Schema
 from rbank_es.ontology.statements import Literal, Statements, Triple, is_iri
 from rbank_es.ontology.vocabulary import Wording, best_text
 
@@ -53,7 +62,7 @@ class _Description:
         own = {header.rstrip("#") for header in self._headers}
         self._foreign = tuple(namespace for namespace in rdf_names.FORMAL if namespace.rstrip("#") not in own)
         self._deprecated = self._all_deprecated()
-        self._datatypes = self._levels.of_type(rdf_names.DATATYPE_TYPES)
+        self._datatypes = self._levels.of_type(rdf_names.DATATYPE_TYPES) | datatypes_in_constraints(statements)
         self._declared_classes = self._levels.of_type(rdf_names.CLASS_TYPES) - self._datatypes
         self._shapes = Shapes(statements, self._declared_classes)
         self._constraints = Constraints()
@@ -62,15 +71,15 @@ class _Description:
         self._shapes.add_to(self._constraints)
         self._parents = _parents(statements, rdf_names.SUBCLASS)
         self._mentions = statements.mentions()
-        self._instances = self._levels.count(self._levels.individuals)
-        self._values = self._levels.count(self._levels.values)
+        self._counts = InstanceCounts(statements, self._levels)
+        self._subjects = {subject for pairs in statements.by_predicate.values() for subject, _ in pairs}
 
     def schema(self, graphs: Collection[str]) -> Schema:
         """Return the whole schema."""
         properties = self._properties()
         classes = self._classes(properties)
         iri, title = self._header()
-        typed_uses, links = self._uses_by_class()
+        typed_uses, links = self._counts.uses_by_class({info.iri for info in classes})
         return Schema(
             iri=iri,
             title=title,
@@ -85,10 +94,11 @@ class _Description:
             links=links,
             label_properties=self._wording.count(self._wording.label_properties),
             definition_properties=self._wording.count(self._wording.definition_properties),
-            individuals=len(self._levels.individuals),
+            modelling=self._counts.modelling(),
+            individuals=self._counts.individuals,
             graphs=tuple(sorted(graphs)),
             shapes=len(self._shapes.node_shapes),
-            concepts=sum(type_ == rdf_names.SKOS + "Concept" for _, type_ in self._statements.links(rdf_names.TYPE)),
+            concepts=self._counts.instances[rdf_names.SKOS + "Concept"],
         )
 
     def _header(self) -> tuple[str, str]:
@@ -132,28 +142,36 @@ class _Description:
         }
         return deprecated | self._levels.of_type([_OWL + "DeprecatedClass", _OWL + "DeprecatedProperty"])
 
-    def _classes(self, properties: Iterable[PropertyInfo]) -> tuple[ClassInfo, ...]:
+    def _classes(self, properties: Collection[PropertyInfo]) -> tuple[ClassInfo, ...]:
         degrees = Counter(cls for found in properties for cls in _ends(found.domains, found.ranges))
-        related = {
-            cls
-            for predicate in (rdf_names.SUBCLASS, _OWL + "disjointWith")
-            for pair in self._statements.named_links(predicate)
-            for cls in pair
-            if cls in self._levels.schema
-        }
-        types = {type_ for found in self._levels.types.values() for type_ in found}
-        known = self._declared_classes | related | types | self._constraints.classes | self._shapes.target_classes()
-        return tuple(self._class(iri, degrees[iri]) for iri in sorted(known) if self._is_class(iri))
+        iris = sorted(
+            filter(self._is_class, {*self._declared_classes, *self._counts.instances, *self._named_classes()})
+        )
+        echoes = self._counts.echoing(iris, (found.iri for found in properties))
+        return tuple(self._class(iri, degrees[iri], iri in echoes) for iri in iris)
+
+    def _named_classes(self) -> Iterator[str]:
+        """Yield what hierarchies, constraints and shapes name as a class."""
+        for predicate in rdf_names.BETWEEN_CLASSES:
+            ends = (cls for pair in self._statements.links(predicate) for cls in pair)
+            yield from (cls for cls in ends if cls in self._declared_classes or not self._levels.is_instance(cls))
+        yield from classes_in_constraints(self._statements)
 
     def _is_class(self, iri: str) -> bool:
-        """Return whether a candidate is neither a datatype nor a term of the schema languages.
+        """Return whether a candidate is a class that the ontology defines or uses, by its name and its uses.
 
-        Terms of a schema language count if the ontology is that language.
+        Left out are datatypes, the types of the parts of an ontology, and other terms of a schema language without an
+        instance, unless the ontology is that language.
         """
-        datatype = iri in self._datatypes or rdf_names.is_datatype(iri)
-        return not iri.startswith(self._foreign) and not datatype and len(iri) <= limits.ONTOLOGY_IRI_CHARS
+        if iri.startswith("_:") or len(iri) > limits.ONTOLOGY_IRI_CHARS:
+            return False
+        if iri in self._datatypes or rdf_names.is_datatype(iri):
+            return False
+        if not iri.startswith(self._foreign):
+            return True
+        return self._counts.instances[iri] > 0 and iri not in rdf_names.MODELLING | rdf_names.UNTELLING
 
-    def _class(self, iri: str, degree: int) -> ClassInfo:
+    def _class(self, iri: str, degree: int, echoes: bool) -> ClassInfo:
         notes, left_out = self._wording.notes(iri)
         return ClassInfo(
             iri=iri,
@@ -162,9 +180,13 @@ class _Description:
             notes=notes,
             notes_left_out=left_out,
             parents=tuple(sorted(self._parents.get(iri, ()))),
-            instances=self._instances[iri],
-            values=self._values[iri],
+            instances=self._counts.instances[iri],
+            below=self._counts.below(iri),
+            subclasses=self._counts.subclasses(iri),
+            listed=self._counts.listed[iri],
+            echoes=echoes,
             degree=degree,
+            mentions=self._mentions[iri],
             declared=iri in self._declared_classes,
             deprecated=iri in self._deprecated,
         )
@@ -173,11 +195,8 @@ class _Description:
         types = self._levels.types
         declared = self._levels.of_type(rdf_names.PROPERTY_TYPES)
         parents, inverses = _parents(self._statements, rdf_names.SUBPROPERTY), _inverses(self._statements)
-        known = declared | self._statements.by_predicate.keys() | self._constraints.properties
-        known |= {
-            name for pair in self._statements.named_links(rdf_names.SUBPROPERTY) for name in pair
-        } | inverses.keys()
-        known = {iri for iri in known if len(iri) <= limits.ONTOLOGY_IRI_CHARS}
+        known = declared | self._statements.by_predicate.keys() | properties_in_constraints(self._statements)
+        known = {iri for iri in known if is_iri(iri) and len(iri) <= limits.ONTOLOGY_IRI_CHARS}
         return tuple(
             self._property(
                 iri, types.get(iri, frozenset()), parents.get(iri, ()), inverses.get(iri, ()), iri in declared
@@ -201,8 +220,9 @@ class _Description:
             ranges=self._constraints.ranges(iri),
             parents=tuple(sorted(parents)),
             inverses=tuple(sorted(inverses)),
-            uses=sum(map(self._levels.is_instance, (subject for subject, _ in pairs))),
             triples=len(pairs),
+            listed=self._counts.listed_triples(iri),
+            steps=self._counts.steps(iri, self._subjects),
             mentions=self._mentions[iri],
             functional=_OWL + "FunctionalProperty" in types,
             inverse_functional=_OWL + "InverseFunctionalProperty" in types,
@@ -211,30 +231,6 @@ class _Description:
             declared=declared,
             deprecated=iri in self._deprecated,
         )
-
-    def _uses_by_class(self) -> tuple[tuple[TypedUse, ...], tuple[Link, ...]]:
-        """Return the properties of each class's instances, and the links between classes, without rdf:type."""
-        classes = {node: self._levels.classes_of(node) for node in self._levels.individuals}
-        uses: Counter[tuple[str, str]] = Counter()
-        links: Counter[tuple[str, str, str]] = Counter()
-        for name, pairs in self._statements.by_predicate.items():
-            # rdf:type would link every instance to every class, and is no step of a path in the data.
-            for subject, value in pairs if name != rdf_names.TYPE else ():
-                for cls in classes.get(subject, ()):
-                    uses[cls, name] += 1
-                    for other in classes.get(value, ()) if isinstance(value, str) else ():
-                        links[cls, name, other] += 1
-        kept = slice(limits.TYPED_USES)
-        most_used, most_linked = sorted(uses.items(), key=_most)[kept], sorted(links.items(), key=_most)[kept]
-        return (
-            tuple(TypedUse(cls=cls, property=name, uses=count) for (cls, name), count in most_used),
-            tuple(Link(subject=cls, property=name, object=to, uses=count) for (cls, name, to), count in most_linked),
-        )
-
-
-def _most(counted: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:
-    """Return the sort key that puts the largest count first, then sorts by IRI."""
-    return -counted[1], counted[0]
 
 
 def _ends(domains: Iterable[Bound], ranges: Iterable[Bound]) -> set[str]:
@@ -254,7 +250,7 @@ def _parents(statements: Statements, predicate: str) -> Mapping[str, set[str]]:
 def _inverses(statements: Statements) -> Mapping[str, set[str]]:
     """Return inverse properties, in both directions."""
     found: dict[str, set[str]] = defaultdict(set)
-    for predicate in (_OWL + "inverseOf", *(namespace + "inverseOf" for namespace in rdf_names.SCHEMA)):
+    for predicate in rdf_names.INVERSES:
         for one, other in statements.named_links(predicate):
             found[one].add(other)
             found[other].add(one)

@@ -72,11 +72,30 @@ def add_declared(statements: Statements, found: Constraints) -> None:
         for name, bound in statements.links(predicate):
             if is_iri(name):
                 add(name, named_classes(statements, bound), "rdfs" if is_iri(bound) else "owl")
-    for namespace in (*rdf_names.SCHEMA, rdf_names.DCAM):
-        for name, bound in statements.named_links(namespace + "domainIncludes"):
-            found.add_domains(name, [bound], "includes")
-        for name, bound in statements.named_links(namespace + "rangeIncludes"):
-            found.add_ranges(name, [bound], "includes")
+    for predicates, add in (
+        (rdf_names.DOMAIN_INCLUDES, found.add_domains),
+        (rdf_names.RANGE_INCLUDES, found.add_ranges),
+    ):
+        for name, bound in (pair for predicate in predicates for pair in statements.named_links(predicate)):
+            add(name, [bound], "includes")
+
+
+def classes_in_constraints(statements: Statements) -> set[str]:
+    """Return whatever stands where a constraint or a class expression names a class, blank nodes among it."""
+    found = {cls for predicate in rdf_names.OF_CLASSES for _, cls in statements.links(predicate)}
+    lists = (expression for predicate in rdf_names.LISTS_OF_CLASSES for _, expression in statements.links(predicate))
+    return found.union(*map(statements.members, lists))
+
+
+def datatypes_in_constraints(statements: Statements) -> set[str]:
+    """Return what constraints name as a datatype."""
+    return {kind for predicate in rdf_names.OF_DATATYPES for _, kind in statements.links(predicate)}
+
+
+def properties_in_constraints(statements: Statements) -> set[str]:
+    """Return whatever stands where a hierarchy or a constraint names a property, blank nodes among it."""
+    subjects = {subject for predicate in rdf_names.BY_PROPERTIES for subject, _ in statements.pairs(predicate)}
+    return subjects | {name for predicate in rdf_names.OF_PROPERTIES for _, name in statements.links(predicate)}
 
 
 def named_classes(statements: Statements, expression: str) -> set[str]:
@@ -151,11 +170,6 @@ class Shapes:
         named = {node for _, node in self._statements.links(_SH + "node")}
         paths = self._statements.by_subject(_SH + "path")
         return {node for node in typed | having | named if node not in paths}
-
-    def target_classes(self) -> set[str]:
-        """Return classes that shapes are about or that they demand of values."""
-        pairs = [pair for name in ("targetClass", "class") for pair in self._statements.links(_SH + name)]
-        return {cls for _, cls in pairs if is_iri(cls)}
 
     def add_to(self, found: Constraints) -> None:
         """Add the constraints of property shapes: classes, values, and counts."""

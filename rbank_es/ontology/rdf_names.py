@@ -38,6 +38,35 @@ EQUIVALENT_CLASS = OWL + "equivalentClass"
 UNION = OWL + "unionOf"
 INTERSECTION = OWL + "intersectionOf"
 
+INVERSES = (OWL + "inverseOf", *(namespace + "inverseOf" for namespace in SCHEMA))
+DOMAIN_INCLUDES = tuple(namespace + "domainIncludes" for namespace in (*SCHEMA, DCAM))
+RANGE_INCLUDES = tuple(namespace + "rangeIncludes" for namespace in (*SCHEMA, DCAM))
+
+BETWEEN_CLASSES = (SUBCLASS, EQUIVALENT_CLASS, OWL + "disjointWith")
+"""Predicates both of whose ends are classes, unless an end is an instance."""
+
+OF_CLASSES = (
+    *(DOMAIN, RANGE, *DOMAIN_INCLUDES, *RANGE_INCLUDES),
+    *(OWL + name for name in ("someValuesFrom", "allValuesFrom", "onClass")),
+    *(SH + name for name in ("class", "targetClass")),
+)
+"""Predicates whose object is a class, if it is no datatype."""
+
+LISTS_OF_CLASSES = (UNION, INTERSECTION, OWL + "disjointUnionOf")
+"""Predicates whose object is a list of classes."""
+
+OF_DATATYPES = (SH + "datatype", OWL + "onDataRange", OWL + "onDatatype")
+"""Predicates whose object is a datatype."""
+
+BY_PROPERTIES = (SUBPROPERTY, *INVERSES, DOMAIN, RANGE, *DOMAIN_INCLUDES, *RANGE_INCLUDES)
+"""Predicates whose subject is a property."""
+
+OF_PROPERTIES = (
+    *(SUBPROPERTY, *INVERSES, OWL + "onProperty"),
+    *(SH + name for name in ("path", "targetSubjectsOf", "targetObjectsOf")),
+)
+"""Predicates whose object is a property."""
+
 CLASS_TYPES = frozenset({OWL + "Class", RDFS + "Class", OWL + "DeprecatedClass"})
 DATATYPE_TYPES = frozenset({RDFS + "Datatype", OWL + "DataRange"})
 PROPERTY_TYPES = (
@@ -49,16 +78,24 @@ PROPERTY_TYPES = (
 )
 SHAPE_TYPES = frozenset({SH + "NodeShape", SH + "PropertyShape", SH + "Shape"})
 
-DATA_TYPES = (
-    within(OWL, "NamedIndividual Thing") | within(RDFS, "Resource Container") | within(RDF, "Statement Bag Seq Alt")
+MODELLING = (
+    CLASS_TYPES
+    | DATATYPE_TYPES
+    | PROPERTY_TYPES
+    | within(OWL, "Ontology Restriction Axiom Annotation NegativePropertyAssertion")
+    | within(OWL, "AllDifferent AllDisjointClasses AllDisjointProperties")
+    | within(RDF, "List")
 )
-"""Types of the schema vocabularies that data carry too: they don't make a thing a part of the schema."""
+"""Types of the parts of an ontology (RDF Schema, OWL 2 in RDF). A thing with any other type is an instance."""
 
 FORMAL = (RDF, RDFS, OWL, SH)
-"""Namespaces whose types, but for `DATA_TYPES`, make a thing a part of the schema."""
+"""Namespaces of the languages in which schemas are written."""
 
 ANYTHING = frozenset({OWL + "Thing", RDFS + "Resource"})
 """Classes without meaning as a domain or a range."""
+
+UNTELLING = ANYTHING | {OWL + "NamedIndividual"}
+"""Classes that say nothing of their instances: these count as instances, the class is listed nowhere."""
 
 LITERAL_TYPES = (
     within(RDF, "langString dirLangString PlainLiteral HTML XMLLiteral JSON")
@@ -165,6 +202,6 @@ def is_datatype(iri: str) -> bool:
     return iri.startswith(XSD) or iri in LITERAL_TYPES
 
 
-def is_formal(iri: str) -> bool:
-    """Return whether a type of RDF, RDFS, OWL or SHACL marks parts of a schema only."""
-    return iri.startswith(FORMAL) and iri not in DATA_TYPES
+def is_data_type(type_: str) -> bool:
+    """Return whether things of a type are instances: the type is an IRI and no part of an ontology has it."""
+    return type_ not in MODELLING and not type_.startswith("_:")

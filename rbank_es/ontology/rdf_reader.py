@@ -6,6 +6,7 @@ as XML entities in single quotes. Nothing is fetched: a context or an entity tha
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import warnings
@@ -24,8 +25,11 @@ from rbank_es.ontology.statements import BLANK, Literal, Term, Triple, is_iri
 if TYPE_CHECKING:
     import pyoxigraph
 
-_TRIPLE_TERM = BLANK + "triple"
-"""The description of a triple that is the object of another: it doesn't affect a schema."""
+_TRIPLE_TERM = BLANK + "triple-"
+"""The beginning of a triple that is the object of another: a node without a name, followed by a digest."""
+
+_DIGEST_CHARS = 32
+"""Characters of a digest that tells terms apart."""
 
 _FORMATS: dict[Format, tuple[str, str]] = {
     "turtle": ("Turtle", "TRIG"),
@@ -73,7 +77,8 @@ def read_files(files: Sequence[SourceFile], quads: Path | None = None) -> Parsed
 
     Blank nodes are renamed by file and by first appearance: those of different files never meet, and the same files
     give the same bytes. Relative IRIs are resolved against `file:///` and the first digits of the file's digest, so
-    that neither its name nor its place enters. Literals are truncated to `ONTOLOGY_LITERAL_CHARS` in the triples only.
+    that neither its name nor its place enters. In the triples only, literals are truncated to `ONTOLOGY_LITERAL_CHARS`,
+    and values of one thing that the engine stores as one ("01" and "1" as integers) are one.
 
     Raises:
         BadOntology: a file is broken, cut, holds an invalid IRI or a term over `ONTOLOGY_TERM_CHARS`, would need the
@@ -109,7 +114,43 @@ def _read_all(files: Sequence[SourceFile], quads: Path | None, tolerated: set[st
     if not keeper.triples:
         place, forms = ", ".join(str(file.path) for file in files), {_FORMATS[file.format][0] for file in files}
         raise BadOntology(place, "holds no triple", f"is it {' or '.join(sorted(forms))}, and complete?")
-    return ParsedFiles(keeper.triples, declared, frozenset(keeper.graphs))
+    return ParsedFiles(_as_stored(keeper.triples), declared, frozenset(keeper.graphs))
+
+
+def _as_stored(triples: list[Triple]) -> list[Triple]:
+    """Return the triples with equal values of one thing as the engine stores them: it keeps one form of a number."""
+    values: dict[tuple[str, str], set[Literal]] = {}
+    for subject, name, value in triples:
+        if isinstance(value, Literal) and value.datatype and not value.digest:
+            values.setdefault((subject, name), set()).add(value)
+    several = {pair for pair, found in values.items() if len(found) > 1}
+    if not several:
+        return triples
+    stored = _stored_forms({value for pair in several for value in values[pair]})
+    return [
+        (
+            subject,
+            name,
+            stored.get(value, value) if isinstance(value, Literal) and (subject, name) in several else value,
+        )
+        for subject, name, value in triples
+    ]
+
+
+def _stored_forms(literals: Iterable[Literal]) -> dict[Literal, Literal]:
+    """Return each literal with the form in which pyoxigraph keeps it, where that differs."""
+    import pyoxigraph as ox
+
+    place, store, numbered = ox.NamedNode(rdf_names.FIRST), ox.Store(), list(literals)
+    for number, literal in enumerate(numbered):
+        kind = ox.NamedNode(literal.datatype)
+        store.add(ox.Quad(ox.BlankNode(f"n{number}"), place, ox.Literal(literal.value, datatype=kind)))
+    found: dict[Literal, Literal] = {}
+    for subject, _, value, _ in store:
+        given = numbered[int(subject.value[1:])]
+        if value.value != given.value:
+            found[given] = given._replace(value=value.value)
+    return found
 
 
 def _read_one(
@@ -188,7 +229,10 @@ class _Keeper:
             return node, self._share(node.value)
         if kind == "BlankNode":
             return self._blanks.get(node.value) or self._blank(node)
-        return (node, self._literal(node)) if kind == "Literal" else (self._triple(node), _TRIPLE_TERM)
+        if kind == "Literal":
+            return node, self._literal(node)
+        renamed = self._triple(node)
+        return renamed, _TRIPLE_TERM + _digest(str(renamed))
 
     def _blank(self, node: pyoxigraph.BlankNode) -> tuple[pyoxigraph.BlankNode, str]:
         """Return the new name of a blank node that appears for the first time in its file."""
@@ -204,7 +248,9 @@ class _Keeper:
             raise MemoryError(_TOO_LONG)
         datatype = "" if language else node.datatype.value
         datatype = "" if datatype == _PLAIN else self._share(datatype)
-        return Literal(value[: limits.ONTOLOGY_LITERAL_CHARS], language, datatype)
+        if len(value) > limits.ONTOLOGY_LITERAL_CHARS:
+            return Literal(value[: limits.ONTOLOGY_LITERAL_CHARS], language, datatype, _digest(value))
+        return Literal(value, language, datatype)
 
     def _share(self, iri: str) -> str:
         """Return the one copy of an IRI that is kept."""
@@ -212,6 +258,10 @@ class _Keeper:
             raise MemoryError(_TOO_LONG)
         # Most IRIs occur many times; one object for each saves memory.
         return self._iris.setdefault(iri, iri)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
 def _check_tolerable(refused: _Refused, tolerated: set[str]) -> None:

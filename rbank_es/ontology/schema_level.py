@@ -1,17 +1,15 @@
-"""The level of each thing in an ontology: schema, value of the vocabulary, or instance.
+"""The level of each thing in an ontology: its vocabulary, or data. Rankings use it, but no number that is shown.
 
-- *Schema* by type: a class, a property, a datatype, a shape, an ontology header, a restriction. So is any other thing
-  with a type of RDF, RDFS, OWL or SHACL, except the few types that data carry too (`DATA_TYPES`). A class that is a
-  shape as well, as in Brick, is schema like any other.
+- *Schema* by type: whatever has a type of `MODELLING`: a class, a property, an ontology's header, a restriction.
 - *Schema* by use: a type, a predicate, an imported ontology. So is a thing in a hierarchy, a domain or a range, or one
-  that is equal, inverse or disjoint to another, deprecated or versioned, unless its own type is a class of data.
-  UniProt's taxa are instances of up:Taxon, though they are subclasses of one another.
+  that is equal, inverse or disjoint to another, deprecated or versioned, unless it is an instance. UniProt's taxa are
+  instances of up:Taxon, though they are subclasses of one another.
 - A blank node that only things of the schema lead to is schema, whatever its type.
-- A *value* belongs to the vocabulary as well: an individual all of whose classes are classes of values. In such a
-  class the ontology itself names at least half of the individuals: the schema refers to them, or they have an
-  rdfs:isDefinedBy. Examples are Brick's tags, quantities and substances, UniProt's ranks and organelles, and the author
-  in an ontology's header.
-- Every other subject is an *instance*, typed or not.
+- A *value* belongs to the vocabulary as well: an instance all of whose classes are classes of values. Of such a class,
+  at least half of the instances are schema or named by it: the schema refers to them, or they have an rdfs:isDefinedBy.
+  Examples are Brick's tags and quantities, its shapes (most are classes too), UniProt's ranks, and the author in an
+  ontology's header. The shapes of a file that only has shapes are data.
+- Everything else is data.
 """
 
 from __future__ import annotations
@@ -30,62 +28,58 @@ _OF_TERMS = rdf_names.within(rdf_names.OWL, "deprecated versionInfo")
 _BETWEEN_TERMS = rdf_names.within(rdf_names.RDFS, "subClassOf subPropertyOf domain range") | rdf_names.within(
     rdf_names.OWL, "equivalentClass equivalentProperty disjointWith inverseOf"
 )
-"""Predicates whose ends are of the schema, unless they have a type of data."""
+"""Predicates whose ends are of the schema, unless they are instances."""
 
 
 Types = frozenset[str]
 
 
 class Levels:
-    """The parts of a set of statements: schema, values of the vocabulary, instances."""
+    """The things of a set of statements by their types, and which of them belong to the vocabulary."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
-        self._groups = _by_types(statements)
-        self.types: dict[str, Types] = {node: types for types, nodes in self._groups.items() for node in nodes}
-        """The named types of each subject that has one."""
+        self.groups = _by_types(statements)
+        """Subjects by their types, blank nodes among these."""
+        self.types: dict[str, Types] = {node: types for types, nodes in self.groups.items() for node in nodes}
+        """The types of each subject that has one."""
         self.schema = self._schema()
-        self.value_classes = self._value_classes()
-        self.values = self._values()
-        self.individuals = self.types.keys() - self.schema - self.values
-
-    def is_instance(self, subject: str) -> bool:
-        """Return whether a subject belongs to the data."""
-        return subject not in self.schema and subject not in self.values
+        self.vocabulary = self.schema | self._values()
 
     def of_type(self, types: Iterable[str]) -> set[str]:
         """Return the IRIs that have one of these types."""
         wanted = set(types)
-        return {node for found, nodes in self._groups.items() if wanted & found for node in nodes if is_iri(node)}
+        return {node for found, nodes in self.groups.items() if wanted & found for node in nodes if is_iri(node)}
 
-    def classes_of(self, individual: str) -> Types:
-        """Return the types of an individual that are classes of data."""
-        types = self.types.get(individual, Types())
-        return types if types.isdisjoint(rdf_names.DATA_TYPES) else types - rdf_names.DATA_TYPES
+    def is_instance(self, node: str) -> bool:
+        """Return whether a thing has a type that no part of an ontology has."""
+        return any(map(rdf_names.is_data_type, self.types.get(node, ())))
 
-    def count(self, individuals: Set[str]) -> Counter[str]:
-        """Return how many of these individuals are of each class of data."""
+    def individuals(self) -> int:
+        """Return the number of instances."""
+        return sum(len(nodes) for types, nodes in self.groups.items() if any(map(rdf_names.is_data_type, types)))
+
+    def count(self, among: Set[str] | None = None) -> Counter[str]:
+        """Return how many things are of each type; `among` limits the things."""
         counts: Counter[str] = Counter()
-        for types, nodes in self._groups.items():
-            counts.update(dict.fromkeys(types - rdf_names.DATA_TYPES, len(nodes & individuals)))
+        for types, nodes in self.groups.items():
+            counts.update(dict.fromkeys(types, len(nodes if among is None else nodes & among)))
         return counts
 
     def _schema(self) -> set[str]:
         """Return everything that belongs to the schema."""
         named = {
-            node for types, nodes in self._groups.items() if any(map(rdf_names.is_formal, types)) for node in nodes
+            node for types, nodes in self.groups.items() if not rdf_names.MODELLING.isdisjoint(types) for node in nodes
         }
         named.update(self._statements.by_predicate)
-        named.update(type_ for types in self._groups for type_ in types)
+        named.update(type_ for types in self.groups for type_ in types)
         for predicate in _HEADERS:
             named.update(header for _, header in self._statements.links(predicate))
-        named.update(
-            node for node in self._used_formally() if rdf_names.DATA_TYPES.issuperset(self.types.get(node, ()))
-        )
+        named.update(node for node in self._used_formally() if not self.is_instance(node))
         return named | self._serving(named)
 
     def _used_formally(self) -> Iterator[str]:
-        """Yield things that are of the schema unless their type is one of data."""
+        """Yield things that are of the schema unless they are instances."""
         for predicate in _OF_TERMS:
             yield from (subject for subject, _ in self._statements.pairs(predicate))
         for predicate in _BETWEEN_TERMS:
@@ -104,33 +98,29 @@ class Levels:
         return _reached(roots, below) - _reached(others, below)
 
     def _value_classes(self) -> set[str]:
-        """Return classes of which the ontology itself names at least half of the individuals."""
-        named = {subject for subject, _ in self._statements.pairs(_IS_DEFINED_BY)}
+        """Return classes of which at least half of the instances are schema or named by it."""
+        named = {subject for subject, _ in self._statements.pairs(_IS_DEFINED_BY)} | self.schema
         for predicate, pairs in self._statements.by_predicate.items():
             if predicate != rdf_names.TYPE:
                 named.update(value for subject, value in pairs if type(value) is str and subject in self.schema)
-        individuals = self.types.keys() - self.schema
-        all_of, named_of = self.count(individuals), self.count(individuals & named)
+        all_of, named_of = self.count(), self.count(named)
         # In integers, so that rounding can't decide at exactly half.
         return {cls for cls, count in named_of.items() if count and 2 * count >= all_of[cls]}
 
     def _values(self) -> set[str]:
-        """Return individuals all of whose classes are classes of values."""
-        found: set[str] = set()
-        for types, nodes in self._groups.items():
-            if self.value_classes.issuperset(types - rdf_names.DATA_TYPES) and not rdf_names.DATA_TYPES.issuperset(
-                types
-            ):
+        """Return the instances all of whose classes are classes of values."""
+        value_classes, found = self._value_classes(), set[str]()
+        for types, nodes in self.groups.items():
+            if value_classes.issuperset(types - rdf_names.UNTELLING) and not rdf_names.UNTELLING.issuperset(types):
                 found |= nodes
-        return found - self.schema
+        return found
 
 
 def _by_types(statements: Statements) -> dict[Types, set[str]]:
-    """Return subjects by their named types."""
+    """Return subjects by their types."""
     types: dict[str, list[str]] = defaultdict(list)
     for subject, type_ in statements.links(rdf_names.TYPE):
-        if is_iri(type_):
-            types[subject].append(type_)
+        types[subject].append(type_)
     groups: dict[Types, set[str]] = defaultdict(set)
     for subject, found in types.items():
         groups[frozenset(found)].add(subject)

@@ -1,5 +1,6 @@
 """The model of an ontology's schema: classes, properties, constraints, and counts of its data.
 
+Every number in it is that of one SPARQL query over the data (`count_queries`); a VoID description's are as published.
 A `Schema` holds nothing that depends on the order of triples, on blank node labels or on file names: the same
 statements give the same schema, byte for byte. Everything in it is sorted by IRI unless it says otherwise.
 """
@@ -33,12 +34,21 @@ class ClassInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of further notes."""
     parents: tuple[str, ...] = ()
     """Named superclasses, direct ones."""
-    instances: int = 0
-    """Things of the data typed with this very class, not with a subclass (see `schema_level`)."""
-    values: int = 0
-    """Likewise things of the vocabulary itself: tags, ranks, units, to which its classes point."""
+    instances: int | None = 0
+    """Things typed with this very class; None if unknown, as where an endpoint's description doesn't say."""
+    below: int | None = 0
+    """Things typed with a subclass at any depth and not with the class itself; None if unknown."""
+    subclasses: int | None = 0
+    """Subclasses with a name, at any depth; None if unknown."""
+    listed: int = 0
+    """Of the instances, those that belong to the vocabulary (see `schema_level`): they count less in rankings."""
+    echoes: bool = False
+    """Whether it is of a foreign taxonomy: no property shares its namespace, and each of its instances also has a class
+    whose namespace has properties. DBpedia's yago: and wikidata: classes are such."""
     degree: int = 0
     """Number of properties that name it as domain or range."""
+    mentions: int = 0
+    """Triples with it as object: how many things are linked to it."""
     declared: bool = False
     deprecated: bool = False
 
@@ -65,10 +75,12 @@ class PropertyInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     parents: tuple[str, ...] = ()
     inverses: tuple[str, ...] = ()
     """Properties that are declared to be its inverse, in either direction."""
-    uses: int = 0
-    """Triples with it as predicate whose subject belongs to the data (see `schema_level`)."""
-    triples: int = 0
-    """All triples with it as predicate."""
+    triples: int | None = 0
+    """Triples with it as predicate; None if unknown."""
+    listed: int = 0
+    """Of the triples, those about parts of the vocabulary (see `schema_level`): they count less in rankings."""
+    steps: int = 0
+    """Of the triples, those from something with a name to something with a name that is described here too."""
     mentions: int = 0
     """Triples with it as object: how often other terms refer to it."""
     functional: bool = False
@@ -90,7 +102,7 @@ class Cardinality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class TypedUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Number of triples with a property on instances of a class."""
+    """Number of triples with a property on instances of a class; rdf:type is left out."""
 
     cls: str
     property: str
@@ -112,7 +124,8 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     iri: str = ""
     """The ontology's own IRI, from its header; the first by name if there are several."""
     title: str = ""
-    triples: int = 0
+    triples: int | None = 0
+    """Distinct triples of all graphs; None if unknown."""
     prefixes: dict[str, str] = {}
     """Prefix to namespace IRI, of the namespaces that occur, sorted by prefix. Never an empty prefix."""
     formalisms: tuple[str, ...] = ()
@@ -123,15 +136,17 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Pairs of classes that share no instance, the smaller IRI first."""
     cardinalities: tuple[Cardinality, ...] = ()
     typed_uses: tuple[TypedUse, ...] = ()
-    """Most used first, then by IRI; at most `TYPED_USES`."""
+    """Most used first, then by IRI; at most `TYPED_USES`: if there are fewer, it is complete."""
     links: tuple[Link, ...] = ()
     """Likewise. Both ends are individuals; each class of an end counts."""
     label_properties: dict[str, int] = {}
     """Properties that name things (rdfs:label, skos:prefLabel, …) with their number of triples, most used first."""
     definition_properties: dict[str, int] = {}
     """Properties that explain things (rdfs:comment, skos:definition, …), likewise."""
-    individuals: int = 0
-    """Typed things that belong to the data: neither to the schema nor to the values of its vocabulary."""
+    modelling: dict[str, int] = {}
+    """Types of the parts of an ontology (owl:Class, rdf:Property, …) with their numbers of things, most first."""
+    individuals: int | None = 0
+    """Instances: things with a type that isn't one of those; None if unknown."""
     graphs: tuple[str, ...] = ()
     """IRIs of the named graphs."""
     shapes: int = 0

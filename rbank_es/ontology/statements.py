@@ -13,11 +13,15 @@ from rbank_es.ontology import rdf_names
 
 
 class Literal(NamedTuple):
-    """A literal: its lexical form, and its language or datatype (an IRI; empty for plain strings)."""
+    """A literal: its lexical form, and its language or datatype (an IRI; empty for plain strings).
+
+    Of a text that was truncated, `digest` identifies the whole, so that two long texts stay two literals.
+    """
 
     value: str
     lang: str = ""
     datatype: str = ""
+    digest: str = ""
 
 
 Term = str | Literal

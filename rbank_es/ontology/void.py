@@ -25,7 +25,8 @@ def load_void(path: str | Path) -> Schema:
 
     Class partitions give classes with their entities; property partitions give properties with their triples, and
     within a class partition their domains; class and datatype partitions within those, and link sets, give ranges.
-    Where several graphs hold the same class or property, their counts are added. Raises:
+    Where several graphs hold the same class or property, their counts are added. A number that isn't published, or only
+    in parts that may overlap, is None. Raises:
         BadOntology: the file can't be read, or describes no class and no property.
     """
     files = find_files([Path(path)])
@@ -59,7 +60,7 @@ class _Partitions:
         counts = count_namespaces(terms | self._constraints.classes, (namespace for _, namespace in pairs))
         return Schema(
             title=self._title(),
-            triples=self._triples(),
+            triples=self._whole("triples"),
             prefixes=choose_prefixes(pairs, counts, (), set(map(namespace_of, terms))),
             classes=classes,
             properties=properties,
@@ -67,7 +68,7 @@ class _Partitions:
             links=tuple(
                 Link(subject=key[0], property=key[1], object=key[2], uses=uses) for key, uses in _most(self._links)
             ),
-            individuals=sum(found.instances for found in classes if not rdf_names.is_formal(found.iri)),
+            individuals=self._whole("entities"),
             graphs=tuple(sorted({name for _, name in self._statements.links(_SD + "name") if is_iri(name)})),
         )
 
@@ -77,14 +78,14 @@ class _Partitions:
             for partition in self._statements.nodes(node, _VOID + "propertyPartition"):
                 if name := self._properties.get(partition):
                     self._constraints.add_domains(name, [cls], "void")
-                    self._uses[cls, name] += self._number(partition, "triples")
+                    self._uses[cls, name] += self._number(partition, "triples") or 0
                     self._read_ranges(cls, name, partition)
 
     def _read_ranges(self, cls: str, name: str, partition: str) -> None:
         for node in self._statements.nodes(partition, _VOID + "classPartition"):
             if other := self._classes.get(node):
                 self._constraints.add_ranges(name, [other], "void")
-                self._links[cls, name, other] += self._number(node, "triples")
+                self._links[cls, name, other] += self._number(node, "triples") or 0
         for node in self._statements.nodes(partition, _EXT + "datatypePartition"):
             self._constraints.add_ranges(name, filter(is_iri, self._statements.nodes(node, _EXT + "datatype")), "void")
 
@@ -102,12 +103,16 @@ class _Partitions:
     def _all_classes(self) -> tuple[ClassInfo, ...]:
         entities: Counter[str] = Counter()
         for node, cls in self._classes.items():
-            entities[cls] += self._number(node, "entities")
+            if (number := self._number(node, "entities")) is not None:
+                entities[cls] += number
         named = set(self._classes.values()) | {
             cls for cls in self._constraints.classes if not rdf_names.is_datatype(cls)
         }
         degrees = self._degrees()
-        return tuple(ClassInfo(iri=cls, instances=entities[cls], degree=degrees[cls]) for cls in sorted(named))
+        return tuple(
+            ClassInfo(iri=cls, instances=entities.get(cls), below=None, subclasses=None, degree=degrees[cls])
+            for cls in sorted(named)
+        )
 
     def _degrees(self) -> Counter[str]:
         """Return how many properties start from or lead to each class."""
@@ -124,29 +129,28 @@ class _Partitions:
                 iri=name,
                 domains=self._constraints.domains(name),
                 ranges=self._constraints.ranges(name),
-                uses=triples[name],
-                triples=triples[name],
+                triples=triples.get(name),
             )
             for name in self._named()
         )
 
     def _triples_by_property(self) -> Counter[str]:
-        """Return triples of each property: of whole graphs, else of classes (some count twice)."""
-        whole: Counter[str] = Counter()
-        by_class: Counter[str] = Counter()
+        """Return the triples of each property in whole graphs; those of classes overlap, so they give no sum."""
+        found: Counter[str] = Counter()
         for parent, node in self._statements.links(_VOID + "propertyPartition"):
-            if name := self._properties.get(node):
-                (by_class if parent in self._classes else whole)[name] += self._number(node, "triples")
-        # A count of the whole graph is exact, while those of classes overlap.
-        return Counter({**by_class, **whole})
+            name, number = self._properties.get(node), self._number(node, "triples")
+            if name and parent not in self._classes and number is not None:
+                found[name] += number
+        return found
 
-    def _triples(self) -> int:
-        """Return triples of the largest dataset that is no part of another, else of all of them."""
+    def _whole(self, name: str) -> int | None:
+        """Return a number of the largest dataset that is no part of another; None if no dataset has it."""
         parts = {*self._classes, *self._properties}
         parts.update(node for node, _ in self._statements.links(_VOID + "linkPredicate"))
+        pairs = self._statements.pairs(_VOID + name)
         return max(
-            (integer_of(value) or 0 for node, value in self._statements.pairs(_VOID + "triples") if node not in parts),
-            default=0,
+            (found for node, value in pairs if node not in parts and (found := integer_of(value)) is not None),
+            default=None,
         )
 
     def _title(self) -> str:
@@ -160,9 +164,9 @@ class _Partitions:
                 return min(texts)
         return ""
 
-    def _number(self, node: str, name: str) -> int:
+    def _number(self, node: str, name: str) -> int | None:
         numbers = map(integer_of, self._statements.values(node, _VOID + name))
-        return max((number for number in numbers if number is not None), default=0)
+        return max((number for number in numbers if number is not None), default=None)
 
 
 def _most(counts: Counter[tuple[str, str]] | Counter[tuple[str, str, str]]) -> list[tuple[tuple[str, ...], int]]:

@@ -15,10 +15,10 @@ BUILDING = make(
     *(cls(name, instances=number) for name, number in {"Tag": 40, "Room": 24, "Unit": 5, "Floor": 2}.items()),
     cls("Equipment"),
     cls("Location"),
-    prop("feeds", "Equipment", "Equipment", uses=24),
-    prop("isPartOf", "Location", "Location", uses=26),
+    prop("feeds", "Equipment", "Equipment", triples=24),
+    prop("isPartOf", "Location", "Location", triples=26),
     prop("locatedIn", "Equipment", "Location"),
-    prop("tagLine", "Tag", uses=0, kind="annotation"),
+    prop("tagLine", "Tag", triples=0, kind="annotation"),
     link("Unit", "feeds", "Room", 24),
     link("Room", "isPartOf", "Floor", 24),
     use("Unit", "feeds", 24),
@@ -43,7 +43,7 @@ def card(schema: Schema, budget: int = 600, **options: object) -> str:
 def test_it_names_the_graph_its_size_and_its_formalism() -> None:
     lines = card(BUILDING).splitlines()
     assert lines[0] == "# Graph: A building"
-    assert lines[1] == "100 triples, RDFS, SHACL, 6 classes, 4 properties, 71 things"
+    assert lines[1] == "100 triples, RDFS, SHACL, 2 properties in use, 71 instances of 4 classes"
 
 
 def test_a_graph_without_a_title_is_called_by_its_id() -> None:
@@ -84,9 +84,9 @@ def test_annotations_labels_and_the_words_of_schemas_are_no_core_properties() ->
     assert "tagLine" not in told
     noise = make(
         cls("A"),
-        prop("label", "A", triples=900, uses=900),
-        prop("http://www.w3.org/2000/01/rdf-schema#subClassOf", triples=900),
-        prop("http://www.w3.org/1999/02/22-rdf-syntax-ns#first", triples=900, uses=900),
+        prop("label", "A", triples=900, listed=900),
+        prop("http://www.w3.org/2000/01/rdf-schema#subClassOf", triples=900, listed=900),
+        prop("http://www.w3.org/1999/02/22-rdf-syntax-ns#first", triples=900, listed=900),
         prop("real", "A"),
         label_properties={iri("label"): 900},
     )
@@ -94,7 +94,7 @@ def test_annotations_labels_and_the_words_of_schemas_are_no_core_properties() ->
 
 
 def test_raw_numbers_of_triples_decide_nothing() -> None:
-    schema = make(cls("A"), cls("B"), prop("between", "A", "B"), prop("written", "", "", triples=5_000))
+    schema = make(cls("A"), cls("B"), prop("between", "A", "B"), prop("written", "", "", triples=5_000, listed=5_000))
     assert line_of(card(schema), PROPERTIES).startswith("between (A→B)")
 
 
@@ -129,7 +129,7 @@ def test_one_property_of_each_pair_of_classes_comes_before_variants_of_it() -> N
 def test_what_an_endpoint_counts_decides_nothing_about_properties() -> None:
     """Numbers of triples in a VoID description put evidence codes first."""
     schema = make(
-        cls("A", instances=9), cls("B", instances=9), prop("between", "A", "B", uses=2), prop("code", uses=99)
+        cls("A", instances=9), cls("B", instances=9), prop("between", "A", "B", triples=2), prop("code", triples=99)
     )
     told = replace(schema, properties=tuple(replace(one, domains=voided(one.domains)) for one in schema.properties))
     assert line_of(card(schema), PROPERTIES).startswith("code")
@@ -157,14 +157,14 @@ def test_a_property_with_many_steps_is_shown_as_declared() -> None:
         cls("Unit", instances=3),
         cls("Point"),
         *(cls(name, "Point", instances=1) for name in points),
-        prop("hasPoint", "Unit", "Point", uses=3),
+        prop("hasPoint", "Unit", "Point", triples=3),
         *(link("Unit", "hasPoint", name) for name in points),
     )
     assert line_of(card(schema), PROPERTIES) == "hasPoint (Unit→Point)"
 
 
 def test_where_nothing_is_declared_the_classes_that_have_a_property_are_shown() -> None:
-    schema = make(cls("Watch", instances=3), prop("until", uses=3), use("Watch", "until", 3))
+    schema = make(cls("Watch", instances=3), prop("until", triples=3), use("Watch", "until", 3))
     assert line_of(card(schema), PROPERTIES) == "until (Watch→any)"
 
 
@@ -203,7 +203,7 @@ def test_the_terms_of_a_task_get_a_line_of_their_own_where_asked_for() -> None:
 
 
 def test_a_task_may_name_what_names_things() -> None:
-    schema = make(cls("Taxon"), prop("scientificName", "Taxon", uses=3), label_properties={iri("scientificName"): 3})
+    schema = make(cls("Taxon"), prop("scientificName", "Taxon", triples=3), label_properties={iri("scientificName"): 3})
     assert "scientificName" not in line_of(card(schema), PROPERTIES)
     assert "scientificName" in line_of(card(schema, task="Which scientific name has it?"), "For this task: ")
 

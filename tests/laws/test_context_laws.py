@@ -46,8 +46,10 @@ classes = st.builds(
     iri=iris,
     label=words,
     parents=some_iris,
-    instances=counts,
-    values=counts,
+    instances=st.none() | counts,
+    below=st.none() | counts,
+    listed=counts,
+    echoes=flags,
     degree=counts,
     deprecated=flags,
 )
@@ -60,8 +62,9 @@ properties = st.builds(
     ranges=bounds,
     parents=some_iris,
     inverses=some_iris,
-    uses=counts,
-    triples=counts,
+    triples=st.none() | counts,
+    listed=counts,
+    steps=counts,
     mentions=counts,
     functional=flags,
     inverse_functional=flags,
@@ -125,7 +128,17 @@ budgets = st.integers(0, 120) | st.integers(0, 5_000)
 tasks = st.none() | st.sampled_from(["How many rooms does each floor have?", "ex:isPartOf", ""])
 many = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-LINES = ("- ", "Prefixes: ", "For this task: ", "Classes", "Properties: ", "Labels: ", "Definitions: ", "Start: ")
+LINES = (
+    "- ",
+    "Prefixes: ",
+    "For this task: ",
+    "Classes",
+    "Properties: ",
+    "Schema (×triples): ",
+    "Labels: ",
+    "Definitions: ",
+    "Start: ",
+)
 
 
 def is_sound(packed: Packed, budget: int) -> None:

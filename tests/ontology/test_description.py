@@ -6,7 +6,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.ontology.description import describe
-from rbank_es.ontology.schema_model import Cardinality, Link, Schema, TypedUse
+from rbank_es.ontology.schema_model import Cardinality, ClassInfo, Link, PropertyInfo, Schema, TypedUse
 from rbank_es.ontology.statements import Literal
 from tests.ontology.graphs import PREFIXES, ZOO, classes, described, domains, properties, ranges, triples_of
 
@@ -153,7 +153,7 @@ def test_domain_and_range_from_shapes() -> None:
     assert ranges(found["owner"]) == {("Person", "shacl"), ("Firm", "shacl")}
     assert (domains(found["barks"]), ranges(found["barks"])) == ({("Dog", "shacl")}, {("Stranger", "shacl")})
     assert "wings" not in found or domains(found["wings"]) == set()
-    assert "old" not in found
+    assert domains(found["old"]) == set(), "what is switched off holds for nothing"
     assert "feeds" not in found
 
 
@@ -216,16 +216,52 @@ def test_lists_that_run_in_circles_or_branch_end() -> None:
     assert domains(properties(schema)["q"]) == {("D", "owl")}
 
 
-def test_instances_are_counted_by_their_own_types_and_are_no_parts_of_the_schema() -> None:
+def data_of(info: ClassInfo | PropertyInfo) -> int:
+    """The instances of a class, or the triples with a property, that count as data in rankings."""
+    return ((info.instances if isinstance(info, ClassInfo) else info.triples) or 0) - info.listed
+
+
+def test_instances_are_counted_by_their_own_types_whatever_else_they_are() -> None:
     schema = described("""
         :Animal a owl:Class, sh:NodeShape, :Category . :Cat rdfs:subClassOf :Animal .
         :tom a :Cat, owl:NamedIndividual ; :age 3 . :eve a :Cat, :Animal . [] a :Cat ; :age 4 . :untyped :age 5 .
         :age a owl:DatatypeProperty, :Category .
     """)
     found = classes(schema)
-    assert (found["Cat"].instances, found["Animal"].instances, found["Category"].instances) == (3, 1, 0)
-    assert schema.individuals == 3
-    assert properties(schema)["age"].uses == 3
+    assert (found["Cat"].instances, found["Animal"].instances, found["Category"].instances) == (3, 1, 2)
+    assert (found["Animal"].below, found["Animal"].subclasses) == (2, 1), "eve counts once: as an animal of its own"
+    assert schema.individuals == 5
+    assert schema.modelling == {PREFIXES["owl"] + "Class": 1, PREFIXES["owl"] + "DatatypeProperty": 1}
+    assert properties(schema)["age"].triples == 3
+    assert (data_of(found["Category"]), data_of(found["Cat"])) == (0, 3)
+
+
+def test_things_typed_by_a_schema_language_or_hung_on_the_header_are_the_data_that_they_are() -> None:
+    schema = described("""
+        :q1 a sh:SPARQLExecutable ; sh:select "SELECT *" . :q2 a sh:SPARQLExecutable . [] a rdf:Statement .
+        <http://example.org/zoo> a owl:Ontology ; dcterms:creator [ a :Person ] .
+    """)
+    counts = {info.iri: info.instances for info in schema.classes}
+    assert counts == {PREFIXES["sh"] + "SPARQLExecutable": 2, PREFIXES["rdf"] + "Statement": 1, ZOO + "Person": 1}
+    assert schema.individuals == 4
+
+
+def test_counts_that_include_subclasses_are_unknown_where_they_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    turtle = ":A rdfs:subClassOf :B . :B rdfs:subClassOf :A . :a a :A . :b a :B ."
+    assert {name: (info.below, info.subclasses) for name, info in classes(described(turtle)).items()} == {
+        "A": (1, 1),
+        "B": (1, 1),
+    }
+    monkeypatch.setattr(limits, "ONTOLOGY_SUPERCLASS_STEPS", 3)
+    assert {(info.below, info.subclasses) for info in described(turtle).classes} == {(None, None)}
+
+
+def test_classes_that_repeat_what_others_say_are_told_from_those_of_the_graph() -> None:
+    schema = described("""
+        @prefix yago: <http://yago.example/> .
+        :tom a :Cat, yago:Mammal, yago:Pet ; :age 3 . :eve a :Cat, yago:Mammal . :rex a yago:Pet .
+    """)
+    assert {info.iri for info in schema.classes if info.echoes} == {"http://yago.example/Mammal"}
 
 
 def test_instances_in_a_hierarchy_are_still_instances() -> None:
@@ -235,28 +271,27 @@ def test_instances_in_a_hierarchy_are_still_instances() -> None:
     assert classes(schema)["Taxon"].instances == 2
 
 
-def test_what_the_vocabulary_points_to_are_its_values_not_data() -> None:
+def test_what_the_vocabulary_points_to_counts_as_an_instance_and_not_as_data() -> None:
     schema = described("""
         :Cat a owl:Class ; :tagged :furry, :small . :furry a :Tag . :small a :Tag . :wet a :Tag ; :tags :tom .
         :Organelle a owl:Class . :plastid a :Organelle ; rdfs:isDefinedBy <http://example.org/zoo> .
         <http://example.org/zoo> a owl:Ontology ; dcterms:creator [ a :Person ; :name "Eve" ], :adam . :adam a :Person .
         :tom a :Cat ; :tagged :furry .
     """)
-    found = classes(schema)
-    assert {name: (info.instances, info.values) for name, info in found.items()} == {
-        "Cat": (1, 0),
-        "Tag": (0, 3),
-        "Organelle": (0, 1),
-        "Person": (0, 1),
+    assert {name: (info.instances, data_of(info)) for name, info in classes(schema).items()} == {
+        "Cat": (1, 1),
+        "Tag": (3, 0),
+        "Organelle": (1, 0),
+        "Person": (2, 0),
     }
-    assert schema.individuals == 1
-    assert (properties(schema)["tagged"].uses, properties(schema)["tagged"].triples) == (1, 3)
-    assert (properties(schema)["name"].uses, properties(schema)["tags"].uses) == (0, 0)
+    assert schema.individuals == 7
+    assert (data_of(properties(schema)["tagged"]), properties(schema)["tagged"].triples) == (1, 3)
+    assert (data_of(properties(schema)["name"]), data_of(properties(schema)["tags"])) == (0, 0)
 
 
 def test_blank_nodes_that_data_share_with_the_schema_are_data() -> None:
     schema = described(""":Cat a owl:Class ; :example _:b . :tom a :Cat ; :home _:b . _:b :street "Long Lane" .""")
-    assert properties(schema)["street"].uses == 1
+    assert data_of(properties(schema)["street"]) == 1
 
 
 def test_uses_by_class_and_links_between_classes() -> None:

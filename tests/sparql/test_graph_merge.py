@@ -132,5 +132,5 @@ def test_tools_agree_with_queries_on_how_much_there_is(source: Source, tmp_path:
         assert (sample["count"], len(sample["instances"])) == (3, 3)
         assert not any("more" in instance for instance in sample["instances"])
         look = tools("sparql_peek", resource="e:watt")
-        assert (look["uses"], len(look["examples"])) == (3, 3)
+        assert (look["triples"], len(look["examples"])) == (3, 3)
         assert [each["n"] for each in tools("sparql_peek", resource="e:lamp")["properties"]] == [1, 1]

@@ -38,7 +38,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
         ("?x a lib:Work", "its subclasses have: lib:Book (2), lib:Atlas (1). Use ?x a/rdfs:subClassOf* lib:Work"),
         ("?x a lib:Map", "lib:Map has no instances in these data. Classes that have:"),
         # a property: never used, while its inverse or one below it is
-        ("?w lib:writtenBy ?p", "its inverse lib:wrote (3 times). Turn it round: ?p lib:wrote ?w"),
+        ("?w lib:writtenBy ?p", "its inverse lib:wrote (3 triples). Turn it round: ?p lib:wrote ?w"),
         ("?p ^lib:writtenBy ?w", "Turn it round: ?p lib:wrote ?w"),
         ("?s lib:near ?o", "the data never use lib:near itself, but lib:beside"),
         ("?p a lib:Person ; lib:translated ?w", "the data never use lib:translated. lib:Person has lib:wrote"),

@@ -27,9 +27,9 @@ def test_the_statistics_are_those_of_the_schema(tools: LibraryTools, source: Sou
     body = tools("g_stats")
     assert source.schema is not None
     assert body["triples"] == source.schema.triples
-    assert (body["classes"], body["individuals"]) == (6, source.schema.individuals)
+    assert (body["classes"], body["instances"]) == (6, source.schema.individuals)
     assert body["formalisms"] == ["RDFS", "OWL"]
-    assert {"uri": "rdfs:label", "count": 15} in body["label_properties"]
+    assert {"uri": "rdfs:label", "triples": 15} in body["label_properties"]
 
 
 def test_classes_with_instances_come_first(tools: LibraryTools) -> None:
@@ -46,14 +46,14 @@ def test_classes_are_paged(tools: LibraryTools) -> None:
 
 def test_the_properties_of_a_class_say_why_it_has_them(tools: LibraryTools) -> None:
     rows = {row["uri"]: row for row in tools("g_props", cls="lib:Atlas")["properties"]}
-    assert (rows["lib:title"]["how"], rows["lib:title"]["uses"]) == ("used", 1)
-    assert (rows["lib:writtenBy"]["how"], rows["lib:writtenBy"]["uses"]) == ("inherited", 0)
+    assert (rows["lib:title"]["how"], rows["lib:title"]["triples"]) == ("used", 1)
+    assert (rows["lib:writtenBy"]["how"], rows["lib:writtenBy"]["triples"]) == ("inherited", 0)
     assert rows["lib:writtenBy"]["ranges"] == ["lib:Person"]
 
 
 def test_without_a_class_all_properties_are_listed_the_most_used_first(tools: LibraryTools) -> None:
     rows = tools("g_props")["properties"]
-    own = [row["uses"] for row in rows if row["kind"] != "annotation" and row["uri"] != "rdf:type"]
+    own = [row["triples"] for row in rows if row["kind"] != "annotation" and row["uri"] != "rdf:type"]
     assert own == sorted(own, reverse=True)
 
 
@@ -112,7 +112,7 @@ def test_a_class_is_described(tools: LibraryTools) -> None:
 
 def test_a_property_is_described_with_examples(tools: LibraryTools) -> None:
     body = tools("g_describe", resource="lib:wrote")
-    assert (body["kind"], body["uses"], body["comment"]) == ("property", 3, "Who wrote a work.")
+    assert (body["kind"], body["triples"], body["comment"]) == ("property", 3, "Who wrote a work.")
     assert len(body["examples"]) == 3
 
 

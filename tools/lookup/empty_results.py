@@ -140,10 +140,10 @@ class _Hinter:
 
     def _of_class(self, cls: str) -> str:
         """Return a hint at a class without instances of its own."""
-        if cls not in self._tables.classes or self._tables.instances(cls):
+        if self._tables.instances(cls) != 0:
             return ""
         below = [each for each in self._tables.descendants(cls) if self._tables.instances(each)]
-        below.sort(key=lambda each: (-self._tables.instances(each), each))
+        below.sort(key=lambda each: (-(self._tables.instances(each) or 0), each))
         name = self._short(cls)
         if below:
             counts = self._counts(below)
@@ -158,15 +158,15 @@ class _Hinter:
     def _of_property(self, link: RequiredLink) -> str:
         """Return a hint at a property that the data never use."""
         known = self._tables.properties.get(link.property)
-        if known is None or known.uses or known.triples:
+        if known is None or known.triples != 0:
             return ""
         name = self._short(link.property)
         for inverse in known.inverses:
-            if uses := self._tables.uses(inverse):
+            if triples := self._tables.triples(inverse):
                 other = self._short(inverse)
                 way = self._turned(link, other)
-                return f"the data never use {name}, but its inverse {other} ({uses} times). Turn it round: {way}"
-        below = [iri for iri, each in self._tables.properties.items() if link.property in each.parents and each.uses]
+                return f"the data never use {name}, but its inverse {other} ({triples} triples). Turn it round: {way}"
+        below = [iri for iri, each in self._tables.properties.items() if link.property in each.parents and each.triples]
         if below:
             return f"the data never use {name} itself, but {self._names(below)}"
         return f"the data never use {name}. {self._instead(link)}"
@@ -177,7 +177,7 @@ class _Hinter:
 
     def _instead(self, link: RequiredLink) -> str:
         for cls in sorted(self._reading.classes_of(link.subject)):
-            has = [each.property for each in self._tables.properties_of(cls) if each.uses]
+            has = [each.property for each in self._tables.properties_of(cls) if each.triples]
             if has:
                 return f"{self._short(cls)} has {self._names(has)}"
         return "sparql_schema('properties') lists those in use"
@@ -187,6 +187,8 @@ class _Hinter:
         starts, ends = self._closed(link.subject), self._closed(link.object)
         known = self._tables.properties.get(link.property)
         if known is None or not starts or not ends or link.property in self._between(starts, ends):
+            return ""
+        if not self._tables.complete:
             return ""
         name = self._short(link.property)
         there, back = self._between(starts, ends), self._between(ends, starts)
@@ -224,9 +226,9 @@ class _Hinter:
         """Return a hint at a property that instances of the class don't have."""
         starts = self._closed(link.subject)
         known = self._tables.properties.get(link.property)
-        every = [has for cls in sorted(starts) for has in self._tables.properties_of(cls) if has.uses]
-        used = [has.property for has in sorted(every, key=lambda has: (-has.uses, has.property))]
-        if known is None or not starts or link.property in used:
+        every = [has for cls in sorted(starts) for has in self._tables.properties_of(cls) if has.triples]
+        used = [has.property for has in sorted(every, key=lambda has: (-(has.triples or 0), has.property))]
+        if known is None or not starts or link.property in used or not self._tables.complete:
             return ""
         leading = {each.property for each in self._tables.schema.links if each.object in starts}
         for prop in (link.property, *known.inverses):

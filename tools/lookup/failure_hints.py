@@ -66,7 +66,7 @@ class _PatternCheck:
             return
         for iri in self._pattern.classes:
             known = self._terms.classes.get(iri)
-            if known is None or known.instances:
+            if known is None or known.instances != 0:
                 continue
             below = [each.iri for each in self._terms.schema.classes if iri in each.parents]
             if below:
@@ -79,7 +79,7 @@ class _PatternCheck:
         """Yield a check for each property that the data don't use."""
         for iri in self._pattern.properties:
             known = self._terms.properties.get(iri)
-            if known is not None and not known.triples:
+            if known is not None and known.triples == 0:
                 used = [each for each in known.inverses if self._is_used(each)]
                 instead = f"; its inverse {self._names(used)} is used, so turn the triple round" if used else ""
                 yield f"no triple has {self._shorten(iri)}{instead}"
@@ -102,7 +102,7 @@ class _PatternCheck:
         return f"{self._names(each.iri for each in known.domains)} to {self._names(each.iri for each in known.ranges)}"
 
     def _is_used(self, iri: str) -> bool:
-        return iri in self._terms.properties and self._terms.properties[iri].triples > 0
+        return iri in self._terms.properties and bool(self._terms.properties[iri].triples)
 
     def _unknown(self, iri: str, near: Iterable[str]) -> str:
         nearest = self._names(near)

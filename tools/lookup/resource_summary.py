@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.ontology.count_queries import instances_query
 from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
-from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
+from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
 from rbank_es.tools.runtime.answer_budget import VALUE_CHARS, AnswerBudget, clip, value_of
 from rbank_es.tools.runtime.tool_session import ToolError
@@ -49,7 +50,7 @@ class ResourceSummary:
     def peek_class(self, iri: str, n: int) -> None:
         """Add instances of a class with a few of their properties; of its subclasses if it has none of its own."""
         self.describe_class(iri, brief=True)
-        deep = self._look.tables is not None and not self._look.tables.instances(iri)
+        deep = self._look.tables is not None and self._look.tables.instances(iri) == 0
         self.add_instances(iri, n, subclasses=deep)
         if deep and self._body["instances"]:
             note = "instances of subclasses only: query ?x a/rdfs:subClassOf* "
@@ -75,14 +76,15 @@ class ResourceSummary:
         """Add the description of a class by the schema; if `brief`, its label and count only."""
         tables = self._look.tables
         if tables is None or iri not in tables.classes:
+            self._body |= known_number("count", self._look.count_of(iri))
             if not brief:
                 self._room.put(self._body, "properties", self._look.used_by(iri))
             return
         known = tables.classes[iri]
-        below = tables.descendants(iri)
-        self._body["count"] = known.instances
+        self._body |= known_number("count", known.instances)
         if not brief:
-            self._body |= {"subclasses": len(below), "subclass_instances": sum(map(tables.instances, below))}
+            self._body |= known_number("subclasses", known.subclasses)
+            self._body |= known_number("subclass_instances", known.below)
         self._room.say(self._body, "label", known.label, LABEL_CHARS)
         if not brief:
             self._explain(tables, known)
@@ -94,14 +96,17 @@ class ResourceSummary:
         if tables is None or iri not in tables.properties:
             return
         known = tables.properties[iri]
-        self._body["uses"] = known.uses
+        self._body |= known_number("triples", known.triples)
         if not brief:
             self._body |= {"property_kind": known.kind, "traits": [trait for trait in TRAITS if getattr(known, trait)]}
         self._room.say(self._body, "label", known.label, LABEL_CHARS)
         self._room.list(self._body, "domains", tables.shorten(bound.iri for bound in known.domains))
         self._room.list(self._body, "ranges", tables.shorten(bound.iri for bound in known.ranges))
         if known.inverses:
-            inverses = [{"uri": tables.names.shorten(each), "uses": tables.uses(each)} for each in known.inverses]
+            inverses = [
+                {"uri": tables.names.shorten(each), **known_number("triples", tables.triples(each))}
+                for each in known.inverses
+            ]
             self._room.put(self._body, "inverses", inverses, share=50)
         if not brief:
             self._explain(tables, known)
@@ -169,6 +174,9 @@ class ResourceQueries:
         if self.tables is None:
             # Without a schema, only the data can tell what is a class or a property.
             patterns = [("class", f"?s a {name}"), ("property", f"?s {name} ?o"), *patterns]
+        elif self._local:
+            # A schema leaves out the classes of its own parts, such as owl:Class.
+            patterns = [("class", f"VALUES ?class {{ {name} }} ?s a ?class"), *patterns]
         return next((kind for kind, pattern in patterns if self._ask(pattern)), None)
 
     def unknown(self, name: str, iri: str) -> ToolError:
@@ -221,15 +229,21 @@ class ResourceQueries:
         """Return the properties that lead to a thing: rows of `uri`, `n` (its subjects) and one `subject`."""
         return self._counted(f"?o ?p {reference(iri)}", "subject")
 
+    def count_of(self, cls: str) -> int | None:
+        """Return the number of things typed with a class that the schema doesn't list; None at an endpoint."""
+        if not self._local:
+            return None
+        return _number(self._rows(instances_query(cls), 1)[0][0])
+
     def used_by(self, cls: str) -> list[dict[str, Any]]:
-        """Return properties of a class, by its first 100 instances: rows of `uri` and `uses`."""
+        """Return properties of a class, by its first 100 instances: rows of `uri` and `of_100` (triples of these)."""
         # A sample, because popular classes have millions of instances at an endpoint.
         some = f"SELECT ?s WHERE {{ ?s a {reference(cls)} }} LIMIT 100"
         rows = self._rows(
             f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {{ {some} }} ?s ?p ?o }} GROUP BY ?p", limits.LOOK_TRIPLES
         )
-        found = [{"uri": self.shown(row[0]), "uses": _number(row[1])} for row in rows]
-        return sorted(found, key=lambda row: (-row["uses"], row["uri"]))
+        found = [{"uri": self.shown(row[0]), "of_100": _number(row[1])} for row in rows]
+        return sorted(found, key=lambda row: (-row["of_100"], row["uri"]))
 
     def shown(self, cell: Cell | None) -> Any:
         """Return a cell as it is shown: an IRI by its short name, a long text truncated."""

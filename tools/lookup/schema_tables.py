@@ -18,7 +18,7 @@ from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name, words_of
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.tools.lookup.term_names import TermNames, literal
+from rbank_es.tools.lookup.term_names import TermNames, literal, reference
 from rbank_es.tools.runtime.answer_budget import clip
 from rbank_es.tools.runtime.tool_session import ToolError
 
@@ -40,10 +40,10 @@ DIGEST_CHARS = 12
 
 
 class ClassProperty(NamedTuple):
-    """A property of a class: how often its instances have it, and why it counts as the class's."""
+    """A property of a class: triples of its direct instances with it (None if unknown), and why it is the class's."""
 
     property: str
-    uses: int
+    triples: int | None
     how: Literal["used", "domain", "inherited"]
 
 
@@ -54,6 +54,8 @@ class SchemaTables:
         self.schema = schema
         self.digest = digest
         self.names = names
+        self.complete = len(schema.typed_uses) < limits.TYPED_USES > len(schema.links)
+        """Whether a property or a step of a class that isn't in the schema is not in the data either."""
         self.classes = {each.iri: each for each in sorted(schema.classes, key=_class_rank)}
         self.properties = {each.iri: each for each in sorted(schema.properties, key=_property_rank)}
         self.places = {iri: place for place, iri in enumerate(self.properties)}
@@ -73,15 +75,15 @@ class SchemaTables:
         """Return all superclasses, near ones first, without the class itself."""
         return _reached(cls, self._parents)
 
-    def instances(self, cls: str) -> int:
-        """Return the number of things typed with this very class, not with a subclass."""
+    def instances(self, cls: str) -> int | None:
+        """Return the number of things typed with this very class, not with a subclass; None if unknown."""
         known = self.classes.get(cls)
-        return known.instances if known is not None else 0
+        return known.instances if known is not None else None
 
-    def uses(self, prop: str) -> int:
-        """Return how often instances have a property."""
+    def triples(self, prop: str) -> int | None:
+        """Return the number of triples with a property; None if unknown."""
         known = self.properties.get(prop)
-        return known.uses if known is not None else 0
+        return known.triples if known is not None else None
 
     def label(self, iri: str) -> str:
         """Return the label of a class or a property; an empty text if it has none."""
@@ -90,12 +92,13 @@ class SchemaTables:
 
     def properties_of(self, cls: str) -> list[ClassProperty]:
         """Return the properties of a class: used by its instances (most used first), by domain, inherited."""
-        found = {iri: ClassProperty(iri, uses, "used") for iri, uses in self._uses.get(cls, [])}
+        found = {iri: ClassProperty(iri, triples, "used") for iri, triples in self._uses.get(cls, [])}
+        none = 0 if self.complete else None
         for iri in self._domains.get(cls, []):
-            found.setdefault(iri, ClassProperty(iri, 0, "domain"))
+            found.setdefault(iri, ClassProperty(iri, none, "domain"))
         for ancestor in self.ancestors(cls):
             for iri in self._domains.get(ancestor, []):
-                found.setdefault(iri, ClassProperty(iri, 0, "inherited"))
+                found.setdefault(iri, ClassProperty(iri, none, "inherited"))
         return [*found.values()]
 
     def shorten(self, iris: Iterable[str]) -> list[str]:
@@ -113,11 +116,12 @@ class SchemaTables:
 
     def _made_of_class(self, each: ClassInfo) -> dict[str, Any]:
         common = [has.property for has in self.properties_of(each.iri)[:COMMON_PROPERTIES]]
-        row = {"uri": self.names.shorten(each.iri), "label": each.label, "count": each.instances}
+        row = {"uri": self.names.shorten(each.iri), "label": each.label, **known_number("count", each.instances)}
         return {**row, "common_properties": self.shorten(common)}
 
     def _made_of_property(self, each: PropertyInfo) -> dict[str, Any]:
-        row = {"uri": self.names.shorten(each.iri), "label": each.label, "kind": each.kind, "uses": each.uses}
+        row: dict[str, Any] = {"uri": self.names.shorten(each.iri), "label": each.label, "kind": each.kind}
+        row |= known_number("triples", each.triples)
         domains = self.shorten(bound.iri for bound in each.domains[:BOUNDS])
         ranges = self.shorten(bound.iri for bound in each.ranges[:BOUNDS])
         return {**row, "domains": domains, "ranges": ranges}
@@ -126,7 +130,8 @@ class SchemaTables:
         """Return a row about a property of a class."""
         known = self.properties.get(has.property)
         ranges = self.shorten(bound.iri for bound in known.ranges[:BOUNDS]) if known is not None else []
-        return {"uri": self.names.shorten(has.property), "uses": has.uses, "how": has.how, "ranges": ranges}
+        row = {"uri": self.names.shorten(has.property), **known_number("triples", has.triples)}
+        return {**row, "how": has.how, "ranges": ranges}
 
     def within(self, iris: Iterable[str], namespace: str | None) -> list[str]:
         """Return the IRIs that begin with the namespace; all for None."""
@@ -143,6 +148,11 @@ class SchemaTables:
         return [each.iri for each in both if wanted in (local_name(each.iri).casefold(), each.label.casefold())]
 
 
+def known_number(name: str, number: int | None) -> dict[str, int]:
+    """Return a number under its name; nothing if it is unknown."""
+    return {} if number is None else {name: number}
+
+
 _KEPT: OrderedDict[str, SchemaTables] = OrderedDict()
 _LOCK = Lock()
 
@@ -154,8 +164,7 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, 
         raise ToolError(
             "no_schema",
             "nothing is known about this endpoint's schema",
-            "open it with --void FILE; or look with a small query: "
-            "SELECT ?class (COUNT(?s) AS ?n) WHERE { ?s a ?class } GROUP BY ?class LIMIT 20",
+            "look with a small query: SELECT ?class (COUNT(?s) AS ?n) WHERE { ?s a ?class } GROUP BY ?class LIMIT 20",
         )
     digest = source.ontology.digest if source.ontology is not None else _digest(source, schema)
     with _LOCK:
@@ -178,13 +187,13 @@ def _digest(source: Source, schema: Schema) -> str:
 
 
 def _class_rank(each: ClassInfo) -> tuple[bool, int, int, str]:
-    return each.deprecated, -each.instances, -each.degree, each.iri
+    return each.deprecated, -(each.instances or 0), -each.degree, each.iri
 
 
 def _property_rank(each: PropertyInfo) -> tuple[bool, bool, int, int, str]:
     # rdf:type last: every ontology uses it most.
     common = each.kind == "annotation" or each.iri == TYPE
-    return each.deprecated, common, -each.uses, -len(each.domains) - len(each.ranges), each.iri
+    return each.deprecated, common, -(each.triples or 0), -len(each.domains) - len(each.ranges), each.iri
 
 
 def _gathered(pairs: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
@@ -209,9 +218,6 @@ LOOKED_THROUGH = 10
 
 LABEL_CHARS = 80
 """Characters that are shown of a label."""
-
-_FORMAL = (rdf_names.OWL, rdf_names.RDFS, rdf_names.RDF, rdf_names.SH)
-"""Namespaces whose types belong to a schema, not to data."""
 
 
 class TermHit(NamedTuple):
@@ -284,13 +290,13 @@ def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> 
 
 def _individuals_query(wanted: list[str], rows: int) -> str:
     """Return a query for things of the data and their short texts that have all the words."""
-    formal = " || ".join(f"STRSTARTS(STR(?class), {literal(space)})" for space in _FORMAL)
+    modelling = ", ".join(map(reference, sorted(rdf_names.MODELLING)))
     in_text, in_name = (
         " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
     )
     most = limits.SEARCHED_TEXT_CHARS
     return (
-        f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && !({formal})) "
+        f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && ?class NOT IN ({modelling})) "
         f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {most} && {in_text}) }} "
         f'UNION {{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
         f"ORDER BY ?s ?text LIMIT {rows}"
