@@ -127,7 +127,7 @@ def _instances(ranked: RankedTerms, size: Mapping[str, int]) -> list[str]:
     classes = size.get("classes with instances", 0)
     of = f" of {classes:,} class{'es' if classes > 1 else ''}" if classes else ""
     if "instances" in size:
-        return [f"{short_count(size['instances'])} instances{of}"]
+        return [f"{short_count(size['instances'])} instance{'s' if size['instances'] > 1 else ''}{of}"]
     return [f"instances{of} at the endpoint"] if ranked.has_instances else ["no instances"]
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
@@ -101,7 +104,7 @@ def _our_cause(error: BaseException | None) -> LmFailed | None:
 
 
 def load_dspy() -> Any:
-    """Return the module dspy, which then fetches no price list. Raises `MissingExtra`."""
+    """Return the module dspy, which then fetches no price list and prints no warning. Raises `MissingExtra`."""
     # dspy downloads a price list at its first call, unless this variable says that it has one.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     try:
@@ -109,7 +112,22 @@ def load_dspy() -> Any:
         import dspy.lm15  # noqa: F401
     except ImportError as error:
         raise MissingExtra("agent", "calling a model") from error
+    _hold_warnings()
     return dspy
+
+
+@cache
+def _hold_warnings() -> None:
+    """Give dspy's log to the program that configures logging, and to nobody else.
+
+    dspy itself prints it on standard error, where it would stand amid the table of a loop.
+    """
+    log = logging.getLogger("dspy")
+    for handler in [each for each in log.handlers if each.name == "dspy_handler"]:
+        log.removeHandler(handler)
+    log.addHandler(logging.NullHandler())  # else Python's handler of last resort prints
+    log.propagate = True
+    warnings.filterwarnings("ignore", module=r"dspy(\.|$)")
 
 
 def canonical(value: Any) -> str:

@@ -76,6 +76,9 @@ _BASE = (
 _CHARS = _BASE + "_0-9\u00b7\u0300-\u036f\u203f-\u2040-"
 _PREFIX = re.compile(f"[{_BASE}](?:[{_CHARS}.]{{0,62}}[{_CHARS}])?")
 _LOCAL = re.compile(f"[{_BASE}_:0-9](?:[{_CHARS}.:]*[{_CHARS}:])?")
+_SHOWN_LOCAL = re.compile(f"[{_BASE}_:0-9][{_CHARS}:]*(?:\\.+[{_CHARS}:]+)?")
+"""A local name with dots at one place at most: pyoxigraph 0.5 refuses `ec:1.1.1.353`, though SPARQL allows it."""
+_DOTS = re.compile(r"(?<!\\)\.+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(?:urn|mailto|tag|doi|info|dtmi):")
 _JOINT = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"\w+")
@@ -103,10 +106,10 @@ class Prefixes(Mapping[str, str]):
         return f"Prefixes({self._namespaces!r})"
 
     def shorten(self, iri: str) -> str:
-        """Return the prefixed name of an IRI; `<iri>` where no prefix fits or the name would need an escape."""
+        """Return the prefixed name of an IRI; `<iri>` where no prefix fits or an engine might refuse the name."""
         # The longest first, because namespaces may begin with one another.
         for namespace in self._longest_first:
-            if iri.startswith(namespace) and _LOCAL.fullmatch(iri, len(namespace)):
+            if iri.startswith(namespace) and _SHOWN_LOCAL.fullmatch(iri, len(namespace)):
                 return f"{self._prefixes[namespace]}:{iri[len(namespace) :]}"
         return f"<{iri}>"
 
@@ -140,6 +143,11 @@ def namespace_of(iri: str) -> str:
 def local_name(iri: str) -> str:
     """Return the part of an IRI after its namespace; if that is empty, its last segment."""
     return iri[len(namespace_of(iri)) :] or iri.rstrip("#/:").rpartition("/")[2]
+
+
+def is_refused(name: str) -> bool:
+    """Return whether pyoxigraph refuses a prefixed name that SPARQL allows: it has dots at two places or more."""
+    return len(_DOTS.findall(name.partition(":")[2])) > 1
 
 
 def words_of(text: str) -> list[str]:

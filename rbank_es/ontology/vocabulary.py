@@ -56,6 +56,11 @@ class Vocabulary:
         index = every if iri.startswith(rdf_names.CLOSED) else own
         return tuple(dict.fromkeys((*every.same_name(iri), *index.nearest(iri, n))))[:n]
 
+    def named(self, name: str) -> list[str]:
+        """Return its own classes and properties with this local name, but for case and punctuation; by IRI."""
+        found = {iri for own, _ in self._indexes.values() for iri in own.same_name(name)}
+        return sorted(found)
+
     def _is_common(self, iri: str, closed: frozenset[str]) -> bool:
         """Return whether a term is of a vocabulary that any ontology may use, and not the ontology's own."""
         return iri in closed or (iri.startswith(rdf_names.OPEN) and not iri.startswith(self._own))

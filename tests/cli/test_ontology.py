@@ -47,19 +47,30 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_counts_what_is_there(place: Path) -> None:
-    """Files with their forms, triples, classes, properties, individuals, namespaces, and constraints by source."""
+    """Files with their forms, triples, classes, properties, instances, namespaces, and constraints by source."""
     facts = run("ontology", "kilns", "--json", cwd=place).json
     assert facts["id"] == "kilns" and len(facts["digest"]) == 64
     assert [(Path(file["path"]).name, file["format"]) for file in facts["files"]] == [
         ("data.nt", "nt"),
         ("model.ttl", "turtle"),
     ]
-    assert (facts["triples"], facts["individuals"]) == (12, 1)
+    assert (facts["triples"], facts["instances"]) == (12, 1)
     assert facts["classes"] == 2 and facts["properties"] >= 3
     assert "OWL" in facts["formalisms"]
     assert "https://kilns.example/ns#" in facts["namespaces"].values()
     assert facts["constraints"] == {"rdfs": {"domains": 1, "ranges": 1, "cardinalities": 0}}
     assert facts["axioms"]["disjoint_pairs"] == facts["axioms"]["inverse_pairs"] == facts["axioms"]["deprecated"] == 1
+
+
+def test_every_number_comes_with_the_query_that_gives_it(place: Path) -> None:
+    """For people as lines, for programs as rows; a VoID description has no data to count."""
+    rows = run("ontology", "kilns", "--queries", "--json", cwd=place).json
+    named = {row["name"]: row for row in rows}
+    assert named["triples"] == {"name": "triples", "number": 12, "query": "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"}
+    assert named["instances of https://kilns.example/ns#Kiln"]["number"] == 1
+    told = run("ontology", "kilns", "--queries", cwd=place).out
+    assert "triples: 12\nSELECT (COUNT(*) AS ?n)" in told
+    assert "as published" in fails("ontology", "void.ttl", "--void", "--queries", cwd=place)
 
 
 def test_several_paths_are_one_dataset_called_as_it_is_told(place: Path) -> None:

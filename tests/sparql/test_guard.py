@@ -15,6 +15,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.guard.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
 
 T = TypeVar("T")
@@ -31,6 +33,37 @@ def refusal(query: str, surroundings: Surroundings = LOCAL) -> QueryRefused:
     with pytest.raises(QueryRefused) as refused:
         check(query, surroundings, 10)
     return refused.value
+
+
+# Names
+
+
+@pytest.mark.parametrize("local", ["1.1.1.353", "a.b.c", r"1.1\.1.2", "1.1.1:2.3", "a%2E1.2.3", "plain", "1.2"])
+@pytest.mark.parametrize("surroundings", [LOCAL, REMOTE], ids=["local", "remote"])
+def test_names_that_sparql_allows_run_though_the_engine_refuses_some(local: str, surroundings: Surroundings) -> None:
+    found = checked(f"SELECT ?o {{ ex:{local} ?p ?o }}", surroundings)
+    store = pyoxigraph.Store()
+    subject = pyoxigraph.NamedNode("http://ex/" + local.replace("\\", ""))
+    store.add(pyoxigraph.Quad(subject, subject, pyoxigraph.Literal("found")))
+    assert [row["o"].value for row in store.query(found.query)] == ["found"]  # type: ignore[union-attr, index]
+
+
+@pytest.mark.parametrize("iri", ["http://ex/1.1.1.353", "http://ex/a.b.c", "http://ex/a.b", "http://ex/a"])
+def test_names_that_are_handed_out_are_those_that_the_engine_takes(iri: str) -> None:
+    name = Prefixes({"ex": "http://ex/"}).shorten(iri)
+    assert name.startswith("<") == (iri.count(".") > 1)
+    pyoxigraph.Store().query(f"PREFIX ex: <http://ex/> SELECT * {{ {name} ?p ?o }}")
+
+
+def test_a_prefix_that_is_usual_elsewhere_leads_to_the_term_of_that_name() -> None:
+    known = {"nschema": "http://nano/", "p": "http://p/", "up": "http://up/"}
+    vocabulary = Vocabulary(["http://nano/Assertion"], ["http://up/name"])
+    error = refusal("SELECT * { ?s a np:Assertion }", Surroundings(prefixes=known, vocabulary=vocabulary))
+    assert error.code == "unknown_prefix"
+    assert error.hint == "instead of np:Assertion try nschema:Assertion"
+    error = refusal("SELECT * { ?s a np:Nothing }", Surroundings(prefixes=known, vocabulary=vocabulary))
+    assert "PREFIX np:" in error.hint
+    assert "up:" not in error.hint
 
 
 # Read-only

@@ -148,7 +148,15 @@ class ResourceQueries:
 
         Raises `ToolError` for a name that is unknown or ambiguous.
         """
-        iri = self.names.expand(resource)
+        try:
+            iri = self.names.expand(resource)
+        except ToolError as error:
+            meant = self.tables.named(resource.partition(":")[2]) if self.tables is not None else []
+            if error.code != "unknown_prefix" or not meant:
+                raise
+            # A prefix that is usual elsewhere seldom resembles the one in use here, but the local name is the same.
+            near = ", ".join(self.names.shorten(each) for each in meant[:NEAREST])
+            raise ToolError(error.code, error.message, f"did you mean {near}?") from None
         if iri is not None:
             return iri
         named = self.tables.named(resource) if self.tables is not None else []

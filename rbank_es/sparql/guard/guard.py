@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from itertools import pairwise
 from threading import Lock, Thread
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,12 +22,11 @@ from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.guard.lint import LintFinding, findings
-from rbank_es.sparql.guard.names import refuse_scopes, refuse_unknown
+from rbank_es.sparql.guard.names import expanded_names, refuse_prefixes, refuse_scopes, refuse_unknown
 from rbank_es.sparql.parser.query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import (
     Edit,
     Lines,
-    clipped,
     original_offset,
     plain_edits,
     refuse_at,
@@ -139,7 +137,7 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
     parsed = parse_query(query, {**surroundings.profile.prefixes, **surroundings.prefixes})
     # Prefixes first: a name without a namespace is no term that could be looked up.
     if parsed.unknown:
-        _refuse_prefixes(parsed)
+        refuse_prefixes(parsed, surroundings.vocabulary)
     refuse_scopes(parsed)
     if not surroundings.remote:
         _refuse_sources(parsed, surroundings.graphs)
@@ -147,7 +145,12 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
         refuse_unknown(parsed, surroundings.vocabulary, whole=not surroundings.remote)
     # One row more than asked for: only its arrival proves that the answer is truncated.
     limit = _limited(parsed, rows, bounds_graphs=not surroundings.engine_counts_triples)
-    edits = [*_declarations(parsed), *plain_edits(parsed.tokens), *([limit.edit] if limit.edit else [])]
+    edits = [
+        *_declarations(parsed),
+        *plain_edits(parsed.tokens),
+        *expanded_names(parsed),
+        *([limit.edit] if limit.edit else []),
+    ]
     unconfirmed = _confirm(parsed, edits, limit)
     graphs = None if surroundings.remote else surroundings.graphs
     found = (*findings(parsed.tree, graphs), *_about_limit(parsed, limit), *unconfirmed)
@@ -179,18 +182,6 @@ def _checked(parsed: ParsedQuery, text: str, limit: _Limited, rows: int, warning
 
 
 # ---------------------------------------------------------------- prefixes and sources
-
-
-def _refuse_prefixes(parsed: ParsedQuery) -> NoReturn:
-    """Raise for prefixes that nobody declares, with the nearest known ones."""
-    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(parsed.unknown)[:5])
-    prefix, token = next((clipped(prefix), token) for prefix, token in parsed.unknown.items())
-    known = {prefix: space for prefix, space in parsed.prefixes.items() if prefix not in parsed.tree.prefixes}
-    near = get_close_matches(prefix.lower(), sorted(known), 3, 0.5)
-    hint = f"declare it in front of the query: PREFIX {prefix}: <namespace IRI>"
-    if near:
-        hint += "; known here are " + ", ".join(f"{name}: <{known[name]}>" for name in near)
-    refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", hint)
 
 
 def _declarations(parsed: ParsedQuery) -> list[Edit]:

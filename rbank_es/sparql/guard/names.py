@@ -6,14 +6,15 @@ Both are found before anything runs, because an engine's error doesn't say what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from difflib import get_close_matches
+from typing import Literal, NamedTuple, NoReturn
 
-from rbank_es.ontology.prefixes import Prefixes
+from rbank_es.ontology.prefixes import Prefixes, is_refused, local_name
 from rbank_es.ontology.rdf_names import RDF, RDFS
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.query import ParsedQuery
-from rbank_es.sparql.parser.tokens import clipped, refuse_at
+from rbank_es.sparql.parser.tokens import Edit, clipped, refuse_at
 
 Kind = Literal["class", "property"]
 
@@ -30,7 +31,10 @@ SHOWN_TERMS = 5
 """Unknown terms that a refusal names; how many more there are, it counts."""
 
 NEAREST = 3
-"""Known terms that are suggested for an unknown one."""
+"""Known terms or prefixes that are suggested for an unknown one."""
+
+_LIKE_PREFIX = 0.75
+"""The least ratio of difflib at which two prefixes are alike: at 0.5, `p:` and `up:` would be like `np:`."""
 
 
 def refuse_scopes(parsed: ParsedQuery) -> None:
@@ -135,6 +139,40 @@ def _refuse_labels(parsed: ParsedQuery) -> None:
 def _labelled(triple: tree.Triple) -> Iterator[tree.Blank]:
     """Yield the blank nodes of a triple that have a label of their own."""
     yield from (node for node in triple if isinstance(node, tree.Blank) and node.label.startswith("_:"))
+
+
+# ---------------------------------------------------------------- prefixes
+
+
+def expanded_names(parsed: ParsedQuery) -> list[Edit]:
+    """Return the edits that write those prefixed names as IRIs which pyoxigraph refuses, such as `ec:1.1.1.353`."""
+    iris = parsed.notes.iris
+    refused = (each for each in parsed.tokens if each.kind == "name" and each.offset in iris and is_refused(each.text))
+    return [Edit(each.offset, each.end, f"<{iris[each.offset]}>") for each in refused]
+
+
+def refuse_prefixes(parsed: ParsedQuery, vocabulary: Vocabulary | None) -> NoReturn:
+    """Raise for prefixes that nobody declares, with the known terms of the same local name, else the nearest prefixes.
+
+    A prefix that is usual elsewhere (`np:`) seldom resembles the one that the data have for its namespace, while the
+    local name is the same.
+    """
+    named = ", ".join(f"{clipped(prefix)}:" for prefix in list(parsed.unknown)[:SHOWN_TERMS])
+    prefix, token = next(iter(parsed.unknown.items()))
+    written = f"{prefix}:"
+    uses = [each for each in parsed.tokens if each.kind == "name" and each.text.startswith(written)]
+    meant = {each.text: vocabulary.named(local_name(each.text)) for each in uses} if vocabulary is not None else {}
+    known = {name: space for name, space in parsed.prefixes.items() if name not in parsed.tree.prefixes}
+    shorten = Prefixes(known).shorten
+    found = [
+        f"instead of {clipped(text)} try {' or '.join(map(shorten, iris[:NEAREST]))}"
+        for text, iris in meant.items()
+        if iris
+    ]
+    hints = found[:NEAREST] or [f"declare it in front of the query: PREFIX {clipped(prefix)}: <namespace IRI>"]
+    near = get_close_matches(prefix.lower(), sorted(known), NEAREST, _LIKE_PREFIX) if not found else []
+    hints += [f"known here are {', '.join(f'{name}: <{known[name]}>' for name in near)}"] if near else []
+    refuse_at(token, "unknown_prefix", f"not declared and not known here: {named}", "; ".join(hints))
 
 
 # ---------------------------------------------------------------- terms
