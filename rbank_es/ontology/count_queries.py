@@ -81,7 +81,7 @@ _OF_GRAPH = {
     "concepts": _count("DISTINCT ?x", f"?x {_TYPE} <{rdf_names.SKOS}Concept>"),
     "shapes": _count(
         "DISTINCT ?x",
-        f"{{ ?x {_TYPE} <{rdf_names.SH}NodeShape> }} UNION {{ ?x <{rdf_names.SH}property> ?y }} "
+        f"{{ ?x {_TYPE} <{rdf_names.SH}NodeShape> }} UNION {{ ?x <{rdf_names.SH}property> ?y FILTER(!isLiteral(?y)) }} "
         f"UNION {{ ?y <{rdf_names.SH}node> ?x FILTER(!isLiteral(?x)) }} "
         f"FILTER NOT EXISTS {{ ?x <{rdf_names.SH}path> ?z }}",
     ),
