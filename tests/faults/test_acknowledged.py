@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rbank_es.events import NoteLogged, Ref
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.groups import utc_text
+from rbank_es.log.system_calls import locked
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Quick
 from tests.places import derived
@@ -234,7 +236,7 @@ def test_a_damaged_stored_text_is_corruption_wherever_it_is_read(tmp_path: Path)
     assert isinstance(event, NoteLogged) and isinstance(event.note, Ref)
     path, sound = active(log.directory), active(log.directory).read_bytes()
     length = sound.index(b"\n", before) - before
-    for offset in (*range(before - 1, before + 130), *range(before + length - 20, before + length)):
+    for offset in (*range(before - 1, before + 130, 4), *range(before + length - 20, before + length, 3)):
         flipped(path, offset)
         with pytest.raises(LogCorruption):
             FileLog.open(log.directory).text(event.note)
@@ -251,3 +253,39 @@ def test_a_time_in_the_future_is_refused(tmp_path: Path, ahead_s: int) -> None:
         log.append([NoteLogged(note="1", occurred_at=utc_text(now + ahead_s * 1_000_000))])
     assert active(log.directory).read_bytes() == before
     assert log.append([NoteLogged(note="1", occurred_at=utc_text(now))]).last == 1
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_a_renamed_segment_is_not_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: int) -> None:
+    """A segment under the name of another position is damage for readers, for writers who ask it, and for `verify`."""
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", 600)
+    log = acknowledged(tmp_path / "bank", 8)
+    middle = sorted(log.directory.glob("*.jsonl"))[1]
+    middle.rename(middle.with_name(f"{int(middle.stem) + by:020d}.jsonl"))
+    for use in (lambda log: list(log.read()), lambda log: log.verify()):
+        with pytest.raises(LogCorruption):
+            use(FileLog.open(log.directory))
+
+
+def test_apparent_damage_is_read_again_while_no_writer_moves(tmp_path: Path) -> None:
+    """A tail that looks damaged while a writer holds the lock is judged only after the lock is free."""
+    log = acknowledged(tmp_path / "bank")
+    path, found = active(log.directory), list[object]()
+    sound = path.read_bytes()
+    receipts(log).unlink()
+
+    def read() -> None:
+        try:
+            found.append(FileLog.open(log.directory).position())
+        except LogCorruption as error:
+            found.append(error)
+
+    with locked(log.directory / "lock", "bank"):
+        flipped(path, sound.index(event_id(2).encode()))
+        reader = threading.Thread(target=read)
+        reader.start()
+        reader.join(0.2)
+        assert not found and reader.is_alive()
+        path.write_bytes(sound)
+    reader.join()
+    assert found == [3]

@@ -327,6 +327,8 @@ class Reader:
                 again = next(self._groups(fd, segment, offset, before), None)
                 if isinstance(again, WrongLine) and self._vouched(fd, again):
                     raise again.error
+            if isinstance(again, WholeGroups):  # a writer had been healing that place
+                yield from self._check_groups(fd, segment, offset, before)
             return
 
     def _groups(self, fd: int, segment: Segment, offset: int, before: int) -> Iterator[WholeGroups | WrongLine]:
