@@ -54,7 +54,8 @@ def test_a_full_disk_has_room_for_a_second_name(tmp_path: Path, monkeypatch: pyt
     refuse_new_files(monkeypatch, links=False)
     log, _ = failed(tmp_path / "bank")
     assert (log.directory / "FAILED").samefile(log.directory / "lock")
-    assert "LogFailed" in another(log.directory).stderr
+    with pytest.raises(LogFailed):
+        FileLog.open(log.directory).append([note("c")])
     assert FileLog.open(log.directory).verify().cleared and log.append([note("c")]).last == 3
     assert (log.directory / "lock").exists() and not (log.directory / "FAILED").exists()
 
@@ -77,7 +78,7 @@ def test_where_no_marker_can_be_made_the_writer_keeps_all_others_out(
     done = another(log.directory)
     assert done.stdout.strip() == "2" and "LogBusy" in done.stderr
     assert log.verify().cleared and not log.verify().cleared
-    assert FileLog.open(log.directory).append([note("c")]).last == 3 and another(log.directory).returncode == 0
+    assert FileLog.open(log.directory).append([note("c")]).last == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"x" * 100_000, "a folder", "a pipe", "a link to nowhere"])
