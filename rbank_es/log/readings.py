@@ -304,6 +304,10 @@ class SoughtWords:
                 found = ALIKE
         return found
 
+    def plain_form_in(self, text: bytes) -> str | None:
+        """Return the form in which a text holds the words without any escape, None if it doesn't."""
+        return next((form or PLAIN for _, group in self._needles for needle, form in group if needle in text), None)
+
     def _possible(self, text: bytes) -> list[_Needle]:
         if _may_hide(text):
             return [needle for _, needles in self._needles for needle in needles]

@@ -55,9 +55,11 @@ class ResidueSearch:
             if not size:
                 return
             with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as whole:
-                for block in self._overlapping(whole):
-                    self._count(str(path), self._sought.form_in(block))
                 is_database = whole[: len(_SQLITE)] == _SQLITE
+                # The bytes of a database matter for what was deleted in it; its values are searched in every form.
+                form_in = self._sought.plain_form_in if is_database else self._sought.form_in
+                for block in self._overlapping(whole):
+                    self._count(str(path), form_in(block))
         if is_database:
             self._look_through_tables(path)
 
