@@ -75,6 +75,8 @@ NAME_CHARS = 256
 NAMES = 10_000
 # Characters of an error's message that an event keeps: a traceback or a server's page has no end.
 ERROR_CHARS = 2_000
+# Levels of nested lists and objects in JSON that somebody gives: where Python itself gives up depends on its version.
+JSON_DEPTH = 400
 # Shorter values of the environment are not redacted, because they occur in any text.
 SECRET_CHARS = 6
 # Levels of nesting of a call's arguments that are redacted; the log redacts them again as text.

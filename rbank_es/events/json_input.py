@@ -233,13 +233,25 @@ def decode_strict(text: bytes) -> Any:
     log itself is read without this check, which takes longer than all else: no writer of ours repeats a key, and a
     changed line fails its checksum.
 
-    Raises `RepeatedKey`, another `msgspec.DecodeError` or UnicodeDecodeError if it is none, and RecursionError.
+    Raises `RepeatedKey`, another `msgspec.DecodeError` or UnicodeDecodeError if it is none, and RecursionError for more
+    than `limits.JSON_DEPTH` levels.
     """
     value = msgspec.json.decode(text)
     if isinstance(value, dict | list):
+        _check_depth(value)
         # Numbers as text: only keys matter here, and int() refuses more than 4,300 digits.
         json.loads(text, object_pairs_hook=_once_each, parse_int=str, parse_float=str)
     return value
+
+
+def _check_depth(value: dict[str, Any] | list[Any]) -> None:
+    level: list[Any] = [value]
+    for _ in range(limits.JSON_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [child for children in inner for child in children if isinstance(child, dict | list)]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> None:
