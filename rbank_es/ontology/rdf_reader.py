@@ -175,10 +175,10 @@ def _parse(file: SourceFile) -> _Parsing:
     form = getattr(pyoxigraph.RdfFormat, _FORMATS[file.format][1])
     base = None if file.format in ("nt", "nquads") else f"file:///{file.sha256[:12]}"
     check_sound(file.path, file.format, limits.ONTOLOGY_BYTES)
-    opened = file.path.open("rb")
-    if opened.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK:
-        return _Parsing(pyoxigraph.parse(input=opened, format=form, base_iri=base), {})
-    opened.close()
+    with file.path.open("rb") as opened:
+        if opened.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK:
+            # Whole, because the engine reads a stream after this function has returned, and would leave it open.
+            return _Parsing(pyoxigraph.parse(input=opened.read(), format=form, base_iri=base), {})
     return _Parsing(pyoxigraph.parse(path=file.path, format=form, base_iri=base), {})
 
 
