@@ -4,12 +4,13 @@ The escapes are those of strings in JSON, Python (`repr` of text, bytes and cont
 Turtle; of HTML; and of URLs. A text holds some words if any reading of the text holds any reading of the words.
 
 **More is found than the words**, by these rules alone: words that are escaped themselves are found unescaped too (for
-`a &amp; b` also `a & b`), white space around the words may be missing, spaces may be written as `+`, and quotes may be
-doubled. `SoughtWords.form_in` names the form, so that a report can show what was matched.
+`a &amp; b` also `a & b`), white space around the words may be missing, spaces may be written as `+`, quotes may be
+doubled, and the lines may be indented otherwise. `SoughtWords.form_in` names the form, so that a report can show what
+was matched.
 
 **Not found** is a text that was changed or cut: another case, another Unicode normal form (`é` as one character or as
-two is another text), base64, compressed or encrypted text, wrapped or indented lines, strings that code joins, escapes
-nested deeper than `limits.ERASURE_LEVELS`.
+two is another text), base64, compressed or encrypted text, wrapped lines, strings that code joins, escapes nested
+deeper than `limits.ERASURE_LEVELS`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 from rbank_es import limits
 
-PLAIN, ESCAPED, HTML, URL, QUOTED, ALIKE = "plain", "escaped", "HTML", "URL", "quotes doubled", "alike"
+PLAIN, ESCAPED, HTML, URL, QUOTED = "plain", "escaped", "HTML", "URL", "quotes doubled"
+INDENTED, ALIKE = "indented", "alike"
 """The forms in which words are found. `ALIKE`: the words are themselves escaped, and were found unescaped."""
 
 _BACKSLASH = b"\xfe"
@@ -226,6 +228,7 @@ def _undone(text: bytes, form: str, steps: Collection[Step]) -> Iterator[Reading
 
 # ---------------------------------------------------------------- words
 
+_INDENTATION = re.compile(rb"(?<=\n)[ \t]+")
 _RUN = re.compile(rb"[0-9A-Za-z]+")
 _RUNS = 4
 _ESCAPED_BYTES = 12
@@ -295,8 +298,11 @@ class SoughtWords:
             return None
         found = None
         for reading in readings(text):
+            unindented = _Unindented(reading.text)
             for needle, form in possible:
                 if needle not in reading.text:
+                    if form != ALIKE and unindented.holds(needle):
+                        return INDENTED
                     continue
                 if form != ALIKE:
                     was_escaped = reading.form == PLAIN and reading.levels > levels
@@ -306,7 +312,10 @@ class SoughtWords:
 
     def plain_form_in(self, text: bytes) -> str | None:
         """Return the form in which a text holds the words without any escape, None if it doesn't."""
-        return next((form or PLAIN for _, group in self._needles for needle, form in group if needle in text), None)
+        needles = [needle for _, group in self._needles for needle in group]
+        unindented = _Unindented(text)
+        plain = (form or PLAIN for needle, form in needles if needle in text)
+        return next(plain, None) or next((INDENTED for needle, _ in needles if unindented.holds(needle)), None)
 
     def _possible(self, text: bytes) -> list[_Needle]:
         if _may_hide(text):
@@ -319,6 +328,21 @@ class SoughtWords:
             else:
                 possible += needles
         return possible
+
+
+class _Unindented:
+    """A text without the blanks at the beginning of its lines: prompts indent a value of several lines."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    @cached_property
+    def _lines(self) -> bytes:
+        return _INDENTATION.sub(b"", self._text)
+
+    def holds(self, needle: bytes) -> bool:
+        """Return whether the lines hold those of a needle that has several."""
+        return b"\n" in needle and _INDENTATION.sub(b"", needle) in self._lines
 
 
 def _written(words: str) -> Iterator[_Needle]:

@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import os
+import textwrap
 import time
 import unicodedata
 from collections.abc import Callable
@@ -54,6 +55,8 @@ PERCENT = each_byte(lambda byte: f"%{byte:02x}")
 PERCENT_UPPER = each_byte(lambda byte: f"%{byte:02X}")
 
 FOUND: dict[str, Writer] = {
+    "indented": lambda text: textwrap.indent(text, "    "),
+    "indented-in-json": lambda text: json.dumps([text.replace("\n", "\n\t  ")]),
     "hex-escapes": HEX,
     "octal-escapes": OCTAL,
     "octal-escapes-of-two-digits": lambda text: text.replace('"', "\\42"),
@@ -168,7 +171,7 @@ def test_words_that_look_like_escapes_are_found_in_every_form(bank: Bank, words:
         "upper-case": str.upper,
         "another-normal-form": lambda text: unicodedata.normalize("NFD", text),
         "joined-by-code": lambda text: f'"{text[:9]}" + "{text[9:]}"',
-        "indented": lambda text: text.replace("\n", "\n    "),
+        "wrapped": lambda text: text.replace(" ", "\n"),
         "escaped-nine-times": lambda text: nested(text, 9),
     }.values(),
 )
