@@ -191,7 +191,10 @@ class _Derived:
         )
         named = ", ".join(f"{self._name(info.iri)}×{short_count(info.instances or 0)}" for info in filled[:EXAMPLES])
         rest = ", …" if len(filled) > EXAMPLES else ""
-        return [f"Only {len(filled):,} of {len(counts):,} classes have instances: {named}{rest}; the others have none."]
+        have = "has" if len(filled) == 1 else "have"
+        return [
+            f"Only {len(filled):,} of {len(counts):,} classes {have} instances: {named}{rest}; the others have none."
+        ]
 
     def _hidden(self) -> list[str]:
         found = hidden_instances(self._schema)

@@ -109,7 +109,11 @@ def _facts(ranked: RankedTerms) -> str:
     facts += schema.formalisms
     facts += _declared(size)
     facts += _instances(ranked, size)
-    facts += [f"{short_count(size[name])} {name}" for name in ("concepts", "named graphs") if name in size]
+    facts += [
+        f"{short_count(size[name])} {name if size[name] > 1 else name[:-1]}"
+        for name in ("concepts", "named graphs")
+        if name in size
+    ]
     return ", ".join(facts)
 
 

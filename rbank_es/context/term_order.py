@@ -76,11 +76,14 @@ class RankedTerms:
         self.prefixes = prefixes if isinstance(prefixes, Prefixes) else Prefixes(prefixes)
         self._unspoken = {*schema.label_properties, *schema.definition_properties, *rdf_names.ANNOTATIONS, *_PLUMBING}
         self._links: dict[str, list[Link]] = defaultdict(list)
+        echoes = {info.iri for info in schema.classes if info.echoes}
         for link in schema.links:
-            self._links[link.property].append(link)
+            if link.subject not in echoes and link.object not in echoes:
+                self._links[link.property].append(link)
         self._users: dict[str, list[str]] = defaultdict(list)
         for use in sorted(schema.typed_uses, key=lambda use: (-use.uses, use.cls)):
-            self._users[use.property].append(use.cls)
+            if use.cls not in echoes:
+                self._users[use.property].append(use.cls)
         self._parents = {info.iri: info.parents for info in schema.classes}
         self._by_iri = {info.iri: info for info in schema.properties}
         self._declares = any(info.declared for info in schema.classes if not info.iri.startswith(rdf_names.SH))
@@ -96,9 +99,9 @@ class RankedTerms:
         self.terms: tuple[ClassInfo | PropertyInfo, ...] = (*self.classes, *self.properties)
         self.unspoken = self._others()
         self.between_terms = self._between_terms()
-        iris = [info.iri for info in self.terms]
+        iris = [info.iri for info in self.terms if info.iri not in echoes]
         if self.has_data:
-            iris = [info.iri for info in self.classes[:_NAMING_TERMS]]
+            iris = [info.iri for info in self.classes[:_NAMING_TERMS] if not info.echoes]
             iris += [info.iri for info in self.properties[:_NAMING_TERMS]]
         self.naming = RankedNames(self.prefixes, iris)
 

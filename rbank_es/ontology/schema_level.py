@@ -9,7 +9,8 @@
   at least half of the instances are schema or named by it: the schema refers to them, or they have an rdfs:isDefinedBy.
   Examples are Brick's tags and quantities, its shapes (most are classes too), UniProt's ranks, and the author in an
   ontology's header. The shapes of a file that only has shapes are data.
-- Everything else is data.
+- Everything else is data, unless all of it lies in namespaces of terms, which hold `TERMS_PER_VALUE` terms for each of
+  its things: schema.org's days of the week are no data either.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
 
 from rbank_es.ontology import rdf_names
+from rbank_es.ontology.prefixes import namespace_of
 from rbank_es.ontology.statements import BLANK, Statements, is_iri
 
 _IS_DEFINED_BY = rdf_names.RDFS + "isDefinedBy"
@@ -30,6 +32,9 @@ _BETWEEN_TERMS = rdf_names.within(rdf_names.RDFS, "subClassOf subPropertyOf doma
 )
 """Predicates whose ends are of the schema, unless they are instances."""
 
+
+TERMS_PER_VALUE = 3
+"""Terms for each instance in a namespace of terms: schema.org has five; small data share a namespace with few terms."""
 
 Types = frozenset[str]
 
@@ -45,6 +50,7 @@ class Levels:
         """The types of each subject that has one."""
         self.schema = self._schema()
         self.vocabulary = self.schema | self._values()
+        self.vocabulary |= self._beside_terms()
 
     def of_type(self, types: Iterable[str]) -> set[str]:
         """Return the IRIs that have one of these types."""
@@ -106,6 +112,15 @@ class Levels:
         all_of, named_of = self.count(), self.count(named)
         # In integers, so that rounding can't decide at exactly half.
         return {cls for cls, count in named_of.items() if count and 2 * count >= all_of[cls]}
+
+    def _beside_terms(self) -> set[str]:
+        """Return the instances that are left, if all of them lie in namespaces that mostly consist of terms."""
+        terms = Counter(map(namespace_of, self.of_type(rdf_names.CLASS_TYPES | rdf_names.PROPERTY_TYPES)))
+        left = self.types.keys() - self.vocabulary
+        if TERMS_PER_VALUE * len(left) > terms.total():
+            return set()
+        beside = Counter(map(namespace_of, left))
+        return set(left) if all(TERMS_PER_VALUE * beside[space] <= terms[space] for space in beside) else set()
 
     def _values(self) -> set[str]:
         """Return the instances all of whose classes are classes of values."""

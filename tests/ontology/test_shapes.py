@@ -1,0 +1,89 @@
+"""Graphs of many shapes, a small one of each: true numbers on their cards, and first what a question needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es.context.constraints import constraints
+from rbank_es.context.ontology_card import sense_card
+from rbank_es.ontology.loader import Ontology, load_ontology
+from tests.context.schemas import line_of
+from tests.laws.test_count_laws import differing
+
+SHAPES = {path.stem: path for path in sorted((Path(__file__).parent / "shapes").iterdir())}
+
+
+@pytest.fixture
+def shape(request: pytest.FixtureRequest, tmp_path: Path) -> Ontology:
+    return load_ontology(SHAPES[request.param], cache=tmp_path)
+
+
+def card(ontology: Ontology) -> str:
+    return sense_card(ontology.schema, ontology.prefixes, name=ontology.id).text
+
+
+def shape_of(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("shape", [name], indirect=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES, indirect=True)
+def test_every_number_is_what_sparql_counts(shape: Ontology) -> None:
+    compared, wrong = differing(shape.schema, shape.quads)
+    assert wrong == []
+    assert compared > 20
+
+
+@shape_of("schema_org")
+def test_a_schema_shows_the_properties_between_its_terms_and_no_editors_notes_first(shape: Ontology) -> None:
+    text = card(shape)
+    assert line_of(text, "Schema (×triples): ").startswith("rdfs:subClassOf×10")
+    assert line_of(text, "Properties: ").startswith("domainIncludes (Thing→Thing)")
+    assert "source" not in text, "an editor's note"
+    assert "Only 1 of 11 classes has instances: DayOfWeek×2" in constraints(shape.schema, shape.prefixes).text
+    whole = sense_card(shape.schema, shape.prefixes, 2_000).text
+    assert "domainIncludes×9, rangeIncludes×9" in line_of(whole, "Schema (×triples): ")
+
+
+@shape_of("dcat")
+def test_people_on_a_header_are_counted_and_come_last(shape: Ontology) -> None:
+    text = card(shape)
+    assert "3 instances of 1 class" in text
+    assert line_of(text, "Classes: ") == "Dataset, Catalog, Distribution, foaf:Person"
+
+
+@shape_of("shacl_queries")
+def test_queries_in_shacl_are_the_instances_that_they_are(shape: Ontology) -> None:
+    text = card(shape)
+    assert "SPARQLExecutable×9" in text
+    assert "no instances" not in text
+    assert "Schema only" not in constraints(shape.schema, shape.prefixes).text
+
+
+@shape_of("dbpedia")
+def test_a_foreign_taxonomy_comes_after_the_graphs_own_classes_and_is_no_step(shape: Ontology) -> None:
+    text = card(shape)
+    assert "Prefixes: dbo <" in text
+    shown = line_of(text, "Classes (×instances): ").split(", ")
+    assert shown[:4] == ["Place×3", "Town×3", "Person×8", "Scientist×8"]
+    assert "yago:" not in line_of(text, "Properties: ")
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        ("blank_nodes", "25 triples, 4 properties in use, 10 instances of 2 classes"),
+        ("named_graphs", "6 triples, 3 properties in use, 3 instances of 2 classes, 2 named graphs"),
+        ("all_schema", "15 triples, RDFS, OWL, 4 classes, 2 properties declared, no instances"),
+        ("skos_thesaurus", "62 triples, SKOS, 7 properties in use, 13 instances of 2 classes, 12 concepts"),
+        ("wikidata", "57 triples, 8 properties in use, 13 instances of 4 classes"),
+        (
+            "geosparql",
+            "27 triples, RDFS, OWL, SKOS, 3 classes, 3 properties declared, 4 instances of 3 classes, 1 concept",
+        ),
+    ],
+    indirect=["shape"],
+)
+def test_a_card_says_of_what_it_counts(shape: Ontology, facts: str) -> None:
+    assert card(shape).splitlines()[1] == facts
