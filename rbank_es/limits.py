@@ -169,9 +169,9 @@ ONTOLOGY_IRI_CHARS = 2_000
 # Characters of a label, and of a definition or a note, that a description of an ontology keeps.
 ONTOLOGY_LABEL_CHARS = 120
 ONTOLOGY_COMMENT_CHARS = 500
-# Steps from class to superclass by which instances are counted, of all combinations of types: Brick takes 20,000. With
+# Steps from class to superclass by which instances are counted, of all combinations of types: Brick takes 12,500. With
 # more, numbers that include subclasses are left out.
-ONTOLOGY_SUPERCLASS_STEPS = 5_000_000
+ONTOLOGY_SUPERCLASS_STEPS = 1_000_000
 # Notes of one class or property that a description keeps: a term of PROV or SKOS has two at most.
 ONTOLOGY_NOTES = 8
 # Pairs of class and property, and steps from class to class, that a description keeps, most used first.

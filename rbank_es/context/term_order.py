@@ -168,7 +168,7 @@ class RankedTerms:
         while generation:
             found = {bound.iri for one in generation for bound in getattr(one, side)} - rdf_names.ANYTHING
             if found:
-                general = [iri for iri in found if not found & self._above(iri)]
+                general = [iri for iri in found if not found & self._above(iri)] if len(found) > 1 else []
                 return self.in_core_order(general or found)  # because classes in a circle are all above each other
             # Generation by generation, so that the nearest superproperty with a bound counts.
             parents = sorted({iri for one in generation for iri in one.parents} - seen)
@@ -178,7 +178,7 @@ class RankedTerms:
 
     def _above(self, iri: str) -> set[str]:
         if iri not in self._ancestors:
-            self._ancestors[iri] = reachable(iri, self._parents)
+            self._ancestors[iri] = reachable(iri, self._parents, SUBCLASSES)
         return self._ancestors[iri]
 
     def _traffic(self) -> Counter[str]:

@@ -166,7 +166,7 @@ def test_pipes_and_devices_are_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.ttl")
     assert refusal(tmp_path / "pipe.ttl").reason == "is not a regular file, but a named pipe"
     assert refusal(tmp_path).reason == "is not a regular file, but a named pipe"
-    assert refusal(Path("/dev/zero")).reason == "is not a regular file, but a named pipe"
+    assert refusal(Path("/dev/zero")).reason == "is not a regular file, but a device"
 
 
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
