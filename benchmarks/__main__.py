@@ -22,6 +22,7 @@ SUBJECTS = (
     "rebuild",
     "counters",
     "search",
+    "long banks",
     "start-up",
     "tools",
     "graphs",
@@ -63,6 +64,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         counters,
         graphs,
         leakage,
+        long_banks,
         reading,
         rebuild,
         recording,
@@ -82,6 +84,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
     plain = {
         "append": append.measure,
         "writers": writers.measure,
+        "long banks": long_banks.measure,
         "start-up": startup.measure,
         "tools": tools.measure,
         "graphs": graphs.measure,

@@ -26,7 +26,7 @@ from rbank_es.errors import LogCorruption, ProjectionError, ProjectionUnavailabl
 from rbank_es.files import kind_of, make_private, open_regular, open_scratch
 from rbank_es.log.protocol import DERIVED_LOCK
 from rbank_es.projections import Projection, all_projections
-from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle
+from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle, view_texts
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -154,8 +154,7 @@ def remake_views(connection: sqlite3.Connection) -> None:
 
 def declared_views() -> dict[str, str]:
     """Return all declared views by name, with the statements that create them."""
-    views = {name: text for projection in all_projections() for name, text in projection.views.items()}
-    return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in views.items()}
+    return {name: f"CREATE VIEW {name} AS {text.strip()}" for name, text in view_texts().items()}
 
 
 def views_in(connection: sqlite3.Connection) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rbank_es import limits
 from rbank_es.events import ContextBuilt, StepTaken, ToolCalled
-from rbank_es.projections.projection import Insert, Projection, Table
+from rbank_es.projections.projection import OF_RUN, Insert, Projection, Table
 
 TOOL_CALLS = Table(
     name="tool_calls",
@@ -73,19 +73,19 @@ FROM contexts WHERE chars > {limits.FLAG_CONTEXT_CHARS}
 """
 
 _BY_RUN = f"""
-WITH returned AS (SELECT run, {_MEASURES} FROM tool_calls GROUP BY run),
+WITH returned AS (SELECT run, {_MEASURES} FROM tool_calls {OF_RUN} GROUP BY run),
 sizes AS (
     SELECT run, sum(stdout_chars) AS stdout_chars, max(prompt_chars) AS prompt_chars_max,
         max(variables_n) AS variables_n, max(variables_chars) AS variables_chars
-    FROM step_sizes GROUP BY run
+    FROM step_sizes {OF_RUN} GROUP BY run
 ),
 built AS (
     SELECT run, max(items_n) AS items, max(chars) AS chars,
         sum(items_n > {limits.FLAG_ITEMS_INJECTED}) + sum(chars > {limits.FLAG_CONTEXT_CHARS}) AS flags
-    FROM contexts GROUP BY run
+    FROM contexts {OF_RUN} GROUP BY run
 ),
-subcalls AS (SELECT run, sum(role = 'sub') AS n FROM lm_calls GROUP BY run),
-stepped AS (SELECT run, count(*) AS n FROM run_steps GROUP BY run)
+subcalls AS (SELECT run, sum(role = 'sub') AS n FROM lm_calls {OF_RUN} GROUP BY run),
+stepped AS (SELECT run, count(*) AS n FROM run_steps {OF_RUN} GROUP BY run)
 SELECT r.run, r.from_seq AS started_seq,
     CASE WHEN t.run IS NULL THEN 0 ELSE t.total_chars_returned END AS total_chars_returned,
     CASE WHEN t.run IS NULL THEN 0 ELSE t.max_single_return END AS max_single_return,

@@ -197,7 +197,20 @@ def chosen_projections(only: Collection[str] | None) -> tuple[Projection, ...]:
 
 def view_names() -> tuple[str, ...]:
     """Return the names of all views, which people and programs read."""
-    return tuple(view for projection in all_projections() for view in projection.views)
+    return tuple(view_texts())
+
+
+def view_texts() -> dict[str, str]:
+    """Return the SQL of all views by name."""
+    return {name: text for projection in all_projections() for name, text in projection.views.items()}
+
+
+OF_RUN = "/* of one run */"
+"""The place in a view's SQL, behind a table, for a condition on its `run`.
+
+SQLite computes a grouped subquery for all runs before it takes one of them. Where one run is asked for, `View.rows`
+puts the condition here.
+"""
 
 
 @cache

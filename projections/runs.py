@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
-from rbank_es.projections.projection import Insert, Projection, Put, Table, words_of
+from rbank_es.projections.projection import OF_RUN, Insert, Projection, Put, Table, words_of
 
 STARTS = Table(
     name="run_starts",
@@ -76,15 +76,15 @@ def record_step(event: StepTaken) -> tuple[Insert]:
     return (Insert("run_steps", (event.run, event.index, event.seq)),)
 
 
-_RUNS = """
+_RUNS = f"""
 WITH spent AS (
     SELECT run, count(*) AS lm_calls, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out,
         sum(cost_usd) AS cost_usd
-    FROM lm_calls GROUP BY run
+    FROM lm_calls {OF_RUN} GROUP BY run
 ),
-stepped AS (SELECT run, count(*) AS steps FROM run_steps GROUP BY run),
-returned AS (SELECT run, count(*) AS tool_calls FROM tool_calls GROUP BY run),
-built AS (SELECT run, max(items_n) AS items_injected FROM contexts GROUP BY run)
+stepped AS (SELECT run, count(*) AS steps FROM run_steps {OF_RUN} GROUP BY run),
+returned AS (SELECT run, count(*) AS tool_calls FROM tool_calls {OF_RUN} GROUP BY run),
+built AS (SELECT run, max(items_n) AS items_injected FROM contexts {OF_RUN} GROUP BY run)
 SELECT r.run, r.task, r.ontology, r.endpoint, r.executor, r.model, r.mode, r.scripted, r.rollout_group,
     r.rollout_index, r.iterations_max,
     r.from_seq AS started_seq, r.started_at, r.imported_at, e.from_seq AS finished_seq, e.finished_at, e.outcome,

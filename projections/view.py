@@ -27,7 +27,7 @@ from rbank_es.errors import BadInput, BadSearch, ProjectionError
 from rbank_es.events import PolicyChoice
 from rbank_es.projections import all_projections, view_names
 from rbank_es.projections.memory_index import fts_ddl
-from rbank_es.projections.projection import Table, Value
+from rbank_es.projections.projection import OF_RUN, Table, Value, view_texts
 
 if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
@@ -123,9 +123,12 @@ class View:
         unknown = [name for name in equal if name not in columns]
         if unknown:
             raise BadInput(f"{view} has no column {unknown[0]!r}; it has: {', '.join(columns)}")
-        where = " AND ".join(f'"{name}" IS ?' for name in equal)
+        where = " AND ".join(f'"{name}" IS :{name}' for name in equal)
+        text = view_texts()[view]
+        # The view's own SQL for one run, because through the view all other runs would be counted too.
+        source = f"({text.replace(OF_RUN, 'WHERE run = :run')})" if "run" in equal and OF_RUN in text else view
         with self._shadowing() as connection:
-            found = connection.execute(f"SELECT * FROM {view}{' WHERE ' + where if where else ''}", (*equal.values(),))
+            found = connection.execute(f"SELECT * FROM {source}{' WHERE ' + where if where else ''}", equal)
             return [dict(zip(columns, row, strict=True)) for row in found]
 
     def columns(self, view: str) -> tuple[str, ...]:

@@ -45,8 +45,8 @@ POLL_S = 0.25
 NEEDLE_CHARS = 8
 # Ids that a writer searches for in the active segment's bytes before it makes a dictionary of all of them.
 SEARCHED_IDS = 32
-# Segments whose index by run a reader keeps: about 2 MB each, so 30 MB at most.
-INDEXED_SEGMENTS = 16
+# Segments whose index by run a reader keeps: about 1 MB each, so 64 MB at most.
+INDEXED_SEGMENTS = 64
 # Bytes of a segment that may be added to its index before this is written again: a process reads so much in 10 ms.
 INDEX_SAVED_BYTES = 1 * MIB
 # Windows of fewer events are read whole, and so are windows of which one event in 16 or more is wanted: decoding line

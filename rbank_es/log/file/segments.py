@@ -179,7 +179,8 @@ def find_line(fd: int, start: tuple[int, int], high: int, seq: int, seed: int) -
 
 def _numbered_from(fd: int, offset: int, high: int, seed: int) -> tuple[int, int] | None:
     skipped = False
-    for base, complete in blocks(fd, offset, high):
+    # Little at a time: a bisection looks at one line in each of some twenty places.
+    for base, complete in blocks(fd, offset, high, block_bytes=limits.READ_BLOCK_BYTES // 32):
         at = base
         for line in complete:
             if skipped and line.startswith(b'{"type":"') and not line.startswith(lines.UNNUMBERED):

@@ -1,0 +1,203 @@
+"""The cost of long banks beside short ones: a task of a loop, one run shown, a search, an item added.
+
+The loop runs with a scripted model and the local interpreter, because a model's latency and a sandbox's start would
+hide what the bank costs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.corpus import SEED, Corpus, make_bank
+from benchmarks.measure import Goal, Row, Samples, duration, interleave, timed
+from benchmarks.sizes import Sizes
+from rbank_es import Bank, Item
+from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.extraction import consolidate
+from rbank_es.loop import LoopSettings, Task, run_closed_loop
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.scripted_model import rendered
+
+HOME = Path(__file__).parent.parent
+WINDOW = 10
+"""Tasks around the 10th, the 100th and the last one whose median is compared, because one alone varies by a tenth."""
+ADDED = 100
+SEARCHED = 50
+_CODE = (
+    "count = len('a light on a rock'.split())\nSUBMIT(answer=f'{count} words', sparql='', evidence={'count': count})"
+)
+
+
+def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
+    """Yield rows for tasks of a loop, `show RUN`, `Bank.search` and items added."""
+    yield from _tasks(place / "loop", sizes.loop_tasks)
+    yield from _adding(place, sizes)
+    yield from _reading(place, sizes)
+
+
+def _ratio(one: float, other: float) -> float:
+    return other / one if one else 0.0
+
+
+# ---------------------------------------------------------------- tasks of a loop
+
+
+class Teachable:
+    """A model that submits at once, and as an extractor returns an item that no other task gave."""
+
+    def __init__(self, role: str, corpus: Corpus) -> None:
+        self._role, self._corpus = role, corpus
+
+    def complete(self, request: Any) -> Any:
+        """Return the step, or the item."""
+        from dspy.lm15 import Message, Response, Usage
+
+        fields: dict[str, Any] = {"reasoning": "Count.", "code": f"```python\n{_CODE}\n```"}
+        if self._role == "extractor":
+            words = self._corpus.text
+            item = {"title": words(8), "description": words(10), "content": words(40)}
+            fields = {"memory_items": [item], "why_none": ""}
+        usage = Usage(input_tokens=1_000, output_tokens=100)
+        message = Message.assistant(rendered(fields))
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def _tasks(place: Path, count: int) -> Iterator[Row]:
+    import dspy
+
+    corpus = Corpus(SEED + 3)
+    settings = LoopSettings(
+        lm=LmChoice(model="test/scripted"),
+        extractor_lm=LmChoice(model="test/extractor"),
+        judge="checks",
+        unsafe_local=True,
+    )
+    tasks = [Task(id=f"words-{number}", question=f"How many words are in text {number}?") for number in range(count)]
+    ends: list[float] = []
+    with Bank.create(place) as bank:
+        began = time.perf_counter()
+        results = run_closed_loop(
+            tasks, bank, settings,
+            interpreters=dspy.LocalInterpreter,
+            model_for=lambda role, choice: Teachable(role, corpus),
+            on_result=lambda _: ends.append(time.perf_counter()),
+        )  # fmt: skip
+        events = bank.position
+    assert all(result.added or result.supported for result in results)
+    took = [end - start for start, end in itertools.pairwise([began, *ends])]
+    tenth, last = (median(took[at - WINDOW // 2 : at + WINDOW // 2]) for at in (10, count - WINDOW // 2))
+    middle = median(took[100 - WINDOW // 2 : 100 + WINDOW // 2])
+    yield Row(
+        "long banks",
+        f"a task of a loop, judged and learned from: the {count:,}th of a bank of {events:,} events, beside the 10th",
+        duration(last),
+        f"the 10th {duration(tenth)}, the 100th {duration(middle)}",
+        "local interpreter, scripted model",
+        Goal("≤", 1.2, "x the 10th"),
+        _ratio(tenth, last),
+    )
+
+
+# ---------------------------------------------------------------- items
+
+
+def _adding(place: Path, sizes: Sizes) -> Iterator[Row]:
+    corpus = Corpus(SEED + 2)
+    samples: dict[int, list[float]] = {}
+    for count in (10, sizes.items):
+        with _bank_of(place / f"items-{count}", corpus, count) as bank:
+            for _ in range(ADDED):  # the state is folded once, and the ids of the segment are collected
+                consolidate(bank, [_items(corpus, 1)[0]])
+            samples[count] = [timed(partial(consolidate, bank, _items(corpus, 1)))() for _ in range(ADDED)]
+        shutil.rmtree(place / f"items-{count}")
+    few, many = median(samples[10]), median(samples[sizes.items])
+    yield Row(
+        "long banks",
+        f"an item added by the default policy to {sizes.items:,}, beside 10",
+        duration(many),
+        f"to 10 {duration(few)}",
+        goal=Goal("≤", 1.2, "x to 10"),
+        value=_ratio(few, many),
+    )
+
+
+def _bank_of(place: Path, corpus: Corpus, count: int) -> Bank:
+    bank = Bank.create(place)
+    for start in range(0, count, 500):
+        items = _items(corpus, min(500, count - start))
+        heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
+        extracted = bank.append(MemoriesExtracted(kind="manual", heads=heads, candidates=texts)).events[0]
+        decisions = tuple(Decision(candidate=n, action="add", item=item.id) for n, item in enumerate(items))
+        bank.append(MemoriesConsolidated(extraction=extracted.id, policy="dedup-1", decisions=decisions))
+    return bank
+
+
+def _items(corpus: Corpus, count: int) -> list[Item]:
+    def item() -> Item:
+        words = corpus.text(60).split(" ")
+        return Item.make(" ".join(words[:8]), " ".join(words[20:]), "success", desc=" ".join(words[8:20]))
+
+    return [item() for _ in range(count)]
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _reading(place: Path, sizes: Sizes) -> Iterator[Row]:
+    lengths = [length for length in (10_000, 100_000, 1_000_000) if length <= sizes.events]
+    shown: dict[int, Callable[[], float]] = {}
+    for length in lengths:
+        with make_bank(place / f"log-{length}", length) as bank:
+            run = next(getattr(event, "run", "") for event in bank.events(after=length // 2, types={"run_started"}))
+            bank.project()
+            if length == lengths[-1]:
+                yield _search(bank, sizes)
+        shown[length] = timed(partial(_show, place / f"log-{length}", run))
+        shown[length]()  # builds the index by run
+    samples = interleave({str(length): turn for length, turn in shown.items()}, sizes.show_rounds)
+    first, *others = (samples.median(str(length)) for length in lengths)
+    for length, took in zip(lengths[1:], others, strict=True):
+        yield Row(
+            "long banks",
+            f"rbank-es show RUN of {length:,} events, whole process, beside {lengths[0]:,}",
+            duration(took),
+            f"of {lengths[0]:,} {duration(first)}",
+            goal=Goal("≤", 3, f"x of {lengths[0]:,}"),
+            value=_ratio(first, took),
+        )
+
+
+def _show(place: Path, run: str) -> None:
+    command = [str(Path(sys.executable).with_name("rbank-es")), "show", str(place), f"run:{run}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=HOME, env={**os.environ, "NO_COLOR": "1"})
+
+
+def _search(bank: Bank, sizes: Sizes) -> Row:
+    queries = Corpus(SEED + 1).queries(SEARCHED)
+    with bank.as_of() as view:
+        samples: Samples = interleave(
+            {
+                "bank": timed(lambda: [bank.search(query, 10) for query in queries]),
+                "view": timed(lambda: [view.search(query, 10) for query in queries]),
+            },
+            sizes.search_rounds,
+        )
+    each = {name: duration(samples.median(name) / len(queries)) for name in samples.seconds}
+    return Row(
+        "long banks",
+        f"Bank.search of a bank of {bank.position:,} events, nothing appended in between",
+        each["bank"],
+        f"in one view {each['view']}",
+        goal=Goal("≤", 2, "x one view"),
+        value=1 / samples.ratio("bank", "view"),
+    )

@@ -1,0 +1,145 @@
+"""Views that an open bank keeps: shared while nothing changed, replaced as soon as anything did."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import ProjectionError
+from rbank_es.events import NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.events.items import Item
+from rbank_es.extraction import consolidate
+from rbank_es.projections import builder, view_names
+from tests.faults.disk import Quick
+
+OWL = Item.make("Count owls by night", "owls are counted once each", "success")
+ELK = Item.make("Count elks by day", "elks are counted in herds", "success")
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(tmp_path / "bank", calls=Quick()) as made:
+        consolidate(made, [OWL])
+        yield made
+
+
+def found(bank: Bank, point: str | None = None) -> list[str]:
+    return [hit.id for hit in bank.search("count", 5, point=point)]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modes in which read models were opened."""
+    modes: list[str] = []
+    connect = builder.connect
+    monkeypatch.setattr(builder, "connect", lambda path, mode: (modes.append(mode), connect(path, mode))[1])
+    return modes
+
+
+def test_searching_again_opens_no_file_and_reads_one_line_at_most(
+    bank: Bank, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(bank)
+    opened.clear()
+    lines: list[int] = []
+    read = bank.log.lines
+    monkeypatch.setattr(bank.log, "lines", lambda **given: (lines.append(given["after"]), read(**given))[1])
+    for _ in range(5):
+        assert found(bank) == [OWL.id]
+    assert opened == []
+    assert len(lines) <= 5
+
+
+def test_what_another_process_appends_is_found(bank: Bank) -> None:
+    assert found(bank) == [OWL.id]
+    with Bank.open(bank.place, calls=Quick()) as other:
+        consolidate(other, [ELK])
+    assert set(found(bank)) == {OWL.id, ELK.id}
+
+
+def test_what_is_erased_is_not_found_in_a_kept_view(bank: Bank) -> None:
+    before = bank.position
+    assert found(bank) == [OWL.id] == found(bank, str(before))
+    bank.erase(item=OWL.id)
+    assert found(bank) == [] == found(bank, str(before))
+    with bank.as_of(before) as view:
+        assert OWL.content not in repr(view.rows("items"))
+
+
+def test_views_of_the_past_and_of_the_head_do_not_disturb_each_other(bank: Bank) -> None:
+    before = bank.position
+    with bank.as_of(before) as past, bank.as_of(before) as twin:
+        consolidate(bank, [ELK])
+        for _ in range(limits.VIEWS_KEPT + 1):
+            assert set(found(bank)) == {OWL.id, ELK.id}
+            assert found(bank, str(before)) == [OWL.id]
+            bank.append(NoteLogged(note="{}"))
+        twin.close()
+        twin.close()
+        assert [hit.id for hit in past.search("count", 5)] == [OWL.id]
+        with pytest.raises(ProjectionError, match="closed"):
+            twin.items()
+    bank.close()
+    assert set(found(bank)) == {OWL.id, ELK.id}
+
+
+def test_threads_search_while_another_appends(bank: Bank) -> None:
+    wrong: list[object] = []
+
+    def search() -> None:
+        for _ in range(15):
+            try:
+                if OWL.id not in found(bank):
+                    wrong.append("lost")
+            except Exception as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        bank.append(NoteLogged(note="{}"))
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_forked_child_opens_views_of_its_own(bank: Bank, opened: list[str]) -> None:
+    found(bank)
+    opened.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if found(bank) == [OWL.id] and opened else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert found(bank) == [OWL.id] and not opened
+
+
+def test_the_rows_of_one_run_are_those_among_the_rows_of_all(bank: Bank) -> None:
+    """At any position: one run is read without counting the others."""
+    for number in range(3):
+        run = f"r{number}"
+        bank.append(
+            [
+                RunStarted(run=run, task="Count."),
+                *(ToolCalled(run=run, tool="t", chars=700 * n) for n in range(number + 2)),
+                *(StepTaken(run=run, index=n) for n in range(number)),
+                RunFinished(run=run, outcome="submitted"),
+            ]
+        )
+    bank.project()
+    for point in (0, 8, 14, bank.position):
+        with bank.as_of(point) as view:
+            for name in view_names():
+                if "run" in view.columns(name):
+                    everything = view.rows(name)
+                    for run in ("r0", "r1", "r2", None):
+                        assert view.rows(name, run=run) == [row for row in everything if row["run"] == run]
