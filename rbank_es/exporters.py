@@ -39,7 +39,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import encode_body, event_types
 from rbank_es.events.items import Item, polarity_of
-from rbank_es.importers.importer import recorded_time
+from rbank_es.importers.importer import TIMESTAMP, recorded_time, utc_time
 from rbank_es.importers.reasoningbank import write_memories
 from rbank_es.importers.trajectories import error_code_of, seconds_before
 from rbank_es.importers.trajectory_fields import (
@@ -54,7 +54,6 @@ from rbank_es.importers.trajectory_fields import (
     RESERVED,
     STARTED,
     STEPPED,
-    TIMESTAMP,
     data_of,
     in_order,
 )
@@ -257,7 +256,8 @@ def _call_time(event: ToolCalled, extra: dict[str, Any]) -> str | None:
     if event.duration_s is None:
         return None
     try:
-        return recorded_time(seconds_before(event.occurred_at or event.at, event.duration_s))
+        ended = utc_time(extra[TIMESTAMP]) if TIMESTAMP in extra else event.occurred_at or event.at
+        return recorded_time(seconds_before(ended, event.duration_s))
     except OverflowError:  # a duration that no calendar holds
         return None
 

@@ -24,7 +24,8 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, as_json: bool) -> N
     """Import files, whose form is recognised by their content; of a directory, all .json and .jsonl files in it.
 
     Forms: items as a JSON list; trajectories as JSON Lines, one run a file; ReasoningBank memory as JSON Lines; events
-    as written by export. Times in a file become occurred_at. Importing the same file twice adds nothing.
+    as written by export. Times in a file become occurred_at; those without a zone are read as UTC. Importing the same
+    file twice adds nothing.
     """
     from rbank_es.importers import import_paths
 
@@ -58,6 +59,9 @@ def _print_report(facts: dict[str, Any], report: ImportReport) -> None:
     if not any(row[-1] for row in rows):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     echo_table(headers, rows, flexible=["file"])
+    if unset := [file for file in report.files if file.times_unset]:
+        of = f"of {count(len(unset), 'file')} "
+        echo(f"\ntimes {of}have no zone and would be in the future as UTC: left unset, and kept in extra as written")
     made = "made and " if facts["created"] else ""
     echo(f"\n{made}appended to {facts['bank']}: {count(facts['appended'], 'event')}")
     echo(f"head {facts['head']}")

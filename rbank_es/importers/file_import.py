@@ -6,6 +6,7 @@ Planning is pure: it decides about candidates by the consolidation policy in for
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from rbank_es.errors import BadImport, DuplicateEvent
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import event_types
 from rbank_es.files import kind_of, read_regular
-from rbank_es.importers.importer import ImportUnit, Parsed, events_of, parse
+from rbank_es.importers.importer import TIMESTAMP, ImportUnit, Parsed, events_of, parse, recorded_time, utc_text
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import same_content
 from rbank_es.policies.known_items import KnownItems
@@ -36,7 +37,7 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
 
     `groups_known` groups were in the bank already; `appended` counts events; `first` and `last` are positions, 0 if
     nothing was appended. `items_added` and `items_skipped` count decisions. `left_out` counts events of an export
-    that have no place in another bank.
+    that have no place in another bank. `times_unset` counts events whose time has no zone and was left unset.
     """
 
     path: str
@@ -48,6 +49,7 @@ class FileImport(msgspec.Struct, frozen=True, kw_only=True):
     items_skipped: int = 0
     runs: int = 0
     left_out: int = 0
+    times_unset: int = 0
     first: int = 0
     last: int = 0
 
@@ -81,18 +83,25 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def read_file(path: Path) -> Parsed:
-    """Read and parse a file. Raises `BadImport`, `LimitExceeded`."""
+    """Read and parse a file. Raises `BadImport`, also for a time with a zone in the future; `LimitExceeded`."""
     try:
         data = read_regular(path, limits.IMPORT_FILE_BYTES, follow=True)
     except OSError as error:
         raise BadImport(str(path), error.strerror or str(error)) from None
-    return parse(str(path), data)
+    parsed, now = parse(str(path), data), utc_text(datetime.now(UTC))
+    for event in events_of(parsed.units):
+        if event.occurred_at and event.occurred_at > now and event.id not in parsed.zoneless:
+            reason = f"the time {event.occurred_at} is in the future: here it is {now}; correct the time or the clock"
+            raise BadImport(str(path), reason)
+    return parsed
 
 
 def import_paths(bank: Bank, paths: Iterable[str | Path], progress: Progress | None = None) -> ImportReport:
     """Import files, and all .json and .jsonl files of directories, in the order of the times at which they begin.
 
     Files without times come first, as named and then by path: what they hold is older than any run that used it.
+    Times without a zone are read as UTC, but where one of them then lies in the future, all of its file are left unset
+    and kept as they are written in `extra`: they are of a zone that nobody knows.
     All files are read and checked before the first is appended, so a broken one stops the import before it begins.
     A file is one atomic append, or as few as the limits of an append allow; if the process ends between two of them,
     importing the file again adds the rest. What is in the bank already, by the ids of its events, is not added again
@@ -121,6 +130,24 @@ def _began(parsed: Parsed) -> str:
     return min((event.occurred_at for event in events_of(parsed.units) if event.occurred_at), default="")
 
 
+def _without_false_times(parsed: Parsed) -> tuple[Parsed, int]:
+    """Return the file without its times that have no zone and can't be UTC, and of how many events they were."""
+    now = utc_text(datetime.now(UTC))
+    if all((event.occurred_at or "") <= now for event in events_of(parsed.units)):
+        return parsed, 0
+    units = tuple(
+        replace(unit, events=tuple(_untimed(event) if event.id in parsed.zoneless else event for event in unit.events))
+        for unit in parsed.units
+    )
+    return replace(parsed, units=units), len(parsed.zoneless)
+
+
+def _untimed(event: Event) -> Event:
+    kept = msgspec.json.decode(getattr(event, "extra", None) or "{}")
+    written = {TIMESTAMP: recorded_time(event.occurred_at or "")} | kept
+    return replace(event, occurred_at=None, extra=msgspec.json.encode(written, order="sorted").decode())
+
+
 class _Importer:
     """A writer of parsed files to one log."""
 
@@ -128,12 +155,14 @@ class _Importer:
         self._log, self._latest = log, latest
 
     def add(self, parsed: Parsed) -> FileImport:
+        parsed, times_unset = _without_false_times(parsed)
         report = FileImport(
             path=parsed.path,
             form=parsed.form,
             groups=len(parsed.units),
             groups_known=len(parsed.units),
             left_out=parsed.left_out,
+            times_unset=times_unset,
         )
 
         def attempt(position: int) -> FileImport:
@@ -146,7 +175,8 @@ class _Importer:
                 report = report if appended.duplicate else _counted(report, len(batch), appended)
             return report
 
-        return optimistically(self._log, attempt, limits.IMPORT_TRIES)
+        done = optimistically(self._log, attempt, limits.IMPORT_TRIES)
+        return done if done.appended else replace(done, times_unset=0)
 
     def _planned(self, parsed: Parsed, new: list[ImportUnit], position: int) -> list[ImportUnit]:
         if parsed.decided or not new:

@@ -23,6 +23,9 @@ from rbank_es.events.json_input import RepeatedKey, decode_strict
 from rbank_es.log.groups import Circumstances, compose, prepare
 from rbank_es.registry import Registry
 
+TIMESTAMP = "@timestamp"
+"""Key of `extra` for an event's time as its source wrote it, where `occurred_at` doesn't give it back."""
+
 BOM = b"\xef\xbb\xbf"
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
@@ -42,7 +45,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
     `decided`: the units hold the decisions about their candidates; where they don't, `plan` adds them. `exported`: the
     events have ids of their own from another bank's log, which may end anywhere. `left_out` counts events of
-    the file that have no place in another bank.
+    the file that have no place in another bank. `zoneless`: ids of events (with a field `extra`) whose time was written
+    without a zone, and was read as UTC.
     """
 
     path: str
@@ -51,6 +55,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     decided: bool = True
     exported: bool = False
     left_out: int = 0
+    zoneless: frozenset[str] = frozenset()
 
 
 class Opening(NamedTuple):
@@ -173,6 +178,11 @@ def utc_time(recorded: str) -> str:
         return utc_text(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
     except (ValueError, OverflowError):
         raise ValueError(f"{recorded[:80]!r} is not an ISO time such as 2026-01-31T12:00:00") from None
+
+
+def has_zone(recorded: str) -> bool:
+    """Return whether a recorded ISO time names its zone. Raises ValueError for anything else than an ISO time."""
+    return datetime.fromisoformat(recorded).tzinfo is not None
 
 
 def utc_text(moment: datetime) -> str:

@@ -29,11 +29,13 @@ from rbank_es.errors import BadImport
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.event import Count
 from rbank_es.importers.importer import (
+    TIMESTAMP,
     Importer,
     ImportUnit,
     JsonLine,
     Parsed,
     canonical,
+    has_zone,
     json_lines,
     name_of,
     recorded_time,
@@ -52,7 +54,6 @@ from rbank_es.importers.trajectory_fields import (
     RESERVED,
     STARTED,
     STEPPED,
-    TIMESTAMP,
     BadField,
     Part,
     fields_of,
@@ -76,6 +77,7 @@ class Record(msgspec.Struct, frozen=True):
     data: dict[str, Any]
     timestamp: str
     time: str
+    zoneless: bool = False
 
 
 def parse_trajectory(path: str, data: bytes) -> Parsed:
@@ -86,7 +88,8 @@ def parse_trajectory(path: str, data: bytes) -> Parsed:
     records = [_record(path, line) for line in lines]
     _check_start(path, records)
     reader = _Reader(path, name_of(Path(path).stem, digest), digest)
-    return Parsed(path=path, form="trajectory", units=(ImportUnit(tuple(reader.events(records))),))
+    units = (ImportUnit(tuple(reader.events(records))),)
+    return Parsed(path=path, form="trajectory", units=units, zoneless=frozenset(reader.zoneless))
 
 
 def _record(path: str, line: JsonLine) -> Record:
@@ -103,7 +106,7 @@ def _record(path: str, line: JsonLine) -> Record:
     if taken := sorted(RESERVED & data.keys()):
         raise BadImport(path, f"data may not have a key {taken[0]!r}", line=line.number)
     try:
-        return Record(line.number, kind, data, timestamp, utc_time(timestamp))
+        return Record(line.number, kind, data, timestamp, utc_time(timestamp), zoneless=not has_zone(timestamp))
     except ValueError as error:
         raise BadImport(path, f"timestamp: {error}", line=line.number) from None
 
@@ -135,6 +138,7 @@ class _Reader:
 
     def __init__(self, path: str, run: str, digest: bytes) -> None:
         self._path, self._run, self._digest = path, run, digest
+        self.zoneless: set[str] = set()
 
     def events(self, records: Sequence[Record]) -> Iterator[Event]:
         pairs = _pairs(records)
@@ -215,8 +219,11 @@ class _Reader:
         """Return the fields that every event of the run has."""
         if record.timestamp != recorded_time(record.time) and not part:
             extra = extra | {TIMESTAMP: record.timestamp}
+        event_id = derived_id(self._digest, record.line, part)
+        if record.zoneless:
+            self.zoneless.add(event_id)
         return {
-            "id": derived_id(self._digest, record.line, part),
+            "id": event_id,
             "occurred_at": record.time,
             "run": self._run,
             "extra": msgspec.json.encode(extra, order="sorted").decode() if extra else None,

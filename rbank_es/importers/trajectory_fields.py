@@ -16,6 +16,7 @@ import msgspec
 from rbank_es.events import Event, Ref, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.codec import ENVELOPE, texts_of
 from rbank_es.events.event import Erased
+from rbank_es.importers.importer import TIMESTAMP
 
 ORDERS: Mapping[str, tuple[str, ...]] = {
     "run_start": ("task", "endpoint", "context_size", "max_iters"),
@@ -53,7 +54,7 @@ PREVIEW = "_preview"
 CUTS: Mapping[str, int] = {"reasoning": 500, "code": 1000, "output": 500}
 """Characters at which recorders truncate the texts of a step; a text of just that length counts as truncated."""
 
-TIMESTAMP, CALL, CALL_TIMESTAMP, ONLY = "@timestamp", "@call", "@call_timestamp", "@only"
+CALL, CALL_TIMESTAMP, ONLY = "@call", "@call_timestamp", "@only"
 RESERVED = frozenset({TIMESTAMP, CALL, CALL_TIMESTAMP, ONLY})
 """Keys of `extra` for facts about the line itself; a line's own data may not have them."""
 

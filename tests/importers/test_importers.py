@@ -6,7 +6,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +218,50 @@ def test_ids_are_uuids_of_version_8_that_follow_from_the_source() -> None:
 def test_times_become_utc_and_without_a_zone_are_taken_to_be_utc(recorded: str, utc: str) -> None:
     """Always 27 characters, so that text order is time order."""
     assert utc_time(recorded) == utc
+
+
+def run_at(moment: datetime) -> bytes:
+    """Return a trajectory whose call lasts two seconds, with times as `moment` has them: with a zone or without."""
+    times = [(moment + timedelta(seconds=second)).isoformat() for second in range(4)]
+    return jsonl(
+        line("run_start", {"task": "How many?", "context_size": 5}, times[0]),
+        line("tool_call", {"tool": "q", "args_type": ["str"]}, times[1]),
+        line("tool_result", {"tool": "q", "result_size": 3}, times[3]),
+        line("run_complete", {"converged": True, "answer_length": 3}, times[3]),
+    )
+
+
+def test_times_without_a_zone_that_would_be_in_the_future_are_left_unset_and_kept_as_written(
+    bank: Bank, tmp_path: Path
+) -> None:
+    """What just ran east of Greenwich is imported; its times are not invented, and an export gives them back."""
+    ahead = datetime.now(UTC).replace(tzinfo=None) + timedelta(hours=2)
+    file = written(tmp_path, "ahead.jsonl", run_at(ahead))
+    [report] = import_paths(bank, [file]).files
+    imported = [event for event in bank.log.read() if event.seq >= report.first]
+    assert report.times_unset == report.appended == len(imported) == 4
+    assert {event.occurred_at for event in imported} == {None}
+    assert b"".join(export(bank, None, "trajectories")) == file.read_bytes()
+    assert import_paths(bank, [file]).files[0].times_unset == 0
+
+
+def test_a_time_with_a_zone_in_the_future_is_refused_before_any_file_is_imported(bank: Bank, tmp_path: Path) -> None:
+    """It can't be a zone that was left out, so the message names the file and both times."""
+    now = datetime.now(UTC)
+    early = written(tmp_path, "early.jsonl", run_at(now - timedelta(hours=2)))
+    late = written(tmp_path, "late.jsonl", run_at(now + timedelta(hours=2)))
+    before = bank.head()
+    with pytest.raises(BadImport, match=r"late\.jsonl: the time .* is in the future: here it is"):
+        import_paths(bank, [early, late])
+    assert bank.head() == before
+
+
+def test_files_whose_times_are_left_unset_keep_their_place_in_the_order_of_time(bank: Bank, tmp_path: Path) -> None:
+    """Of two runs in one zone, only the second of which is ahead, the first is still imported first."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    second = written(tmp_path, "a.jsonl", run_at(now + timedelta(hours=1)))
+    first = written(tmp_path, "b.jsonl", run_at(now - timedelta(hours=1)))
+    assert [Path(file.path) for file in import_paths(bank, [second, first]).files] == [first, second]
 
 
 @pytest.mark.parametrize("recorded", ["yesterday", "", "0001-01-01T00:00:00+10:00", "2026-13-01T00:00:00"])
