@@ -267,6 +267,9 @@ def _doubt_of_log(position: int, line: str, erasures: int, log: EventLog) -> str
     return None
 
 
+_COMPANIONS = ("-journal", "-wal", "-shm")
+"""Ends of the names of files that SQLite looks for beside a database."""
+
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
@@ -275,6 +278,9 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     # SQLite would follow a link, and wait for ever at a pipe.
     if kind_of(path) != "a file":
         raise sqlite3.DatabaseError(f"no such file: {path}")
+    for place in (path.with_name(path.name + end) for end in _COMPANIONS):
+        if kind_of(place) not in (None, "a file"):
+            raise sqlite3.DatabaseError(f"no such file: {place}")
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -341,9 +347,6 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-_COMPANIONS = ("-journal", "-wal", "-shm")
 
 
 def discard(path: Path) -> None:
