@@ -323,7 +323,7 @@ CONTEXT_FILE_BYTES = 4 * MIB
 # One entry of a list in a layer; a longer one is left out, because it would cost more room than it tells.
 CONTEXT_ENTRY_CHARS = 160
 # The report of what a layer left out.
-CONTEXT_CUT_CHARS = 200
+CONTEXT_LEFT_OUT_CHARS = 200
 # One curated line: at a third of the layer's budget, two of them leave room for derived ones.
 CURATED_TEXT_CHARS = 240
 # Curated lines of one file and terms of one line: more than anyone curates by hand for a layer of 1,000 characters.

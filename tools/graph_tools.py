@@ -56,7 +56,7 @@ class GraphTools:
         self._room.say(body, "title", schema.title, 120)
         rows = [{"uri": tables.names.shorten(iri), "triples": n} for iri, n in schema.label_properties.items()]
         self._room.put(body, "label_properties", rows)
-        return Reply(body, truncated=self._room.cut(body))
+        return Reply(body, truncated=self._room.was_truncated(body))
 
     def g_classes(self, limit: int = limits.PAGE_ROWS, offset: int = 0) -> Reply:
         """The classes of the graph, those with most instances first.
@@ -97,7 +97,7 @@ class GraphTools:
         self._room.put(body, "hits", hits if self._room.naive else hits[:wanted])
         if len(body["hits"]) < len(hits):
             body["hits_total"] = len(hits)
-        return Reply(body, truncated=self._room.cut(body))
+        return Reply(body, truncated=self._room.was_truncated(body))
 
     def g_describe(self, resource: str) -> Reply:
         """Everything about one thing in brief: what it is, what it says, what leads to it.
@@ -124,7 +124,7 @@ class GraphTools:
             # An individual is known by its triples alone, so only now it is known to be missing.
             if not body["properties"] and not body["incoming"]:
                 raise look.unknown(resource, iri)
-        return Reply(body, truncated=self._room.cut(body))
+        return Reply(body, truncated=self._room.was_truncated(body))
 
     def g_sample(self, cls: str, n: int = limits.EXAMPLES_DEFAULT, subclasses: bool = True) -> Reply:
         """A few instances of a class with some of their properties.
@@ -139,7 +139,7 @@ class GraphTools:
         ResourceSummary(body, look, self._room).add_instances(
             iri, self._room.most(n, limits.SAMPLE_ROWS), subclasses=subclasses
         )
-        return Reply(body, truncated=self._room.cut(body))
+        return Reply(body, truncated=self._room.was_truncated(body))
 
     def g_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:
         """Run a SPARQL query on the loaded graph and get a handle; nothing is proposed as a memory.

@@ -17,7 +17,7 @@ from rbank_es.ontology.vocabulary import without_controls
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
 from rbank_es.tools.runtime.answer_budget import OK_CHARS, UNBOUNDED, within
-from rbank_es.tools.runtime.encoder import CUT, encode, size, text_of
+from rbank_es.tools.runtime.encoder import ELLIPSIS, encode, size, text_of
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
@@ -307,7 +307,7 @@ def _shown(words: dict[str, str]) -> dict[str, str]:
 
 def clipped(id: str) -> str:
     """Return an id, truncated if it is longer than `SHOWN_ID_CHARS`."""
-    return id if size(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS // 2] + CUT
+    return id if size(id) <= SHOWN_ID_CHARS else id[: SHOWN_ID_CHARS // 2] + ELLIPSIS
 
 
 def _handle_chars(content: str) -> int:

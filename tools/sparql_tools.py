@@ -111,7 +111,7 @@ class SparqlTools:
         # First the procedures, which are few; examples then fill what is left.
         events, position = self._relate(body, look, iri) if related_memories else ((), None)
         self._peek(body, look, iri, kind, output_mode, self._room.most(limit, limits.PEEK_ROWS))
-        return Reply(body, truncated=self._room.cut(body), beside=events, position=position)
+        return Reply(body, truncated=self._room.was_truncated(body), beside=events, position=position)
 
     def sparql_query(
         self,
@@ -336,7 +336,7 @@ class QueryRunner:
             self._room.say(body, "hint", hint, handle=True)
         if answer.form == "select":
             self._variables(body, shown_names(answer.variables), handle=True)
-        notes = [*([_CUT_VALUES] if answer.clipped else []), *asked.notes]
+        notes = [*([_TRUNCATED_VALUES] if answer.clipped else []), *asked.notes]
         if notes:
             self._room.say(body, "note", "; ".join(notes), handle=True)
         self._findings(body, "warnings", checked.warnings, handle=True)
@@ -368,7 +368,7 @@ class QueryRunner:
         return (event,) if event is not None else ()
 
 
-_CUT_VALUES = f"values over {limits.RESULT_CELL_CHARS:,} characters were cut"
+_TRUNCATED_VALUES = f"values over {limits.RESULT_CELL_CHARS:,} characters were cut"
 
 _MORE = {"rows": "; there are more rows than limit", "bytes": "; the result was too large: select less"}
 

@@ -144,9 +144,9 @@ class Latest(ProcessCache):
 
 
 def optimistically(
-    log: EventLog, attempt: Callable[[int], Made], tries: int, *, sleep: Callable[[float], None] = time.sleep
+    log: EventLog, try_once: Callable[[int], Made], tries: int, *, sleep: Callable[[float], None] = time.sleep
 ) -> Made:
-    """Call `attempt` with the log's position, and again each time that another writer was faster; return its result.
+    """Call `try_once` with the log's position, and again each time that another writer was faster; return its result.
 
     Waits longer after each lost try, because many writers then succeed one after the other.
     Raises the last error: `PositionConflict` after so many tries, `DuplicateEvent` if no other writer was there.
@@ -154,7 +154,7 @@ def optimistically(
     for lost in range(1, tries + 1):
         position, began = log.position(), time.monotonic()
         try:
-            return attempt(position)
+            return try_once(position)
         except (PositionConflict, DuplicateEvent):
             if lost == tries or log.position() == position:
                 raise
@@ -183,7 +183,7 @@ def append_decided(log: EventLog, latest: Latest, events: Sequence[Event]) -> Ap
     given = [event if event.id else replace(event, id=log.new_id()) for event in events]
     made: tuple[int, tuple[Event, ...]] | None = None
 
-    def attempt(position: int) -> Appended:
+    def try_once(position: int) -> Appended:
         nonlocal made
         stored = None if fresh else _stored(log, given)
         if stored is not None:  # a retry: deciding again could differ from the recorded decisions
@@ -195,7 +195,7 @@ def append_decided(log: EventLog, latest: Latest, events: Sequence[Event]) -> Ap
             decided_at = basis.state.position
         return log.append(made[1], expected=decided_at)
 
-    return optimistically(log, attempt, limits.CONSOLIDATION_TRIES)
+    return optimistically(log, try_once, limits.CONSOLIDATION_TRIES)
 
 
 def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:

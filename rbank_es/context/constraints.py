@@ -97,7 +97,7 @@ def constraints(
     if len(curated_sections) == len(lines):
         return packed
     cut = "; ".join(filter(None, [f"{len(curated_sections)} of {len(lines)} curated lines", packed.cut]))
-    return replace(packed, truncated=True, cut=whole_words(cut, limits.CONTEXT_CUT_CHARS))
+    return replace(packed, truncated=True, cut=whole_words(cut, limits.CONTEXT_LEFT_OUT_CHARS))
 
 
 def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:

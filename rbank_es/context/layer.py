@@ -288,7 +288,7 @@ def pack_sections(layer: str, heading: str, sections: Sequence[Section], budget_
     given = [section for section in sections if section.entries]
     chosen, counts = _share_out(given, checked_budget(budget_chars) - len(heading))
     shown = list(zip(chosen, counts, strict=True))
-    cut = whole_words("; ".join(_left_out(shown, given)), limits.CONTEXT_CUT_CHARS)
+    cut = whole_words("; ".join(_left_out(shown, given)), limits.CONTEXT_LEFT_OUT_CHARS)
     lines = [_line(section, count) for section, count in shown]
     text = "\n".join([heading, *lines]) if lines else ""
     return Packed(layer=layer, text=text, budget_chars=budget_chars, truncated=bool(cut), cut=cut)

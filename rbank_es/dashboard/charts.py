@@ -119,13 +119,13 @@ def _tool_chart(picture: Picture) -> Chart:
     return Chart(
         key="tools",
         title=title,
-        about=about + _cut(len(shown), len(tools), "tools that returned most"),
+        about=about + _left_out(len(shown), len(tools), "tools that returned most"),
         reading=f"Most by {shorten(top['tool'], 40)}: {count(top['total_chars_returned'])} characters{share}.",
         figure=figures.figure([bars], figures.bars_layout([tick(row["tool"]) for row in shown], "characters", most)),
     )
 
 
-def _cut(shown: int, n: int, things: str) -> str:
+def _left_out(shown: int, n: int, things: str) -> str:
     return f" Drawn: the {shown:,} {things}, of {n:,}." if shown < n else ""
 
 
@@ -233,7 +233,7 @@ def _item_chart(picture: Picture) -> Chart:
     return Chart(
         key="items-used",
         title=title,
-        about=about + _cut(len(used), len(picture.used), "items used most"),
+        about=about + _left_out(len(used), len(picture.used), "items used most"),
         reading=f"Used most: {short_name(used[0]['title'])} ({_score(used[0])}).",
         figure=figures.figure([uses, wins], layout | {"barmode": "overlay"}),
     )

@@ -165,7 +165,7 @@ class _Importer:
             times_unset=times_unset,
         )
 
-        def attempt(position: int) -> FileImport:
+        def try_once(position: int) -> FileImport:
             nonlocal report
             new = _unknown(parsed, _known(self._log, parsed, position))
             for batch in _batches(self._planned(parsed, new, position)):
@@ -175,7 +175,7 @@ class _Importer:
                 report = report if appended.duplicate else _counted(report, len(batch), appended)
             return report
 
-        done = optimistically(self._log, attempt, limits.IMPORT_TRIES)
+        done = optimistically(self._log, try_once, limits.IMPORT_TRIES)
         return done if done.appended else replace(done, times_unset=0)
 
     def _planned(self, parsed: Parsed, new: list[ImportUnit], position: int) -> list[ImportUnit]:

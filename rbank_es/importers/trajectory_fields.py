@@ -51,7 +51,7 @@ RECORDED = frozenset(key for order in ORDERS.values() for key in order)
 PREVIEW = "_preview"
 """Ending of a key whose text is only the beginning."""
 
-CUTS: Mapping[str, int] = {"reasoning": 500, "code": 1000, "output": 500}
+PREVIEW_CHARS: Mapping[str, int] = {"reasoning": 500, "code": 1000, "output": 500}
 """Characters at which recorders truncate the texts of a step; a text of just that length counts as truncated."""
 
 CALL, CALL_TIMESTAMP, ONLY = "@call", "@call_timestamp", "@only"
@@ -153,8 +153,8 @@ def _same_json(converted: Any, value: Any) -> bool:
 def previews_of(part: Part, fields: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the fields that hold only the beginning of their text, as far as the line shows."""
     marked = [field for key, field in part.names.items() if key.endswith(PREVIEW) and data.get(key) is not None]
-    cuts = CUTS if part is STEPPED else {}
-    return tuple(marked + [field for field, chars in cuts.items() if len(fields.get(field, "")) == chars])
+    preview_chars = PREVIEW_CHARS if part is STEPPED else {}
+    return tuple(marked + [field for field, chars in preview_chars.items() if len(fields.get(field, "")) == chars])
 
 
 def data_of(part: Part, event: Event) -> dict[str, Any]:

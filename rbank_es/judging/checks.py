@@ -255,7 +255,7 @@ def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery)
         yield Finding(code="empty_result", message="the query finds nothing, and that was submitted as an answer")
         return
     if evidence.recorded is not None and evidence.recorded.truncated and not is_grouped(query.tree.body):
-        yield from _cut(outcome.task, answer)
+        yield from _truncated_answer(outcome.task, answer)
     if (
         len(answer.rows) <= limits.JUDGE_FEW_ROWS
         and outcome.answer.strip()
@@ -269,7 +269,7 @@ def _of_answer(outcome: RunOutcome, evidence: QueryEvidence, query: ParsedQuery)
         yield Finding(code="answer_without_result", message=message, fails=evidence.recorded is not None)
 
 
-def _cut(task: str, answer: Answer) -> Iterator[Finding]:
+def _truncated_answer(task: str, answer: Answer) -> Iterator[Finding]:
     """Yield `cut_result`; it fails only if rows were to be counted, because a whole query is right without its rows."""
     counting = asks_for_count(task)
     if counting or asks_for_all(task):

@@ -210,7 +210,7 @@ class ClosedLoop:
         """Run, judge and learn from one task, as far as that is not done: see `run_closed_loop`."""
         work = self._work(task)
         self._notes, self._sought = [], set()
-        self._close_cut_off(work)
+        self._close_interrupted(work)
         before = self.history.position
         ran_now = self._run_missing(work)
         self._judge(work)
@@ -252,7 +252,7 @@ class ClosedLoop:
         ids = dict.fromkeys(id for ran in runs for id in ran.extractions)
         return [self.history.extractions[id] for id in ids]
 
-    def _close_cut_off(self, work: _Work) -> None:
+    def _close_interrupted(self, work: _Work) -> None:
         for ran in self.history.catch_up().runs_of(work.task, work.key):
             if ran.finished is not None:
                 continue

@@ -153,9 +153,9 @@ class RecordingEngine:
         self._calls.check()
         data = request_data(request)
         question, blank = self._question(request, data)
-        attempt = self._prepared_try(question)
+        try_once = self._prepared_try(question)
         for number in itertools.count(1):
-            outcome = self._try(attempt, msgspec.structs.replace(blank, attempt=number))
+            outcome = self._try(try_once, msgspec.structs.replace(blank, attempt=number))
             self._calls.record(outcome.event)
             if not isinstance(outcome.result, LmFailed):
                 return outcome.result
@@ -191,11 +191,11 @@ class RecordingEngine:
         except LmFailed as failure:
             return _raising(failure)
 
-    def _try(self, attempt: Try, blank: LmCalled) -> _Outcome:
+    def _try(self, try_once: Try, blank: LmCalled) -> _Outcome:
         """Try once. Whatever happens becomes an event, an interruption too."""
         began = self._clock()
         try:
-            answer = attempt()
+            answer = try_once()
             return self._answered(self._timed(blank, began), answer)
         except RetryableFailure as turned:
             wait = wait_s(blank.attempt or 1, turned.asked_s)
@@ -251,10 +251,10 @@ class RecordingEngine:
 
 
 def _raising(failure: LmFailed) -> Try:
-    def attempt() -> ModelAnswer:
+    def try_once() -> ModelAnswer:
         raise failure
 
-    return attempt
+    return try_once
 
 
 def _temperature(data: dict[str, Any]) -> Settings:

@@ -124,7 +124,7 @@ def test_a_budget_below_nothing_is_refused() -> None:
 
 def test_what_is_said_of_left_out_sections_stays_short() -> None:
     sections = [Section(f"A rather long title of section {number}: ", ["entry"]) for number in range(50)]
-    assert len(pack_sections("L0", "# T", sections, 10).cut) <= limits.CONTEXT_CUT_CHARS
+    assert len(pack_sections("L0", "# T", sections, 10).cut) <= limits.CONTEXT_LEFT_OUT_CHARS
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from rbank_es.tools.runtime.answer_budget import (
     slice_answer,
     value_of,
 )
-from rbank_es.tools.runtime.encoder import CUT, encode, size
+from rbank_es.tools.runtime.encoder import ELLIPSIS, encode, size
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
@@ -94,7 +94,7 @@ def test_the_pages_together_are_all_rows_in_order(answer: Answer, limit: int) ->
         for name, cell in zip(names, row, strict=True):
             if name in shown:
                 assert cell is not None
-                assert shown[name] == value_of(cell) or str(shown[name]).endswith(CUT)
+                assert shown[name] == value_of(cell) or str(shown[name]).endswith(ELLIPSIS)
 
 
 @given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=("Cs",)), max_size=40)] * 3), max_size=60))
@@ -195,7 +195,7 @@ def test_variables_of_digits_get_a_letter_that_keeps_their_place() -> None:
 def test_a_long_value_is_clipped_marked_and_counted() -> None:
     answer = Answer(form="select", variables=("t",), rows=((literal("x" * 5_000),), (literal("y"),)))
     body = slice_answer(answer, 0, 10)
-    assert body["rows"] == [{"t": "x" * (limits.CELL_CHARS - 1) + CUT}, {"t": "y"}]
+    assert body["rows"] == [{"t": "x" * (limits.CELL_CHARS - 1) + ELLIPSIS}, {"t": "y"}]
     assert body["clipped"] == 1
 
 
@@ -237,7 +237,7 @@ def test_an_iri_that_no_page_can_hold_is_cut_and_that_is_said(columns: int, leng
     names = tuple(f"v{number}" for number in range(columns))
     cells = (Cell("iri", "http://e.org/".ljust(length, "x")),) * columns
     body = slice_answer(Answer(form="select", variables=names, rows=(cells,)), 0, 1)
-    assert all(value.endswith(CUT) for value in body["rows"][0].values())
+    assert all(value.endswith(ELLIPSIS) for value in body["rows"][0].values())
     assert "IRI that ends in … is cut" in body["note"]
 
 
@@ -287,7 +287,7 @@ def test_pages_of_tables_stay_within_the_budget_and_skip_nothing(rows: list[dict
 def test_a_clipped_text_has_at_most_the_width_and_ends_with_the_mark(text: str, width: int) -> None:
     shown = clip(text, width)
     assert len(shown) <= width
-    assert shown == text or shown.endswith(CUT)
+    assert shown == text or shown.endswith(ELLIPSIS)
 
 
 def test_the_name_of_a_kind_is_bounded() -> None:

@@ -156,20 +156,20 @@ def fit_hits(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
 
 def _fitted(hits: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]] | None:
     longest = max(len(hit["desc"]) for hit in hits)
-    chars = _most(longest, lambda chars: size(_cut_hits(hits, desc=chars)) <= room)
+    chars = _most(longest, lambda chars: size(_truncated_hits(hits, desc=chars)) <= room)
     if chars is not None:
-        return _cut_hits(hits, desc=chars)
+        return _truncated_hits(hits, desc=chars)
     longest = max(len(hit["title"]) for hit in hits)
-    chars = _most(longest, lambda chars: size(_cut_hits(hits, title=chars)) <= room)
-    return None if chars is None or chars < min(TITLE_CHARS, longest) else _cut_hits(hits, title=chars)
+    chars = _most(longest, lambda chars: size(_truncated_hits(hits, title=chars)) <= room)
+    return None if chars is None or chars < min(TITLE_CHARS, longest) else _truncated_hits(hits, title=chars)
 
 
-def _cut_hits(hits: Sequence[dict[str, Any]], *, desc: int = 0, title: int | None = None) -> list[dict[str, Any]]:
+def _truncated_hits(hits: Sequence[dict[str, Any]], *, desc: int = 0, title: int | None = None) -> list[dict[str, Any]]:
     return [
         {
             **hit,
-            "title": hit["title"] if title is None else _cut(hit["title"], title),
-            "desc": _cut(hit["desc"], desc if desc >= min(DESC_CHARS, len(hit["desc"])) else 0),
+            "title": hit["title"] if title is None else _truncated(hit["title"], title),
+            "desc": _truncated(hit["desc"], desc if desc >= min(DESC_CHARS, len(hit["desc"])) else 0),
         }
         for hit in hits
     ]
@@ -187,7 +187,7 @@ def fit_items(items: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]
     for shown, names in ((items, ("content",)), (items, ("content", "desc", "title")), (bare, ("content", "title"))):
         chars = _chars_of_items(shown, names, room)
         if chars is not None:
-            return _cut_items(shown, names, chars)
+            return _truncated_items(shown, names, chars)
     return [{"id": item["id"], "truncated": True} for item in items]
 
 
@@ -198,24 +198,24 @@ def _with_few_tags(item: dict[str, Any]) -> dict[str, Any]:
 
 def _chars_of_items(items: Sequence[dict[str, Any]], names: Sequence[str], room: int) -> int | None:
     longest = max(len(item[name]) for item in items for name in names)
-    return _most(longest, lambda chars: size(_cut_items(items, names, chars)) <= room)
+    return _most(longest, lambda chars: size(_truncated_items(items, names, chars)) <= room)
 
 
-def _cut_items(items: Sequence[dict[str, Any]], names: Sequence[str], chars: int) -> list[dict[str, Any]]:
+def _truncated_items(items: Sequence[dict[str, Any]], names: Sequence[str], chars: int) -> list[dict[str, Any]]:
     done = []
     for item in items:
-        shown = {**item, **{name: _cut(item[name], chars) for name in names}}
+        shown = {**item, **{name: _truncated(item[name], chars) for name in names}}
         done.append({**shown, "truncated": True} if shown != item else item)
     return done
 
 
 def quoted(text: str, max_chars: int, room: int) -> str:
     """Return the beginning of a text in `max_chars` characters and `room` of JSON at most, truncated between words."""
-    chars = _most(min(max_chars, len(text)), lambda chars: size(_cut(text, chars)) <= room)
-    return _cut(text, chars or 0)
+    chars = _most(min(max_chars, len(text)), lambda chars: size(_truncated(text, chars)) <= room)
+    return _truncated(text, chars or 0)
 
 
-def _cut(text: str, chars: int) -> str:
+def _truncated(text: str, chars: int) -> str:
     return "" if chars < 1 else truncate(text, chars)
 
 

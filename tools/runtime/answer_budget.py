@@ -1,7 +1,7 @@
 """The budget of an answer, in characters: pages of rows, texts and names that fit into it.
 
 A page holds at least one row if there is one, because following `next_offset` must reach the end, whatever the rows
-hold. A text that is too long is truncated, marked with `CUT`, and counted. An IRI in a result stays whole if a page can
+hold. A text that is too long is truncated with `ELLIPSIS`, and counted. An IRI in a result stays whole if a page can
 hold it, because a part of an IRI can't be looked up.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from rbank_es import limits
 from rbank_es.ontology.rdf_names import RDF, XSD
 from rbank_es.sparql.results import Answer, Cell, Row
-from rbank_es.tools.runtime.encoder import CUT, EXACT, size
+from rbank_es.tools.runtime.encoder import ELLIPSIS, EXACT, size
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 Thing = TypeVar("Thing")
@@ -50,7 +50,7 @@ class Fit(NamedTuple):
     rows: list[dict[str, Any]]
     clipped: int = 0
     left_out: int = 0
-    cut_iris: bool = False
+    truncated_iris: bool = False
 
 
 def page(
@@ -108,7 +108,7 @@ def leading(values: Iterable[Thing], room: int, chars_of: Callable[[Thing], int]
 
 def clip(text: str, width: int) -> str:
     """Return the text in at most `width` characters, marked where it was truncated."""
-    return text if len(text) <= width else text[: width - 1] + CUT
+    return text if len(text) <= width else text[: width - 1] + ELLIPSIS
 
 
 def clip_all(value: Any, width: int) -> tuple[Any, int]:
@@ -157,7 +157,7 @@ def _slice(
     room = cap_chars - size(frame) - OK_CHARS
     kinds: dict[str, str] = {}
     kept: list[dict[str, Any]] = []
-    shown_kinds, clipped, cut_iris, left = kinds, 0, False, room
+    shown_kinds, clipped, truncated_iris, left = kinds, 0, False, room
     for row in answer.rows[offset : offset + limit]:
         merged = _merged(kinds, names, row, shorten)
         # At most a third for kinds: those of many columns would leave no room for rows.
@@ -171,8 +171,8 @@ def _slice(
             return _body("rows", first, {"kinds": shown_so_far}, offset, len(answer.rows))
         kept.append(shown)
         kinds, shown_kinds, left = merged, shown_so_far, left - needed
-        clipped, cut_iris = clipped + cut, cut_iris or cut_iri
-    return _body("rows", Fit(kept, clipped, 0, cut_iris), {"kinds": shown_kinds}, offset, len(answer.rows))
+        clipped, truncated_iris = clipped + cut, truncated_iris or cut_iri
+    return _body("rows", Fit(kept, clipped, 0, truncated_iris), {"kinds": shown_kinds}, offset, len(answer.rows))
 
 
 def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], int, bool]:
@@ -198,7 +198,7 @@ def _narrowed(names: Sequence[str], row: Row, room_chars: int) -> Fit:
     iris = (
         (name, cell.value) for name, cell in zip(names, row, strict=True) if cell is not None and cell.kind == "iri"
     )
-    return found._replace(cut_iris=any(kept.get(name, iri) != iri for name, iri in iris))
+    return found._replace(truncated_iris=any(kept.get(name, iri) != iri for name, iri in iris))
 
 
 def shown_names(variables: Sequence[str]) -> tuple[str, ...]:
@@ -274,13 +274,13 @@ def _merged(
 
 
 _NOTE = "some columns have no room: select fewer"
-_CUT_IRIS = "an IRI that ends in … is cut, and no name of anything"
+_TRUNCATED_IRIS = "an IRI that ends in … is cut, and no name of anything"
 
 
 def _whereabouts(offset: int, limit: int, total: int) -> dict[str, Any]:
     """Return the longest form of the fields that say where a page is."""
     numbers = {"returned": limit, "total": total, "offset": offset, "next_offset": offset + limit, "clipped": 10**6}
-    return {**numbers, "has_more": False, "note": f"{_NOTE}; {_CUT_IRIS}"}
+    return {**numbers, "has_more": False, "note": f"{_NOTE}; {_TRUNCATED_IRIS}"}
 
 
 def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: int) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def _body(name: str, found: Fit, beside: Mapping[str, Any], offset: int, total: 
         body["next_offset"] = after
     if found.clipped:
         body["clipped"] = found.clipped
-    notes = [*([_NOTE] if found.left_out else []), *([_CUT_IRIS] if found.cut_iris else [])]
+    notes = [*([_NOTE] if found.left_out else []), *([_TRUNCATED_IRIS] if found.truncated_iris else [])]
     if not found.rows and offset and offset >= total:
         notes = [f"there is no row {offset}"]
     if notes:
@@ -402,7 +402,7 @@ class AnswerBudget:
         return {name: clip(part, _WORDS_CHARS[name]) if name in _WORDS_CHARS else part for name, part in row.items()}
 
     @staticmethod
-    def cut(body: dict[str, Any]) -> bool:
+    def was_truncated(body: dict[str, Any]) -> bool:
         """Return whether a list in the body is incomplete."""
         return any(name.endswith("_total") for name in body)
 

@@ -25,7 +25,7 @@ from rbank_es.events import Ref
 EXACT = 2**53 - 1
 """The largest integer that JavaScript holds exactly (ECMA-262, Number.MAX_SAFE_INTEGER)."""
 
-CUT = "…"
+ELLIPSIS = "…"
 """The mark of a truncated text."""
 
 LEAST_CAP_CHARS = 150
@@ -107,7 +107,7 @@ def _number(value: float) -> int | float | str:
 
 def _compound(value: Any, depth: int) -> Any:
     if depth >= limits.TOOL_RESULT_DEPTH:
-        return CUT
+        return ELLIPSIS
     if isinstance(value, Ref):
         return _dict(handle_of(value), depth)
     if isinstance(value, msgspec.Struct):
@@ -156,7 +156,7 @@ def _shrunk(value: Any, room: int) -> Any:
 def _shrunk_text(text: str, room: int) -> str | None:
     if room < 3:
         return None
-    return text[: largest(min(len(text), room), lambda chars: size(text[:chars] + CUT) <= room)] + CUT
+    return text[: largest(min(len(text), room), lambda chars: size(text[:chars] + ELLIPSIS) <= room)] + ELLIPSIS
 
 
 def _shrunk_list(values: list[Any], room: int) -> list[Any] | None:
