@@ -346,7 +346,8 @@ def test_a_sandbox_that_nobody_holds_any_more_ends(tmp_path: Path) -> None:
 
 
 START = """
-    import os, sys, threading, time
+    import os, signal, sys, threading, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background
     from pathlib import Path
     from rbank_es.sandbox import deno, pool
     from rbank_es.sandbox.conversation import TimeLimits
