@@ -119,6 +119,7 @@ def test_read_models_that_were_changed_are_not_believed(bank: Path, change: Call
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_rebuild_heals_whatever_was_done_to_the_file(bank: Path, change: Callable[[Path], None]) -> None:
     """It never opens the old one."""
@@ -158,6 +159,7 @@ def test_erasing_cleans_the_caches_of_every_place(bank: Path, tmp_path: Path) ->
     assert left == []
 
 
+@pytest.mark.slow
 def test_the_cache_of_a_bank_that_is_gone_goes_too(bank: Path, tmp_path: Path) -> None:
     folder = database(bank).parent
     shutil.rmtree(bank)
