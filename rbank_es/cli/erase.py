@@ -61,7 +61,7 @@ def erase(
             found = opened.erase(**named, reason=reason, dry_run=True)
         if not as_json:
             print_places(found)
-        if dry_run or not (found.places or found.texts):
+        if dry_run or not (found.places or found.texts or found.remains):
             _finish(opened.name, found, as_json)
             return
         _confirm(yes, as_json)
@@ -95,9 +95,12 @@ def _words(path: str | None) -> str | None:
 def print_places(found: Erasure) -> None:
     """Print every place that would be erased, and the texts that would stay."""
     rows: list[list[str | int]] = [[place.seq, place.type, place.path, _why(place)] for place in found.places]
-    echo_table(["seq", "type", "field", "why"], rows, none="no event holds such a text, so there is nothing to erase")
+    rest = "" if found.texts or found.remains else ", so there is nothing to erase"
+    echo_table(["seq", "type", "field", "why"], rows, none=f"no event holds such a text{rest}")
     if found.texts:
         echo(f"and {count(len(found.texts), 'text')} stored apart")
+    for where, size in found.remains.items():
+        echo(f"and what an interrupted append left: {where}, {count(size, 'byte')}, removed whole by any erasure")
     if found.short:
         echo(f"{count(found.short, 'text')} too short to look for elsewhere: erased only where named")
     if found.facts:
@@ -166,9 +169,14 @@ def _finish(bank: str, found: Erasure, as_json: bool) -> None:
             | facts
             | {"appended": {"first": appended.first, "last": appended.last} if appended else None}
         )
-    elif found.appended:
+        return
+    if found.dry_run:
+        if found.places or found.texts or found.remains:
+            echo("nothing was erased")
+        return
+    if found.appended:
         echo(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
-        if found.residue is not None:
-            _print_residue(found.residue)
-    elif found.places or found.texts:
-        echo("nothing was erased")
+    if found.remains:
+        echo(f"removed what interrupted appends left: {', '.join(found.remains)}")
+    if found.residue is not None:
+        _print_residue(found.residue)

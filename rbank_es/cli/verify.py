@@ -95,8 +95,10 @@ def _print(name: str, seen: Verified) -> None:
     for cut in log.cuts:
         size = f"{count(cut.size_bytes, 'byte')} behind position {cut.after:,}"
         echo(f"{format_time(cut.at)}: of an interrupted append, {size} were cut off into {safe_line(cut.kept)}")
+    recorded = {cut.kept for cut in log.cuts}
     for name, size_bytes in log.kept.items():
-        echo(f"{name} keeps {count(size_bytes, 'byte')} that were cut off; any erasure removes it")
+        whose = "that were cut off" if name in recorded else "of which the log has no record"
+        echo(f"{name} keeps {count(size_bytes, 'byte')} {whose}; any erasure removes it")
     if log.erasing:
         echo("an erasure is incomplete: the next append or erase completes it")
     if log.cleared:

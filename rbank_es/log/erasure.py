@@ -72,9 +72,10 @@ class Plan(NamedTuple):
     erasure: Erasure
     sought: SoughtWords
 
-    def carried_out(self, appended: Appended | None) -> Plan:
-        """Return the plan with the report of what was done; None where there was nothing to erase."""
-        return self._replace(erasure=msgspec.structs.replace(self.erasure, dry_run=False, appended=appended))
+    def carried_out(self, appended: Appended | None, remains: Mapping[str, int]) -> Plan:
+        """Return the plan with the report of what was done; `appended` is None where no event held such a text."""
+        done = {"dry_run": False, "appended": appended, "remains": dict(remains)}
+        return self._replace(erasure=msgspec.structs.replace(self.erasure, **done))
 
 
 def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -> Plan:

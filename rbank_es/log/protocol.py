@@ -168,7 +168,9 @@ class Erasure(msgspec.Struct, frozen=True):
     `places` are texts inside events; `texts` keys of texts stored apart. `facts` are positions of events whose facts
     (ids, names) hold the same characters; facts are never erased. `short` counts texts too short to search for.
     `shared` counts words that stay elsewhere: texts that other runs have too, and tags that other items have.
-    `searched` says what was searched for the words before; `residue`, after an erasure, what is left of them.
+    `remains` are the bytes that interrupted appends left, by place with their size: no event has them, and damaged as
+    they are they can't be searched, so they are removed whole. `searched` says what was searched for the words before;
+    `residue`, after an erasure, what is left of them.
     """
 
     places: tuple[Place, ...]
@@ -178,6 +180,7 @@ class Erasure(msgspec.Struct, frozen=True):
     dry_run: bool
     appended: Appended | None = None
     shared: int = 0
+    remains: dict[str, int] = {}  # noqa: RUF012 - msgspec copies it
     searched: Searched = Searched(0, 0, 0)
     residue: Residue | None = None
     not_reached: str = NOT_REACHED

@@ -356,3 +356,25 @@ def test_a_segment_that_is_a_pipe_is_corruption_at_once(bank: Path) -> None:
     os.mkfifo(bank / FIRST)
     with pytest.raises(LogCorruption, match="it is a named pipe, where a regular file must be"):
         FileLog.open(bank)
+
+
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "link to a folder", "link to a device", "pipe", "folder"])
+def test_verify_names_what_stands_where_a_segment_could_be(bank: Path, victim: Path, kind: str) -> None:
+    """The log before it is sound, so that the cause is named, not the segment that seems to end too early."""
+    put(bank / SEGMENT_2, kind, victim)
+    done = run_command("verify", str(bank), cwd=bank.parent, code=3)
+    assert f"{SEGMENT_2}: it is a" in done.err and FIRST not in done.err
+
+
+def test_verify_names_an_unknown_segment(bank: Path) -> None:
+    """A file of a segment's name that nobody announced: one of the two is wrong, and both are named."""
+    (bank / SEGMENT_2).write_text("not a log\n")
+    done = run_command("verify", str(bank), cwd=bank.parent, code=3)
+    assert FIRST in done.err and f"Or remove {SEGMENT_2}, if that is not of this bank." in done.err
+
+
+def test_verify_believes_no_remains_that_the_log_does_not_record(bank: Path) -> None:
+    """A file of that name may be anybody's."""
+    (bank / "torn-1").write_text("put there")
+    done = run_command("verify", str(bank), cwd=bank.parent)
+    assert "torn-1 keeps 9 bytes of which the log has no record" in done.out

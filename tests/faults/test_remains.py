@@ -169,3 +169,41 @@ def test_a_command_says_what_it_cuts_off(tmp_path: Path) -> None:
     assert done.err.count("\n") == 1 and "an append was interrupted; 40 bytes" in done.err and ".py" not in done.err
     said = run("verify", "notes", cwd=tmp_path).out
     assert "40 bytes behind position 2 were cut off into torn-1" in said and "torn-1 keeps 40 bytes" in said
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["in a file", "still in the log"])
+def test_words_that_only_an_interrupted_append_left_are_erased_by_command(log: FileLog, cut: bool) -> None:
+    """No event holds them; the report names what is removed, before and after."""
+    torn(log, b'{"type":"note_logged","note":"a secret of somebody"')
+    if cut:
+        with pytest.warns(InterruptedAppend):
+            log.append([note("b", 2)])
+    words = log.directory.parent / "words.txt"
+    words.write_text("a secret of somebody")
+    planned = run("erase", str(log.directory), "--text", str(words), "--dry-run", cwd=log.directory)
+    assert planned.code == 0 and "51 bytes, removed whole by any erasure" in planned.out
+    done = run("erase", str(log.directory), "--text", str(words), "--yes", cwd=log.directory)
+    assert done.code == 0 and "removed what interrupted appends left: torn-1" in done.out
+    assert not any(b"a secret" in path.read_bytes() for path in log.directory.iterdir())
+
+
+def test_an_erasure_counts_the_remains_that_it_removes(log: FileLog) -> None:
+    """Beside the texts of events."""
+    torn(log)
+    with pytest.warns(InterruptedAppend):
+        log.append([note("b", 2)])
+    planned = log.erase(Erasing(events=frozenset({2})), dry_run=True)
+    done = log.erase(Erasing(events=frozenset({2})))
+    assert planned.remains == done.remains == {"torn-1": len(TORN)} and done.appended is not None
+    assert not (log.directory / "torn-1").exists()
+
+
+def test_the_last_number_of_remains_taken_by_somebody_stops_no_writer(log: FileLog) -> None:
+    """Cut bytes go to a free number, and to no name that an erasure wouldn't know."""
+    (log.directory / "torn-999999999").write_text("placed here")
+    for number in (2, 3):
+        torn(log)
+        with pytest.warns(InterruptedAppend):
+            log.append([note("b", number)])
+    assert log.erase(Erasing(events=frozenset({2}))).remains.keys() == {"torn-1", "torn-2", "torn-999999999"}
+    assert not list(log.directory.glob("torn-*"))

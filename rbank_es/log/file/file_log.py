@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from threading import Event as Signal
 from typing import Any
@@ -283,13 +284,21 @@ class FileLog:
     ) -> Erasure:
         if dry_run:
             with self._reading():
-                return erasure.plan(self._lines(), what, reason, by).erasure
+                planned = erasure.plan(self._lines(), what, reason, by)
+                return msgspec.structs.replace(planned.erasure, remains=self._remains())
         planned = self._writer.erase(what, reason, by)
-        if planned.erasure.appended is None:
+        if planned.erasure.appended is None and not planned.erasure.remains:
             return planned.erasure
         if rebuild is not None:
             rebuild()
         return msgspec.structs.replace(planned.erasure, residue=self._residue(planned.sought))
+
+    def _remains(self) -> dict[str, int]:
+        """Return what interrupted appends left, by place: files of cut-off bytes, and bytes still to be cut."""
+        last = all_segments(self.directory)[-1]
+        tail = self._reader.tail(last)
+        torn = self._torn(last, tail) if tail.sealed is None else None
+        return kept_remains(self.directory) | ({torn.where: torn.size_bytes} if torn else {})
 
     def _lines(self) -> segment_rewrite.SegmentLines:
         return segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
@@ -331,8 +340,11 @@ class FileLog:
         check = SegmentCheck(self._bank_id, noted)
         segments = all_segments(self.directory)
         last = segments[-1]
-        for segment in segments[:-1]:
-            check.segment(segment, None)
+        for segment in segments:
+            with opened(segment.path):
+                pass  # before any line is judged: what is no file is the cause, not the damage that it looks like
+        for segment, following in pairwise(segments):
+            check.segment(segment, None, following.name)
         tail = self._reader.tail(last)
         if tail.seq < vouched:
             raise self._reader.dropped(tail, vouched)

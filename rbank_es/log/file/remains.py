@@ -18,6 +18,7 @@ from rbank_es.files import create_new
 from rbank_es.log.system_calls import System
 
 _NAME = re.compile(r"torn-([1-9]\d{0,8})", re.ASCII)
+_LAST = 999_999_999
 
 
 def is_remains(name: str) -> bool:
@@ -33,7 +34,10 @@ def kept_remains(directory: Path) -> dict[str, int]:
 
 def next_name(directory: Path) -> str:
     """Return the name of the next file of remains, which nothing in the directory has."""
-    return f"torn-{max((number for number, _ in _numbered(directory)), default=0) + 1}"
+    taken = {number for number, _ in _numbered(directory)}
+    newest = max(taken, default=0)
+    # Somebody may have put the last number there: the first free one is then a name of remains, and the next is not.
+    return f"torn-{newest + 1 if newest < _LAST else next(free for free in range(1, _LAST) if free not in taken)}"
 
 
 def _numbered(directory: Path) -> Iterator[tuple[int, str]]:
@@ -64,7 +68,9 @@ def keep_remains(path: Path, fd: int, offset: int, calls: System) -> None:
         calls.remove(path.parent / name)
 
 
-def remove_remains(directory: Path, calls: System) -> None:
-    """Remove all files of remains durably."""
-    for name in kept_remains(directory):
+def remove_remains(directory: Path, calls: System) -> dict[str, int]:
+    """Remove all files of remains durably; return them with their sizes."""
+    removed = kept_remains(directory)
+    for name in removed:
         calls.remove(directory / name)
+    return removed

@@ -27,8 +27,11 @@ class SegmentCheck(LogCheck):
         self.cuts: list[Cut] = []
         super().__init__(lines.seed_of(bank_id), noted, lambda reason: SegmentCorruption(*self._where, reason))
 
-    def segment(self, segment: Segment, size: int | None) -> None:
-        """Check one segment; `size` is where the whole groups of the active one end, None for a closed one."""
+    def segment(self, segment: Segment, size: int | None, following: str = "") -> None:
+        """Check one segment; `size` is where the whole groups of the active one end, None for a closed one.
+
+        `following` names the next one: where a closed one has no end, that may be a stranger's file.
+        """
         with opened(segment.path) as fd:
             self._where = (segment.name, 1, 0)
             first, offset = read_opened(segment, fd)
@@ -53,7 +56,8 @@ class SegmentCheck(LogCheck):
                         self.line(line)
                 offset = at
             if self.more or (size is None and (not sealed or offset != end)):
-                raise self.damage("the segment ends in the middle")
+                advice = f"Or remove {following}, if that is not of this bank." if following else ""
+                raise SegmentCorruption(*self._where, "the segment ends in the middle", advice)
 
     def _torn(self, line: bytes) -> None:
         torn = read_torn(line, lines.seed_of(self._bank_id))

@@ -28,7 +28,7 @@ from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.failure_marker import FailureMarker
 from rbank_es.log.file.index import Heads, Ids, Texts
 from rbank_es.log.file.reader import Reader, Tail
-from rbank_es.log.file.remains import keep_remains, next_name, remove_remains
+from rbank_es.log.file.remains import keep_remains, kept_remains, next_name, remove_remains
 from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
@@ -376,14 +376,14 @@ class Writer:
             source = segment_rewrite.SegmentLines(self._directory, self._reader, self._texts)
             planned = erasure.plan(source, what, reason, by)
             if not planned.found and not planned.erasure.texts:
-                remove_remains(self._directory, self._system)
-                return planned.carried_out(None)
+                return planned.carried_out(None, remove_remains(self._directory, self._system))
+            remains = kept_remains(self._directory)
             prepared = self._prepare(erasure.records_of(planned, reason, by))
             job = segment_rewrite.Job.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
             # From here on the erasure will be completed, by whoever writes next.
             self._system.write_whole(self._directory / segment_rewrite.MARKER, msgspec.json.encode(job))
             appended = self._carry_out(job, prepared, tail)
-        return planned.carried_out(appended)
+        return planned.carried_out(appended, remains)
 
     def finish_erasure(self) -> None:
         """Complete an interrupted erasure, if there is one."""

@@ -362,9 +362,9 @@ class MemoryLog:
             if dry_run:
                 return planned.erasure
             if not planned.found and not planned.erasure.texts:
-                return planned.carried_out(None).erasure
+                return planned.carried_out(None, {}).erasure
             records = erasure.records_of(planned, reason, by)
-            planned = planned.carried_out(self._add(self._prepare(records)))
+            planned = planned.carried_out(self._add(self._prepare(records)), {})
             self.store.rewrite(erasure.Targets.of(records))
         if rebuild is not None:
             rebuild()
