@@ -134,5 +134,5 @@ def test_bad_events_are_refused_with_line_and_path_and_nothing_is_lost(
 def test_append_of_a_file_that_is_not_there(place: Path) -> None:
     """A missing file, and a directory, are named in the message."""
     assert fails("append", "notes", "none.jsonl", cwd=place) == "none.jsonl: No such file or directory"
-    assert fails("append", "notes", ".", cwd=place) == ".: Is a directory"
+    assert fails("append", "notes", ".", cwd=place) == ".: it is a directory, where a regular file must be"
     assert "leave out @3" in fails("append", "notes@3", cwd=place, stdin=NOTE)

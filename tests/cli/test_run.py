@@ -106,7 +106,7 @@ def test_a_loop_notes_the_head_after_each_task(finished: Finished) -> None:
     heads = place / "heads.txt"
     assert (len(heads.read_text().splitlines()), heads.stat().st_mode & 0o777) == (2, 0o600)
     assert "noted heads that hold  2" in run("verify", "./bank", "--head", "heads.txt", cwd=place).out
-    for file, said in (("/dev/full", "device or a pipe"), ("bank/heads", "own directory")):
+    for file, said in (("/dev/full", "it is a device"), ("bank/heads", "own directory")):
         assert said in fails(*LOOP, "--again", "--heads", file, cwd=place)
     assert finished.told["head"] == run("head", "./bank", "--json", cwd=place).json["head"]
 
@@ -304,11 +304,11 @@ def test_a_pipe_or_a_device_is_never_replaced_by_a_file_and_a_link_stays_one(pla
     os.mkfifo(place / "pipe")
     (place / "device").symlink_to("pipe")
     (place / "link.json").symlink_to("mem.json")
-    assert "device or a pipe" in fails(*LOOP, "--save-mem", "pipe", cwd=place)
-    assert "device or a pipe" in fails(*LOOP, "--save-mem", "device", cwd=place)
+    assert "it is a named pipe" in fails(*LOOP, "--save-mem", "pipe", cwd=place)
+    assert "it is a named pipe" in fails(*LOOP, "--save-mem", "device", cwd=place)
     looped(place, "--extract", "--save-mem", "link.json")
-    assert "device or a pipe" in fails("export", "./bank", "--format", "items", "-o", "pipe", cwd=place)
-    assert "device or a pipe" in fails("dashboard", "./bank", "-o", "device", cwd=place)
+    assert "it is a named pipe" in fails("export", "./bank", "--format", "items", "-o", "pipe", cwd=place)
+    assert "it is a named pipe" in fails("dashboard", "./bank", "-o", "device", cwd=place)
     assert (place / "pipe").is_fifo() and (place / "device").is_symlink()
     assert (place / "link.json").is_symlink() and json.loads((place / "mem.json").read_text())
 
