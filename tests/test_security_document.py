@@ -30,3 +30,9 @@ def test_each_row_of_the_threat_model_names_tests_that_exist(row: str) -> None:
             node for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
         )
         assert name in {each.name for each in functions}, f"{file} has no {name}"
+
+
+def test_every_file_of_attacks_proves_a_row_of_the_threat_model() -> None:
+    """A new file of attacks needs its row: who is not trusted with what, and what holds it."""
+    cited = {Path(file).name for row in ROWS for file, _ in named(row)}
+    assert {path.name for path in (ROOT / "tests" / "attacks").glob("test_*.py")} - cited == set()
