@@ -96,6 +96,7 @@ def test_the_only_top_level_name_is_the_package(names: set[str]) -> None:
     assert tops == {"rbank_es", f"rbank_es-{version[1]}.dist-info"}
 
 
+@pytest.mark.slow
 def test_every_file_of_the_packages_is_in_the_wheel(names: set[str]) -> None:
     wanted = {str(Path(FOLDERS[folder], path)) for folder in FOLDERS for path in source_files(folder)}
     assert "rbank_es/py.typed" in wanted
@@ -104,6 +105,7 @@ def test_every_file_of_the_packages_is_in_the_wheel(names: set[str]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_shipped_data_are_in_the_wheel(names: set[str]) -> None:
     """The ontology with all that was written about it, and the endpoint profiles."""
     told = ("lights.ttl", "lights_guide.md", "lights_constraints.toml", "lights_seed.json", "lights_tasks.json")
@@ -111,6 +113,7 @@ def test_the_shipped_data_are_in_the_wheel(names: set[str]) -> None:
     assert wanted <= names, "see [tool.setuptools.package-data]"
 
 
+@pytest.mark.slow
 def test_the_sample_bank_is_in_the_wheel_compressed(wheel: Path) -> None:
     """Its log, byte for byte, in at most 300 KB."""
     packed = zipfile.ZipFile(wheel).read(PACKED_SAMPLE)
@@ -118,6 +121,7 @@ def test_the_sample_bank_is_in_the_wheel_compressed(wheel: Path) -> None:
     assert lzma.decompress(packed) == segment.read_bytes() and len(packed) <= 300_000
 
 
+@pytest.mark.slow
 def test_the_licence_is_in_the_wheel(names: set[str], wheel: Path) -> None:
     [licence] = [name for name in names if name.endswith("LICENSE")]
     assert zipfile.ZipFile(wheel).read(licence) == (ROOT / "LICENSE").read_bytes()

@@ -128,6 +128,7 @@ def test_no_session_starts_from_changed_parts(runtime: Deno, monkeypatch: pytest
         start_session(SandboxSettings())
 
 
+@pytest.mark.slow
 def test_doctor_names_the_changed_part_and_says_what_to_do(runtime: Deno, tmp_path: Path) -> None:
     flip(package_of(runtime) / "python_stdlib.zip")
     told = run("doctor", "--json", cwd=tmp_path, env={"RBANK_CACHE": str(runtime.cache.parent)}, code=1)

@@ -174,6 +174,7 @@ GRAPHS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "line"), GRAPHS.values(), ids=GRAPHS)
 def test_graphs_made_to_take_long_are_described_soon(count: int, line: str, tmp_path: Path) -> None:
     within_time(lambda: told(load(tmp_path, many(count, line))))

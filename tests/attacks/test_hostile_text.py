@@ -72,6 +72,7 @@ def shown_by(bank: str, capsys: pytest.CaptureFixture[bytes], *, page: Path) -> 
     return shown
 
 
+@pytest.mark.slow
 def test_all_texts_at_once_steer_no_output_of_any_command(
     capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_text_steers_no_progress_of_a_loop(
     assert not steering(printed.replace("\r", "").replace("\x1b[2K", ""))
 
 
+@pytest.mark.slow
 def test_on_a_terminal_only_our_own_styles_are_sent(tmp_path: Path) -> None:
     """Colours are on: what is left without the seven sequences of the program is plain text."""
     hostile_bank(tmp_path / "b", "".join(TEXTS.values())).log.close()
@@ -160,6 +162,7 @@ def test_echo_lets_no_sequence_through_that_a_caller_forgot(capsysbinary: pytest
 # ---------------------------------------------------------------- laws
 
 
+@pytest.mark.slow
 @given(texts)
 def test_visible_text_has_nothing_hidden_and_is_stable(text: str) -> None:
     """For any text: nothing steers, nothing printable is lost, and twice is once."""

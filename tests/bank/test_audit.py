@@ -46,6 +46,7 @@ def make_or_open(place: Path) -> None:
     bank.close()
 
 
+@pytest.mark.slow
 def test_a_bank_is_never_seen_without_its_birth(tmp_path: Path):
     """However many make it at once, every bank begins with `bank_created` and `policy_set`."""
     for number in range(5):

@@ -76,6 +76,7 @@ def test_the_figures_of_items_equal_the_state(point: int | None, capsysbinary: P
         assert tuple(row["tags"]) == entry.item.tags
 
 
+@pytest.mark.slow
 def test_filters_and_orders_of_runs(capsysbinary: Printed) -> None:
     """Each filter keeps just the runs that pass it; together they keep those that pass all."""
     every = listed(capsysbinary, "runs", str(SAMPLE))

@@ -69,6 +69,7 @@ def test_every_list_shows_the_time_of_the_run_and_the_day_of_its_import(imported
     assert "2026-01-03 10:00:00" in logged and logged.count(f"imported on {day}: ") == 4
 
 
+@pytest.mark.slow
 def test_the_page_sorts_by_the_time_of_the_runs_and_says_so(imported: Path) -> None:
     (imported / "early.jsonl").write_text(trajectory(1).replace("day 1", "a later import"))
     run("import", "./b", "early.jsonl", cwd=imported)

@@ -107,6 +107,7 @@ def test_demo_tours_a_copy_of_the_sample(tmp_path: Path) -> None:
     assert [bool(point["hits"]) for point in facts["points"]] == [True] * 3 and (tmp_path / "tour.html").exists()
 
 
+@pytest.mark.slow
 def test_demo_without_a_sandbox_says_so_and_tours_the_sample(tmp_path: Path) -> None:
     """An empty cache is reason enough: what is missing, what to do, then the recorded tour; with `--into`, an error."""
     cold = {"RBANK_CACHE": str(tmp_path / "cache")}
@@ -119,6 +120,7 @@ def test_demo_without_a_sandbox_says_so_and_tours_the_sample(tmp_path: Path) -> 
     assert "--bank shows a bank where it is" in fails("demo", "--bank", SAMPLE, "--recorded", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_demo_of_any_bank(place: Path) -> None:
     """`--bank` shows another bank; one that is not there is an error."""
     assert "bank 'notes' is an append-only log of 9 events" in run("demo", "--bank", "notes", cwd=place).out

@@ -62,6 +62,7 @@ def test_providers_that_only_litellm_knows_name_their_variable_and_others_are_un
         assert unknown.value.code == "unknown_model"
 
 
+@pytest.mark.slow
 def test_a_provider_that_nobody_knows_is_told_of_in_our_words_alone(capfd: pytest.CaptureFixture[str]) -> None:
     """litellm wrote an advertisement to standard output, before the JSON that programs read."""
     with pytest.raises(LmFailed):
