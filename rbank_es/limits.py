@@ -14,8 +14,6 @@ CACHE_SWEEP_BANKS = 50
 CACHE_PLACE_BYTES = 4 * KIB
 # The description of a parsed graph, beside it in the cache: what a schema keeps is limited, this is far beyond.
 GRAPH_SCHEMA_BYTES = 256 * MIB
-# The hint of the last writer: a few names and numbers.
-HINT_BYTES = 4 * KIB
 # A marker of a bank: the reason why writers stopped is a sentence, and an erasure lists what one group can hold.
 MARKER_BYTES = 32 * MIB
 REASON_BYTES = 4 * KIB

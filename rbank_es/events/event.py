@@ -7,8 +7,8 @@ free text. An unknown field is absent, which reads as None or as an empty tuple,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -49,6 +49,12 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 Text = str | Ref | Erased
 """A text: itself, a handle to it, or its mark after erasure."""
+
+if TYPE_CHECKING:
+    # In Python an event may be given its JSON as a value, which `Bank.append` encodes; what is read is always a text.
+    JsonText = Text | Mapping[str, Any]
+else:
+    JsonText = Text
 
 Candidate = ItemText | Ref | Erased
 """An item's words: themselves, a handle to their JSON, or their mark after erasure."""

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rbank_es import limits
-from rbank_es.events.event import Count, Event, Names, Salt, Seconds, Settings, Text
+from rbank_es.events.event import Count, Event, JsonText, Names, Salt, Seconds, Settings, Text
 from rbank_es.events.items import Name
 
 Run = Annotated[Name, Meta(min_length=1, description="Id of the run.")]
@@ -229,7 +229,7 @@ class NoteLogged(Event, frozen=True, kw_only=True, tag="note_logged"):
     run: Annotated[Name | None, Meta(description="Id of the run, if in one.")] = None
     by: Annotated[Name | None, Meta(description="Who wrote it.")] = None
     salt: Salt = ""
-    note: Annotated[Text, Meta(description="JSON of the note.")] = "{}"
+    note: Annotated[JsonText, Meta(description="JSON of the note.")] = "{}"
     extra: Extra = None
 
 

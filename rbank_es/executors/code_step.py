@@ -125,7 +125,7 @@ def _truncate(output: str) -> str:
 
 def sandbox_settings(bounds: RunBounds) -> SandboxSettings:
     """Return the settings of a run's sandboxes."""
-    return SandboxSettings(step_time_s=bounds.step_code_s, step_wall_s=bounds.step_wall_s)
+    return SandboxSettings(step_code_s=bounds.step_code_s, step_wall_s=bounds.step_wall_s)
 
 
 def make_sandboxes(run_limits: RunLimits) -> Interpreters:

@@ -186,7 +186,7 @@ class Sandbox(dspy.PythonInterpreter):
 
         session = self._ready()
         began = time.perf_counter()
-        times = TimeLimits(self.settings.step_time_s, min(self.settings.step_wall_s, self.wall_s))
+        times = TimeLimits(self.settings.step_code_s, min(self.settings.step_wall_s, self.wall_s))
         try:
             session.register(self._functions(), self._output_names())
             outcome = session.run(code, variables, answer, times)

@@ -57,7 +57,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one sandbox.
 
     Args:
-        step_time_s: seconds that a step's code may run, its tools not counted.
+        step_code_s: seconds that a step's code may run, its tools not counted.
         step_wall_s: seconds that a step may take, its tools counted.
         memory_bytes: memory of a session on top of what is mapped when it is ready.
         restarts: new sessions after the first was lost.
@@ -65,7 +65,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
             the run covers their calls; dspy then leaves them out of the prompt and logs a warning.
     """
 
-    step_time_s: float = limits.STEP_TIME_S
+    step_code_s: float = limits.STEP_TIME_S
     step_wall_s: float = limits.STEP_WALL_S
     memory_bytes: int = limits.SANDBOX_MEMORY_BYTES
     restarts: int = limits.SANDBOX_RESTARTS

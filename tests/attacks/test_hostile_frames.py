@@ -50,7 +50,7 @@ def sandbox(monkeypatch: pytest.MonkeyPatch, seen: list[Any]) -> Iterator[Sandbo
         return "noted"
 
     made = Sandbox(tools={"note": note}, take_session=take_session)
-    made.settings = sandboxes.SandboxSettings(step_time_s=0.3)
+    made.settings = sandboxes.SandboxSettings(step_code_s=0.3)
     yield made
     made.shutdown()
     assert not any(process.alive for process in ScriptedProcess.made)
@@ -194,7 +194,7 @@ def test_a_frame_that_never_ends_costs_the_step(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_an_open_pipe_with_nothing_in_it_costs_the_step_at_its_time_limit(sandbox: Sandbox) -> None:
-    sandbox.settings = sandboxes.SandboxSettings(step_time_s=0.05)
+    sandbox.settings = sandboxes.SandboxSettings(step_code_s=0.05)
     assert lost(sandbox, b"") == "timeout"
 
 
@@ -214,7 +214,7 @@ def test_arguments_without_end_cost_the_step(monkeypatch: pytest.MonkeyPatch, sa
 
 def test_calls_written_ahead_of_their_answers_do_not_outlast_the_step(sandbox: Sandbox, seen: list[Any]) -> None:
     """They are there before the host looks, so that it never has to wait, which is when a time limit is easily seen."""
-    sandbox.settings = sandboxes.SandboxSettings(step_time_s=30, step_wall_s=0.2)
+    sandbox.settings = sandboxes.SandboxSettings(step_code_s=30, step_wall_s=0.2)
     sandbox.tools["note"] = lambda: time.sleep(0.05)
     began = time.monotonic()
     ahead = b"".join(line(call_frame(number)) for number in range(1, 200))
@@ -256,7 +256,7 @@ CLOSED = "os.close(1)\nwhile True: os.write(2, b'x' * 4096)"
 @pytest.mark.parametrize("what", [*ENDLESS, pytest.param(CLOSED, id="with a closed pipe")])
 def test_output_without_end_ends_with_the_step(tmp_path: Path, what: str) -> None:
     sandbox = sandboxes.standing_in(tmp_path)
-    code, took_s = timed(sandbox, ENDLESS.get(what, what), step_time_s=0.3)
+    code, took_s = timed(sandbox, ENDLESS.get(what, what), step_code_s=0.3)
     assert code in ("timeout", "died") and took_s < limits.SANDBOX_EXIT_S + 3
     sandbox.shutdown()
 
@@ -264,6 +264,6 @@ def test_output_without_end_ends_with_the_step(tmp_path: Path, what: str) -> Non
 def test_a_step_is_stopped_at_its_time_with_tools_included(tmp_path: Path) -> None:
     """Each call used to put the end of the step off by its own time, so that a loop over calls never ended."""
     sandbox = sandboxes.standing_in(tmp_path, tools={"note": lambda: time.sleep(0.02)})
-    code, took_s = timed(sandbox, "while True: call('note', {})", step_time_s=60, step_wall_s=0.4)
+    code, took_s = timed(sandbox, "while True: call('note', {})", step_code_s=60, step_wall_s=0.4)
     assert code == "wall_timeout" and took_s < 2
     sandbox.shutdown()

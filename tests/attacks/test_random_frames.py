@@ -184,7 +184,7 @@ def test_no_frame_does_more_than_cost_its_step(
     stand_in(monkeypatch)
     hostile, ends = Hostile(count), Counter[str]()
     sandbox = Sandbox(tools={"note": note}, take_session=take_session)
-    sandbox.settings = sandboxes.SandboxSettings(restarts=count, step_time_s=5)
+    sandbox.settings = sandboxes.SandboxSettings(restarts=count, step_code_s=5)
     # Of each session, two frames are those with which it gets ready.
     while decoded.total() - 2 * len(ScriptedProcess.made) < count:
         ScriptedProcess.script = chain([hostile.case(calls_of(sandbox))], repeat(b""))
@@ -223,7 +223,7 @@ def test_a_real_process_costs_no_more_with_any_frames(tmp_path: Path, decoded: C
     # Starting a process takes most of the time, so most frames are of a kind that one outlives.
     hostile, ends = Hostile(7, harm=0.03), Counter[str]()
     sandbox = sandboxes.standing_in(tmp_path, tools={"note": note})
-    sandbox.settings = sandboxes.SandboxSettings(restarts=WITH_A_PROCESS, step_time_s=10)
+    sandbox.settings = sandboxes.SandboxSettings(restarts=WITH_A_PROCESS, step_code_s=10)
     while decoded.total() < WITH_A_PROCESS:
         before = calls_of(sandbox)
         written = hostile.frames(before) + b"\n"

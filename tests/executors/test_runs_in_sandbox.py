@@ -136,7 +136,7 @@ def test_inputs_are_there_again_after_a_lost_session(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_sandbox_that_is_lost_too_often_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
-    box = standing_in(tmp_path / "place", settings=SandboxSettings(restarts=1, step_time_s=0.5))
+    box = standing_in(tmp_path / "place", settings=SandboxSettings(restarts=1, step_code_s=0.5))
     waits = code("import time; time.sleep(100)")
     made = Setting(tmp_path / "bank", [code("outcome['value'] = 'seen'"), *[waits] * 3])
     result = made.run(name, lambda: box)

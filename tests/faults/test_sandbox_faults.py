@@ -63,14 +63,14 @@ def step_of(sandbox: Sandbox) -> RecordedStep:
     return sandbox.report.step
 
 
-def lose(sandbox: Sandbox, code: str, step_time_s: float = limits.STEP_TIME_S) -> Restart:
+def lose(sandbox: Sandbox, code: str, step_code_s: float = limits.STEP_TIME_S) -> Restart:
     """Run a step that costs the session, and see that all goes on as it should; why the session was lost."""
     sandboxes.limited(sandbox, limits.STEP_TIME_S)
     sandbox.output_fields = [{"name": "answer"}]
     sandbox.execute("before = 1")
     session, restarts = sandbox.session, sandbox.restarts
     assert session is not None
-    sandboxes.limited(sandbox, step_time_s)
+    sandboxes.limited(sandbox, step_code_s)
     with pytest.raises(SessionLost) as caught:
         sandbox.execute(code)
     sandboxes.limited(sandbox, limits.STEP_TIME_S)
@@ -94,7 +94,7 @@ def lose(sandbox: Sandbox, code: str, step_time_s: float = limits.STEP_TIME_S) -
 
 @pytest.mark.slow
 def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox) -> None:
-    restart = lose(sandbox, "while True: pass", step_time_s=1)
+    restart = lose(sandbox, "while True: pass", step_code_s=1)
     assert restart.code == "timeout" and "took too long and was stopped (the limit is 1 s)" in restart.message
 
 
@@ -108,7 +108,7 @@ def test_an_infinite_loop_is_stopped_at_its_time_limit(sandbox: Sandbox) -> None
     ids=["sleep", "promise"],
 )
 def test_a_wait_without_end_is_stopped_as_well(sandbox: Sandbox, code: str) -> None:
-    assert lose(sandbox, code, step_time_s=1).code == "timeout"
+    assert lose(sandbox, code, step_code_s=1).code == "timeout"
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def sandbox(**given: Any) -> Sandbox:
     """A sandbox with the session that is lent. Settings by name beside its arguments; restarts without end."""
     from rbank_es.sandbox.interpreter import Sandbox
 
-    names = {"step_time_s", "step_wall_s", "restarts", "sub_agents"} & given.keys()
+    names = {"step_code_s", "step_wall_s", "restarts", "sub_agents"} & given.keys()
     settings = SandboxSettings(**{"restarts": MANY} | {name: given.pop(name) for name in names})
     return Sandbox(settings=settings, take_session=lent, **given)
 
@@ -132,9 +132,9 @@ def pool() -> SandboxPool:
     return made
 
 
-def limited(target: Sandbox, step_time_s: float) -> None:
+def limited(target: Sandbox, step_code_s: float) -> None:
     """Give its steps less time from now on."""
-    target.settings = msgspec.structs.replace(target.settings, step_time_s=step_time_s)
+    target.settings = msgspec.structs.replace(target.settings, step_code_s=step_code_s)
 
 
 def is_gone(pid: int) -> bool:

@@ -435,7 +435,7 @@ class Writer:
     # ---------------------------------------------------------------- closing
 
     def close(self) -> None:
-        """Close files, and write the hint if anything was appended."""
+        """Close files, and leave a receipt if anything was appended."""
         with self._mutex:
             tail = self._heads.tail
             if self._dirty and tail is not None and tail.seq <= self._heads.durable:
