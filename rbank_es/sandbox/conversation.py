@@ -42,7 +42,8 @@ class Lost(Exception):
     """
 
     def __init__(self, code: LossCode, message: str, detail: str = "") -> None:
-        self.code, self.message, self.detail = code, message, detail
+        self.code: LossCode = code
+        self.message, self.detail = message, detail
         super().__init__(message)
 
 

@@ -61,7 +61,8 @@ class SessionLost(CodeExecutionError):
     """
 
     def __init__(self, message: str, loss: LossCode, restart: Restart | None = None) -> None:
-        self.loss, self.restart = loss, restart
+        self.loss: LossCode = loss
+        self.restart = restart
         super().__init__(message)
 
 
@@ -69,7 +70,7 @@ class SandboxExhausted(CodeInterpreterError):
     """The loss of the last session that a run may have. `loss` is its cause."""
 
     def __init__(self, message: str, loss: LossCode) -> None:
-        self.loss = loss
+        self.loss: LossCode = loss
         super().__init__(message)
 
 
