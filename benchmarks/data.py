@@ -38,8 +38,8 @@ def suites() -> Iterator[Suite]:
 
 
 def _shipped() -> Suite:
+    from rbank_es.data import lights
     from rbank_es.loop import load_tasks
-    from rbank_es.ontology.data import lights
 
     pairs = tuple((task.question, task.gold_sparql) for task in load_tasks(lights().tasks) if task.gold_sparql)
     return Suite("lights (shipped)", (lights().ontology,), pairs)

@@ -12,9 +12,9 @@ from typing import Any
 from benchmarks.measure import Goal, Row, duration, interleave, timed
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
+from rbank_es.data import lights
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.models.choice import LmChoice
-from rbank_es.ontology.data import lights
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.ontology_lookup import Ontologies

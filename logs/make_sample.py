@@ -23,6 +23,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from rbank_es import __version__  # noqa: E402
 from rbank_es.bank import Bank  # noqa: E402
+from rbank_es.data import LIGHTS, lights  # noqa: E402
 from rbank_es.events import (  # noqa: E402
     Decision,
     Event,
@@ -42,7 +43,6 @@ from rbank_es.loop.guide_run import write_guide  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
-from rbank_es.ontology.data import LIGHTS, lights  # noqa: E402
 from rbank_es.ontology.loader import load_ontology  # noqa: E402
 from rbank_es.policies import Bounded, Never, policy_of  # noqa: E402
 from rbank_es.sandbox.pool import SandboxPool  # noqa: E402

@@ -23,10 +23,10 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, ProjectionError, ProjectionUnavailable
-from rbank_es.files import kind_of, make_private, open_regular, open_scratch
 from rbank_es.log.protocol import DERIVED_LOCK
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle, view_texts
+from rbank_es.system.files import kind_of, make_private, open_regular, open_scratch
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog

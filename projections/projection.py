@@ -23,7 +23,7 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import BadInput, BadPlugin, ProjectionError
 from rbank_es.events import Event, type_of
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog

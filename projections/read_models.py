@@ -18,13 +18,13 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadPoint, LogError, ProjectionError
-from rbank_es.files import kind_of, replaceable, sweep_scratch
 from rbank_es.log.process_cache import ProcessCache
 from rbank_es.projections import Projection, all_projections, builder, chosen_projections
 from rbank_es.projections.builder import Checkpoint
 from rbank_es.projections.projection import OnBatch
 from rbank_es.projections.seal import is_sealed, seal, wait_for_seal
 from rbank_es.projections.view import View, ViewConnection
+from rbank_es.system.files import kind_of, replaceable, sweep_scratch
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
-from rbank_es.files import read_regular, write_replacing
+from rbank_es.system.files import read_regular, write_replacing
 
 _FORM = "rbank-seal-1"
 

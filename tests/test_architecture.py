@@ -57,7 +57,7 @@ WALKS = {
     "An event": ('command("init", "./b")', 'command("append", "./b", "event.jsonl"); command("project", "./b")'),
     "A query": (
         "from rbank_es import Bank, build_tools, load_ontology\n"
-        "from rbank_es.ontology.data import lights\n"
+        "from rbank_es.data import lights\n"
         "from rbank_es.events import RunStarted\n"
         'bank = Bank.create("./b")\n'
         'bank.append(RunStarted(run="r1", task="t"))\n'

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.data import LIGHTS, lights
 from rbank_es.events import (
     BankCreated,
     ContextBuilt,
@@ -41,7 +42,6 @@ from rbank_es.importers import import_paths
 from rbank_es.loop.tasks import load_tasks
 from rbank_es.models.model import answer_text
 from rbank_es.models.scripted_model import Script
-from rbank_es.ontology.data import LIGHTS, lights
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.state import State
 from rbank_es.state.digests import state_digests

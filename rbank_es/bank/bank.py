@@ -38,9 +38,9 @@ from rbank_es.errors import (
 from rbank_es.events import BankCreated, Erased, Event, PolicyChoice, PolicySet, Ref, Text
 from rbank_es.events.items import Item, truncate
 from rbank_es.events.json_input import new_event, with_json_texts
-from rbank_es.files import replaceable
 from rbank_es.log import ANY, Appended, Erasing, Erasure, EventLog, Expected, Head, Verification
 from rbank_es.log.erasure import paths_of_item
+from rbank_es.system.files import replaceable
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.

@@ -15,11 +15,11 @@ import msgspec
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Erased, Event, Hit, MemoriesExtracted, MemoriesRetrieved, PolicyChoice, PolicySet
-from rbank_es.files import temporary
 from rbank_es.log import EventLog
 from rbank_es.policies import POLICIES, RetrievalPolicy, retrieval_policy
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import FoundItem
+from rbank_es.system.files import temporary
 
 _TYPES = ("memories_extracted", "memories_retrieved", "policy_set")
 _TOLERANCE = 1e-9

@@ -31,7 +31,7 @@ from rbank_es.cli.shared.output import (
     safe_line,
     styled,
 )
-from rbank_es.ontology.data import lights
+from rbank_es.data import lights
 
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context

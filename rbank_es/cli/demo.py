@@ -32,9 +32,9 @@ from rbank_es.cli.shared.output import (
 )
 from rbank_es.errors import BadInput, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved
-from rbank_es.files import temporary
 from rbank_es.state import usage
 from rbank_es.state.state_diff import diff_states
+from rbank_es.system.files import temporary
 
 if TYPE_CHECKING:
     from rbank_es.bank import Replayed

@@ -32,9 +32,9 @@ from rbank_es.cli.shared.output import (
     safe_line,
     styled,
 )
+from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, RunStarted, ToolCalled, type_of
-from rbank_es.ontology.data import LIGHTS
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import RunBounds

@@ -21,7 +21,7 @@ from rbank_es import limits
 from rbank_es.errors import BadContextFile, BadInput, LimitExceeded
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.files import read_regular
+from rbank_es.system.files import read_regular
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -15,7 +15,7 @@ import msgspec
 from rbank_es.dashboard.page import render
 from rbank_es.dashboard.page_facts import PageFacts, Rows
 from rbank_es.errors import CannotWrite
-from rbank_es.files import write_replacing
+from rbank_es.system.files import write_replacing
 
 __all__ = ["PageFacts", "Rows", "WrittenPage", "render", "write_page"]
 

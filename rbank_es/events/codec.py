@@ -20,7 +20,7 @@ import msgspec
 from rbank_es.errors import BadInput, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
 from rbank_es.events.event import Event, type_of
-from rbank_es.registry import load_plugins
+from rbank_es.system.registry import load_plugins
 
 CLASSES: tuple[type[Event], ...] = (
     bank_events.BankCreated,

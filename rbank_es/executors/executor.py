@@ -12,8 +12,8 @@ import msgspec
 from rbank_es import limits as lim
 from rbank_es.errors import BadInput, MissingExtra
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
-from rbank_es.registry import Registry
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, SubmissionRefused
+from rbank_es.system.registry import Registry
 from rbank_es.tools.runtime.encoder import text_of
 from rbank_es.tools.runtime.run_meter import check_bounds
 

@@ -6,7 +6,7 @@ which the consolidation policy `dedup` decides.
 
 from typing import TYPE_CHECKING
 
-from rbank_es.registry import exports
+from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.extraction.candidates import Consolidated, Extraction, consolidate

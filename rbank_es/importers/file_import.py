@@ -18,12 +18,12 @@ from rbank_es.bank.decisions import Decider, Latest, optimistically
 from rbank_es.errors import BadImport, DuplicateEvent
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.events.codec import event_types
-from rbank_es.files import kind_of, read_regular
 from rbank_es.importers.importer import TIMESTAMP, ImportUnit, Parsed, events_of, parse, recorded_time, utc_text
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import same_content
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import BIRTHS, State
+from rbank_es.system.files import kind_of, read_regular
 
 SUFFIXES = frozenset({".json", ".jsonl"})
 """Suffixes of the files of a directory; a file that is named itself may have any suffix."""

@@ -21,7 +21,7 @@ from rbank_es.errors import BadEvent, BadImport, LimitExceeded
 from rbank_es.events import Event
 from rbank_es.events.json_input import RepeatedKey, decode_strict
 from rbank_es.log.groups import Circumstances, compose, prepare
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 
 TIMESTAMP = "@timestamp"
 """Key of `extra` for an event's time as its source wrote it, where `occurred_at` doesn't give it back."""

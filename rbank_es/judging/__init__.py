@@ -6,7 +6,7 @@ registry of judges; `calibrate` measures any judge on cases that an expert label
 
 from typing import TYPE_CHECKING
 
-from rbank_es.registry import exports
+from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases

@@ -12,7 +12,7 @@ from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import NOBODY, Verdict
 from rbank_es.policies import governing
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -16,7 +16,7 @@ from rbank_es.log.protocol import (
     Verification,
 )
 from rbank_es.log.wrapper import LogWrapper
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 
 LOG_ENGINES: Registry[LogEngine] = Registry(
     "log engine",
@@ -27,7 +27,8 @@ LOG_ENGINES: Registry[LogEngine] = Registry(
 )
 """The engines by the scheme of their URLs.
 
-Another package adds its own with `LOG_ENGINES.add("scheme", "module:ENGINE")` in its plugin (see `rbank_es.registry`).
+Another package adds its own with `LOG_ENGINES.add("scheme", "module:ENGINE")` in its plugin (see
+`rbank_es.system.registry`).
 """
 
 ENGINE_OF_PATHS = "file"

@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 from rbank_es import limits
-from rbank_es.files import opened
 from rbank_es.log.protocol import Residue, Searched
 from rbank_es.log.readings import SoughtWords
+from rbank_es.system.files import opened
 
 _SQLITE = b"SQLite format 3\0"
 _ROWS = 1_000

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rbank_es import files, limits
+from rbank_es import limits
 from rbank_es.errors import LogBusy
+from rbank_es.system import files
 
 
 class System:

@@ -14,7 +14,7 @@ The public names below are imported on first use.
 
 from typing import TYPE_CHECKING
 
-from rbank_es.registry import exports
+from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel

@@ -41,9 +41,9 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run_events import Role
-from rbank_es.files import read_regular
 from rbank_es.models.call_errors import HINTS, RetryableFailure, failed
 from rbank_es.models.model import ModelAnswer, Question, Try, prompt_text, request_data
+from rbank_es.system.files import read_regular
 
 ANY_TASK = "*"
 

@@ -21,8 +21,8 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import CannotWrite, LimitExceeded
-from rbank_es.files import make_private, opened, read_regular
 from rbank_es.ontology.schema_model import Schema
+from rbank_es.system.files import make_private, opened, read_regular
 
 _GRAPH, _SCHEMA = "graph.nq", "schema"
 _CHECKSUM_BYTES = 4

@@ -10,11 +10,11 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, CannotWrite
-from rbank_es.files import cache_or_temporary, process_folder
 from rbank_es.ontology.graph_cache import GraphCache
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.source_files import SourceFile, digest_of, find_files
+from rbank_es.system.files import cache_or_temporary, process_folder
 
 __all__ = ["Ontology", "load_ontology"]
 

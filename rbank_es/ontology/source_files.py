@@ -18,8 +18,8 @@ from xml.parsers import expat
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
-from rbank_es.files import NotRegular, open_regular
 from rbank_es.ontology.rdf_names import RDF
+from rbank_es.system.files import NotRegular, open_regular
 
 Format = Literal["turtle", "xml", "nt", "nquads", "json-ld", "trig"]
 

@@ -15,7 +15,7 @@ import msgspec
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -250,8 +250,8 @@ def _task(recording: RecordedRun, stage: Stage, given: Sequence[Task]) -> Task |
     """
     if not stage.by_gold:
         return Task.asking(str(recording.started.task))
+    from rbank_es.data import lights
     from rbank_es.loop.tasks import load_tasks
-    from rbank_es.ontology.data import lights
 
     config, source = recording.started.config_digest or "", recording.ontology_digest or ""
     for task in (*given, *load_tasks(lights().tasks)):

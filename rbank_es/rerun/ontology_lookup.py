@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rbank_es.data import lights
 from rbank_es.errors import CannotRerun, QueryFailed
-from rbank_es.ontology.data import lights
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology

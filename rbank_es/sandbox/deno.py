@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import SandboxUnavailable
-from rbank_es.files import cache_folder
+from rbank_es.system.files import cache_folder
 
 INSTALL = "install it with: pip install 'rbank-es[agent]'"
 WARM = "run once, with a network: rbank-es doctor --warm"

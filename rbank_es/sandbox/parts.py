@@ -25,9 +25,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import RBankError, SandboxUnavailable
-from rbank_es.files import open_scratch, opened, read_regular
 from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno
+from rbank_es.system.files import open_scratch, opened, read_regular
 
 _TABLE = Path(__file__).with_name("digests.json")
 _NOTED = "compared.json"

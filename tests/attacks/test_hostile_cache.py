@@ -18,8 +18,8 @@ import pytest
 from rbank_es import Bank, Item
 from rbank_es.errors import BadInput, CannotWrite, Notice
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
-from rbank_es.files import BankCache, open_scratch, sweep_scratch, temporary_folder, write_replacing
 from rbank_es.log import Erasing
+from rbank_es.system.files import BankCache, open_scratch, sweep_scratch, temporary_folder, write_replacing
 from rbank_es.testing import note
 from tests.cli_runner import run as run_command
 
@@ -288,7 +288,9 @@ def test_temporary_folders_of_killed_processes_are_removed_by_the_next(
 ) -> None:
     """Only ours: by name, owner, permissions and a lock that nobody holds."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    code = "from rbank_es.files import temporary_folder as t; print(t('copy'), flush=True); import os; os._exit(9)"
+    code = (
+        "from rbank_es.system.files import temporary_folder as t; print(t('copy'), flush=True); import os; os._exit(9)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True
     )

@@ -14,8 +14,8 @@ from rbank_es.cli.shared.arguments import parse_budget
 from rbank_es.context.assembly import build_context
 from rbank_es.context.constraints import parse_curated
 from rbank_es.context.layer import BUDGETS
+from rbank_es.data import lights
 from rbank_es.errors import BadInput
-from rbank_es.ontology.data import lights
 from rbank_es.ontology.loader import load_ontology
 from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, on_terminal, run
 

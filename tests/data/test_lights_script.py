@@ -17,6 +17,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared import live_demo
+from rbank_es.data import SCRIPTED_TASKS, lights
 from rbank_es.errors import LmFailed, LoopStopped, SandboxUnavailable
 from rbank_es.events import Event, type_of
 from rbank_es.loop import closed_loop
@@ -24,7 +25,6 @@ from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.scripted_model import Script
-from rbank_es.ontology.data import SCRIPTED_TASKS, lights
 from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS
 from tests.cli_runner import COMMAND, environment, run
 from tests.loop.loops import local, source

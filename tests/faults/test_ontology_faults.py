@@ -19,10 +19,10 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology, CannotWrite, Notice
-from rbank_es.files import cache_or_temporary, process_folder
 from rbank_es.ontology.graph_cache import GraphCache
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.void import load_void
+from rbank_es.system.files import cache_or_temporary, process_folder
 
 ZOO = "http://example.org/zoo#"
 HEAD = f"@prefix : <{ZOO}> .\n"

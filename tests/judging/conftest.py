@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rbank_es.ontology.data import lights
+from rbank_es.data import lights
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
 

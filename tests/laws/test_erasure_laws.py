@@ -33,9 +33,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.exporters import FORMS, export_files
-from rbank_es.files import caches_of
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.readings import SoughtWords
+from rbank_es.system.files import caches_of
 from rbank_es.testing import extraction
 from tests.effort import examples
 from tests.faults.disk import Quick

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from rbank_es.bank import Bank
+from rbank_es.data import lights
 from rbank_es.events import Event, type_of
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.models.choice import LmChoice
-from rbank_es.ontology.data import lights
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.state import active

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
+from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.loop.tasks import Task, about, load_tasks, parse_tasks
-from rbank_es.ontology.data import lights
 
 
 def refused(content: object, *words: str) -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.files import cache_folder
 from rbank_es.ontology import graph_cache as caching
 from rbank_es.ontology.graph_cache import GraphCache
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.ontology.schema_model import Schema
+from rbank_es.system.files import cache_folder
 
 ZOO = "http://example.org/zoo#"
 TURTLE = f"""@prefix : <{ZOO}> .

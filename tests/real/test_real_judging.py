@@ -15,6 +15,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.data import lights
 from rbank_es.errors import JudgeFailed
 from rbank_es.importers.file_import import import_paths
 from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
@@ -27,7 +28,6 @@ from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.router import Lms
-from rbank_es.ontology.data import lights
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.policies import LmJudging
 from rbank_es.sparql.results import Answer

@@ -10,6 +10,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.data import lights
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
     ContextBuilt,
@@ -29,7 +30,6 @@ from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.models.call_errors import RetryableFailure, failed
 from rbank_es.models.choice import LmChoice
-from rbank_es.ontology.data import lights
 from rbank_es.rerun.event_comparison import EventDifference
 from rbank_es.rerun.execution import Rerun, rerun
 from rbank_es.rerun.ontology_lookup import Ontologies

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rbank_es.errors import BadPlugin
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 from rbank_es.tools.runtime.tool_session import Reply, ToolSession
 
 RawTool = Callable[..., Reply]

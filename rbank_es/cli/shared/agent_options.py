@@ -26,18 +26,18 @@ from rbank_es.cli.shared.arguments import (
     refuse_mixtures,
 )
 from rbank_es.cli.shared.output import warn
+from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.models.choice import SCRIPT
-from rbank_es.ontology.data import lights
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.executors.executor import Executor
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.models.choice import LmChoice
-    from rbank_es.registry import Registry
     from rbank_es.sparql.source import Source
+    from rbank_es.system.registry import Registry
 
 
 SCRIPTED = "scripted: a script stood in for the model"

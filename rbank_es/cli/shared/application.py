@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es import __version__
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -13,15 +13,15 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
+from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput, BankExists, BankNotFound, LimitExceeded
 from rbank_es.events.run_events import RunBounds
-from rbank_es.files import read_regular, replaceable
-from rbank_es.ontology.data import LIGHTS, lights
+from rbank_es.system.files import read_regular, replaceable
 
 if TYPE_CHECKING:
     from rbank_es.judging.judges import Judge
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.registry import Registry
+    from rbank_es.system.registry import Registry
 
 ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
 

@@ -25,10 +25,10 @@ from rbank_es.cli.shared.output import (
     safe_line,
     styled,
 )
+from rbank_es.data import LIGHTS, SCRIPTED_TASKS, lights
 from rbank_es.errors import CheckFailed, LoopStopped, SandboxUnavailable
 from rbank_es.events import MemoriesRetrieved, RunJudged
-from rbank_es.files import temporary
-from rbank_es.ontology.data import LIGHTS, SCRIPTED_TASKS, lights
+from rbank_es.system.files import temporary
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult

@@ -10,10 +10,10 @@ from rbank_es.cli.shared.agent_options import SCRIPTED, check_settings
 from rbank_es.cli.shared.arguments import read_ontology
 from rbank_es.cli.shared.loop_progress import VERDICTS, LoopDisplay, watched
 from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_json, echo_table, safe_line, styled
+from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
 from rbank_es.events import RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Outcome
-from rbank_es.ontology.data import LIGHTS
 
 if TYPE_CHECKING:
     from rbank_es.events.items import Item

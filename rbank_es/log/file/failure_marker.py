@@ -13,9 +13,9 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
-from rbank_es.files import create_new, kind_of, open_regular, read_regular
 from rbank_es.log.file.segments import FAILED, LOCK
 from rbank_es.log.system_calls import System
+from rbank_es.system.files import create_new, kind_of, open_regular, read_regular
 
 
 class FailureMarker:

@@ -27,7 +27,6 @@ from rbank_es.errors import (
     PositionConflict,
 )
 from rbank_es.events.event import Event, Ref
-from rbank_es.files import BankCache, NotRegular, caches_of, is_scratch, opened, remove_temporary, temporary_folder
 from rbank_es.log import erasure, lines
 from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.foreign_files import foreign_files
@@ -64,6 +63,15 @@ from rbank_es.log.protocol import (
 from rbank_es.log.readings import SoughtWords
 from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.system_calls import System, locked
+from rbank_es.system.files import (
+    BankCache,
+    NotRegular,
+    caches_of,
+    is_scratch,
+    opened,
+    remove_temporary,
+    temporary_folder,
+)
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rbank_es.files import is_scratch, kind_of
 from rbank_es.log.file.remains import is_remains
 from rbank_es.log.file.segment_rewrite import MARKER, Job
 from rbank_es.log.file.segments import FAILED, LOCK, is_segment
 from rbank_es.log.protocol import ForeignFile
+from rbank_es.system.files import is_scratch, kind_of
 
 _LOCKS = re.compile(r"[A-Za-z0-9-]+\.lock")
 

@@ -20,7 +20,6 @@ from zlib import crc32
 
 from rbank_es import limits
 from rbank_es.events.event import Event, Ref
-from rbank_es.files import BankCache, opened
 from rbank_es.log import lines
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.receipts import Receipt, boot_digest
@@ -35,6 +34,7 @@ from rbank_es.log.file.segments import (
 )
 from rbank_es.log.groups import resolved
 from rbank_es.log.protocol import Head
+from rbank_es.system.files import BankCache, opened
 
 _CRC_CHARS = 8
 _NO_DIGEST = bytes(32)

@@ -28,7 +28,6 @@ from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, decode_events, unknown_types
 from rbank_es.events.event import Event
-from rbank_es.files import kind_of, opened
 from rbank_es.log import lines, system_calls
 from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.segments import (
@@ -43,6 +42,7 @@ from rbank_es.log.file.segments import (
     read_sealed,
     segment_of,
 )
+from rbank_es.system.files import kind_of, opened
 
 Mark = tuple[int, int]
 """An offset, and the position of the event before it."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from rbank_es.files import BankCache, open_regular, opened
 from rbank_es.log import lines, system_calls
+from rbank_es.system.files import BankCache, open_regular, opened
 
 NAME = "receipts"
 _MAGIC = b"rbankrc1"

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rbank_es import limits
-from rbank_es.files import create_new
 from rbank_es.log.system_calls import System
+from rbank_es.system.files import create_new
 
 _NAME = re.compile(r"torn-([1-9]\d{0,8})", re.ASCII)
 _LAST = 999_999_999

@@ -24,12 +24,12 @@ from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import decode_events, unknown_types
 from rbank_es.events.event import Event, type_of
-from rbank_es.files import BankCache, opened
 from rbank_es.log import lines
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.segments import Segment, SegmentCorruption, all_segments, blocks, last_line, segment_of
 from rbank_es.log.process_cache import ProcessCache
+from rbank_es.system.files import BankCache, opened
 
 _CRC_BYTES = 4
 _WINDOW_BYTES = 64 * limits.KIB

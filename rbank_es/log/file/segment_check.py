@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rbank_es.files import opened
 from rbank_es.log import lines
 from rbank_es.log.file.segments import (
     Segment,
@@ -17,6 +16,7 @@ from rbank_es.log.file.segments import (
 )
 from rbank_es.log.protocol import Cut, Head
 from rbank_es.log.verification import LogCheck
+from rbank_es.system.files import opened
 
 
 class SegmentCheck(LogCheck):

@@ -20,7 +20,6 @@ from rbank_es import limits
 from rbank_es.errors import LimitExceeded, LogCorruption
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event, Ref
-from rbank_es.files import NotRegular, create_new, opened, read_regular, sweep_scratch
 from rbank_es.log import lines
 from rbank_es.log.erasure import Targets
 from rbank_es.log.file import receipts
@@ -37,6 +36,7 @@ from rbank_es.log.file.segments import (
     segment_of,
 )
 from rbank_es.log.system_calls import System
+from rbank_es.system.files import NotRegular, create_new, opened, read_regular, sweep_scratch
 
 MARKER = "ERASING"
 

@@ -22,7 +22,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import ErasureUnfinished, InterruptedAppend, LogError, LogFailed, LogUnavailable
 from rbank_es.events.event import Event, type_of
-from rbank_es.files import BankCache, caches_of, open_regular, opened, read_regular, sweep_scratch
 from rbank_es.log import erasure, groups, lines, system_calls
 from rbank_es.log.file import segment_rewrite
 from rbank_es.log.file.failure_marker import FailureMarker
@@ -32,6 +31,7 @@ from rbank_es.log.file.remains import keep_remains, kept_remains, next_name, rem
 from rbank_es.log.file.segments import Segment, all_segments, read_opened, segment_path
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose
 from rbank_es.log.protocol import DERIVED_LOCK, Appended, Erasing, Expected
+from rbank_es.system.files import BankCache, caches_of, open_regular, opened, read_regular, sweep_scratch
 
 
 class _Interrupted(Exception):

@@ -36,7 +36,6 @@ from rbank_es.errors import (
 )
 from rbank_es.events.codec import decode_event, event_types, unknown_types
 from rbank_es.events.event import Event, Ref, type_of
-from rbank_es.files import remove_temporary, temporary_folder
 from rbank_es.log import erasure, groups, lines
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
 from rbank_es.log.protocol import (
@@ -54,6 +53,7 @@ from rbank_es.log.protocol import (
 from rbank_es.log.residue import ResidueSearch
 from rbank_es.log.system_calls import locked
 from rbank_es.log.verification import LogCheck
+from rbank_es.system.files import remove_temporary, temporary_folder
 
 LOST = "lost when this process ends"
 _STOP_CHECK_S = 0.05

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.errors import BadInput, BadPlugin
-from rbank_es.registry import Registry
+from rbank_es.system.registry import Registry
 
 
 def registry() -> Registry[object]:
