@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.arguments import open_at, outside, view_at, writable
 from rbank_es.cli.shared.output import echo, echo_command, echo_heading, echo_json, format_size
 from rbank_es.errors import MissingExtra
 from rbank_es.events import BankCreated
@@ -41,7 +41,7 @@ def write_dashboard(bank: Bank, point: str | int | None, path: Path) -> WrittenP
     """Write the page of a bank at a point. Raises as `write_page` does, and `BadPoint`."""
     from rbank_es.dashboard import PageFacts, write_page
 
-    with bank.as_of(point) as view:
+    with view_at(bank, point) as view:
         facts = PageFacts(
             name=bank.name,
             position=view.position,

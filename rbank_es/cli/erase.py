@@ -10,7 +10,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, read_text_file
+from rbank_es.cli.shared.arguments import open_whole, read_text_file, view_at
 from rbank_es.cli.shared.output import count, echo, echo_json, echo_table, flush, format_size, on_terminal
 from rbank_es.errors import BadInput, CheckFailed, NotInBank
 
@@ -78,7 +78,7 @@ def _whole_id(bank: Bank, item: str | None, run: str | None) -> dict[str, str]:
     kind, given = ("item", item) if item is not None else ("run", run)
     if given is None:
         return {}
-    with bank.as_of() as view:
+    with view_at(bank) as view:
         return {kind: whole_id(view, kind, given)}
 
 

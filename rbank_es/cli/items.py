@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.row_list import RowFilter, RowList, contains, equals, list_options, print_list
 from rbank_es.events.items import Polarity, Source
 from rbank_es.state import ItemStatus
@@ -48,7 +48,7 @@ def items(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int |
     JSON and CSV have more fields than the table.
     """
     opened, point = open_at(bank)
-    with opened, opened.as_of(point) as view:
+    with opened, view_at(opened, point) as view:
         born = {name: opened.resolve(given[name]) for name in ("since", "until") if given[name] is not None}
         rows = _rows(view)
         columns = {

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import Cell, format_cost, format_time, verdict
 from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, contains, equals, list_options, print_list
 from rbank_es.events.run_events import Outcome
@@ -62,7 +62,7 @@ def runs(bank: str, as_json: bool, as_csv: bool, sort: str | None, limit: int | 
     from rbank_es.bank.ids import whole_id
 
     opened, point = open_at(bank)
-    with opened, opened.as_of(point) as view:
+    with opened, view_at(opened, point) as view:
         rows = [_fields(row) for row in view.rows("runs")]
         filters = _filters(given)
         if (item := given["item"]) is not None:

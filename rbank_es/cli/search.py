@@ -6,7 +6,7 @@ import click
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import nearest_hint, open_at
+from rbank_es.cli.shared.arguments import nearest_hint, open_at, view_at
 from rbank_es.cli.shared.output import Cell, count, echo_json, echo_table, warn
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.projections.view import FoundItem, View
@@ -32,13 +32,13 @@ def search(bank: str, query: str, k: int, polarity: str | None, domain: str | No
     opened, point = open_at(bank)
     with opened:
         position = opened.resolve(point)
-        found = opened.search(query, k, polarity=polarity, domain=domain, point=position)
-        if as_json:
-            echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
-        else:
-            print_hits(found)
-        if not found:
-            with opened.as_of(position) as view:
+        with view_at(opened, position) as view:
+            found = view.search(query, k, polarity=polarity, domain=domain)
+            if as_json:
+                echo_json({"bank": opened.name, "position": position, "query": query, "hits": found})
+            else:
+                print_hits(found)
+            if not found:
                 warn(_why_nothing(view, query, polarity, domain))
 
 

@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.ids import events_beginning, not_in_bank
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.event_sentences import summary
 from rbank_es.cli.shared.output import (
     Cell,
@@ -85,7 +85,7 @@ def show(bank: str, thing: str, as_json: bool) -> None:
     no other id has. Where THING is ambiguous, write item:ID, run:ID or event:ID.
     """
     opened, point = open_at(bank)
-    with opened, opened.as_of(point) as view:
+    with opened, view_at(opened, point) as view:
         then = Moment(opened, view, view.position)
         kind, name = _found(then, thing)
         facts = {"item": item_facts, "run": run_facts, "event": _event_facts}[kind](then, name)

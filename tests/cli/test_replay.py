@@ -73,6 +73,13 @@ def test_project_brings_read_models_up_to_date(place: Path) -> None:
     assert re.search(r"^usage +\d+ +10 +0 ", run("project", "notes", "--list", cwd=place).out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("command", [["search", "notes", "kilns"], ["items", "notes@4"], ["show", "notes", "r1"]])
+def test_what_shows_a_bank_leaves_its_read_models_to_the_next_command(place: Path, command: list[str]) -> None:
+    """A bank that came from elsewhere is read once, and not by each command again."""
+    run(*command, cwd=place)
+    assert run("project", "notes", "--json", cwd=place).json["events"] == 0
+
+
 def test_project_refuses_what_makes_no_sense(place: Path) -> None:
     """Unknown names and contradictory flags are usage errors."""
     assert "no projection 'uses'; there are: " in fails("project", "notes", "--only", "uses", cwd=place)

@@ -21,6 +21,7 @@ from rbank_es.system.files import read_regular, replaceable
 if TYPE_CHECKING:
     from rbank_es.judging.judges import Judge
     from rbank_es.ontology.loader import Ontology
+    from rbank_es.projections.view import View
     from rbank_es.system.registry import Registry
 
 ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
@@ -153,6 +154,16 @@ def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool
         return Bank.open(place, create=True), False
 
 
+def view_at(bank: Bank, point: str | int | None = None) -> View:
+    """Return a view at a point; close it, or use it in a `with`.
+
+    First the read models, which are in the user's cache, are brought up to the head, so that the next command finds
+    them: without that, every command would build them again for a bank that came from elsewhere.
+    """
+    bank.live().close()
+    return bank.as_of(point)
+
+
 def run_id(bank: Bank, given: str, point: str | int | None = None) -> str:
     """Return the id of the run at a point that is `given` or alone begins so. Raises `NotInBank`, `AmbiguousId`."""
     from rbank_es.bank.ids import whole_id
@@ -160,7 +171,7 @@ def run_id(bank: Bank, given: str, point: str | int | None = None) -> str:
     # The log first: an id that is written whole needs no read model, and may be of a run that never began.
     if given and next(bank.events(point=point, run=given), None) is not None:
         return given
-    with bank.as_of(point) as view:
+    with view_at(bank, point) as view:
         return whole_id(view, "run", given)
 
 
