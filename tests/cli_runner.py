@@ -99,13 +99,13 @@ def shell(line: str, cwd: Path) -> Result:
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def start(*arguments: str | Path | int, cwd: Path) -> subprocess.Popen[bytes]:
+def start(*arguments: str | Path | int, cwd: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """Start a command and leave it running; its output comes through pipes, and Ctrl-C reaches it."""
     return subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
         cwd=cwd,
         env=environment(),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # A test run that was started in the background ignores SIGINT, and so would its children.

@@ -129,11 +129,12 @@ def test_log_follow_of_one_run(place: Path) -> None:
 
 def test_ctrl_c_is_quiet(place: Path) -> None:
     """Whatever else is interrupted ends with 130 and without a word; nothing was appended."""
-    os.mkfifo(place / "pipe")
-    process = start("append", "notes", "pipe", cwd=place)
-    # Opening blocks until the command reads, so it is past its start when Ctrl-C comes.
-    with (place / "pipe").open("wb", buffering=0) as pipe:
-        pipe.write(note(1).encode())
+    reading, writing = os.pipe()
+    process = start("append", "notes", cwd=place, stdin=reading)
+    os.close(reading)
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        # More than a pipe holds: once it is written the command reads, so it is past its start when Ctrl-C comes.
+        pipe.write(b" " * 200_000 + note(1).encode())
         ended = interrupt(process)
     assert (ended.code, ended.out, ended.err) == (130, "", "")
     assert len(run("log", "notes", cwd=place).lines) == 2
