@@ -119,6 +119,32 @@ def test_read_models_that_were_changed_are_not_believed(bank: Path, change: Call
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
+def too_long(seal: Path) -> None:
+    with seal.open("ab") as file:
+        file.truncate(100_000)
+
+
+UNREADABLE: dict[str, Callable[[Path], object]] = {
+    "gone": Path.unlink,
+    "a pipe": lambda seal: (seal.unlink(), os.mkfifo(seal)),
+    "a folder": lambda seal: (seal.unlink(), seal.mkdir()),
+    "too long": too_long,
+}
+
+
+@pytest.mark.parametrize("damage", UNREADABLE.values(), ids=UNREADABLE)
+def test_changed_read_models_without_a_seal_that_can_be_read_are_not_believed(
+    bank: Path, damage: Callable[[Path], object]
+) -> None:
+    """A missing seal vouches for nothing: whoever changes the file can remove its seal as well."""
+    path = database(bank)
+    CHANGES["another title"](path)
+    damage(path.with_name(path.name + ".seal"))
+    assert titles(bank) == [TITLE]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT title FROM candidates").fetchall() == [(TITLE,)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_rebuild_heals_whatever_was_done_to_the_file(bank: Path, change: Callable[[Path], None]) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import Erased, NoteLogged
 from rbank_es.events.items import Item
@@ -200,6 +201,14 @@ def test_words_that_are_escapes_are_found_unescaped_and_reported_as_alike(bank: 
     bank.append(NoteLogged(note="the vault & the <marigold>"))
     would = bank.erase(text="the vault &amp; the &lt;marigold&gt;", dry_run=True)
     assert [place.form for place in would.places] == ["alike"] and would.searched.forms == {"alike": 1}
+
+
+def test_words_that_are_long_enough_only_just_are_found_unescaped(bank: Bank) -> None:
+    bank.append(NoteLogged(note="about a&b <c>."))
+    unescaped = "a&b <c>."
+    assert len(unescaped) == limits.NEEDLE_CHARS
+    found = bank.erase(text="a&amp;b &lt;c&gt;.", dry_run=True)
+    assert [place.form for place in found.places] == ["alike"]
 
 
 def test_a_label_that_other_items_have_does_not_take_them_along() -> None:
