@@ -252,7 +252,7 @@ def _clipped(step: PastStep, room: int) -> str:
     for number, name in enumerate(sorted(texts, key=lambda name: len(texts[name]))):
         parts[name] = clip(texts[name], left // (len(texts) - number))
         left -= len(parts[name])
-    return _laid_out(step.index, {name: text for name, text in parts.items() if text})[: max(room, 0)]
+    return _laid_out(step.index, {name: text for name, text in parts.items() if text})[:room]
 
 
 def clip(text: str, room: int) -> str:

@@ -134,7 +134,7 @@ def _best(wide: _Table, narrow: _Table) -> list[int]:
     """Return the columns of the wider answer that make the most rows agree; the first choice among equals."""
     shared = [[_shared(wide, at, narrow, to) for at in range(len(wide.names))] for to in range(len(narrow.names))]
     rows = Counter(narrow.keys)
-    best, agreeing = list(range(len(narrow.names))), -1
+    best, agreeing = list[int](), -1  # below any count: the first choice is taken even if no row agrees
     for bound, columns in _choices(shared, len(wide.names)):
         if bound <= agreeing:  # no later choice can do better: they come with the highest bound first
             break

@@ -94,7 +94,6 @@ class _Examination:
         """Check that the cache holds Pyodide, and that every part has the digest of its release."""
         with self.check("cache", deno.WARM) as found:
             runtime = deno.find()
-            runtime.prepare()
             if fill:
                 with self.timed("fill_cache"):
                     warm(runtime)

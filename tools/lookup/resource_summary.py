@@ -277,8 +277,9 @@ class ResourceQueries:
         # The inner LIMIT bounds the work of the endpoint, not just its answer.
         some = pattern if self._local else f"{{ SELECT ?p ?o WHERE {{ {pattern} }} LIMIT {limits.LOOK_TRIPLES} }}"
         query = f"SELECT ?p (COUNT(*) AS ?n) ({self._one}(?o) AS ?value) WHERE {{ {some} }} GROUP BY ?p"
-        rows = [row for row in self._rows(query, limits.LOOK_TRIPLES) if row[0] is not None]
-        rows.sort(key=lambda row: self._place(row[0].value if row[0] is not None else ""))
+        # Some endpoints answer a group of nothing with a row of nothing.
+        found = {row[0].value: row for row in self._rows(query, limits.LOOK_TRIPLES) if row[0] is not None}
+        rows = [found[prop] for prop in sorted(found, key=self._place)]
         return [{"uri": self.shown(row[0]), "n": _number(row[1]), example: self.shown(row[2])} for row in rows]
 
     def _grouped(self, rows: list[Row]) -> list[dict[str, Any]]:
