@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from typing import Any
 
 import pytest
 
 from rbank_es import limits
+from rbank_es.errors import MissingExtra
 from rbank_es.events.items import make_id
 from rbank_es.extraction.candidates import many_lines, one_line, read_answer, shortened, usable
 from tests.extraction.judged_runs import answer, entry
@@ -64,6 +67,20 @@ def test_a_long_list_is_found_with_prose_right_behind_it() -> None:
     long = [entry(content="word " * 600)]
     assert len(json.dumps(long)) > limits.LM_REPAIRED_CHARS
     assert entries_of(answer(json.dumps(long) + "These are all.")) == long
+
+
+def test_a_list_is_repaired_without_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The repair is dspy's, which would fetch a price list unless told that it has one."""
+    monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
+    assert entries_of(answer(json.dumps(ONE)[:-2])) == ONE
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
+
+
+def test_a_list_that_needs_a_repair_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dspy", None)
+    assert entries_of(answer(ONE)) == ONE
+    with pytest.raises(MissingExtra, match=r"pip install 'rbank-es\[agent\]'"):
+        entries_of(answer(json.dumps(ONE)[:-2]))
 
 
 def test_line_breaks_inside_texts_are_forgiven() -> None:

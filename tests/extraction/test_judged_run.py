@@ -77,6 +77,7 @@ def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_mor
 def test_no_steps_and_no_room_give_an_empty_text() -> None:
     assert format_trajectory([]) == ""
     assert format_trajectory(steps(2), limits.EXTRACTION_TRAJECTORY_LEAST_CHARS - 1) == ""
+    assert format_trajectory(steps(2), 0) == ""
     assert format_trajectory([PastStep(index=1)]) == "Step 1\n(nothing was recorded)"
     with pytest.raises(BadInput, match="can't be kept"):
         format_trajectory([], -1)
@@ -92,6 +93,7 @@ def test_a_clipped_text_keeps_its_room_and_counts_what_is_gone(room: int) -> Non
         left_out, tail = rest.split(" characters left out …]\n")
         assert text.startswith(head) and text.endswith(tail)
         assert abs(len(head) + len(tail) + int(left_out.replace(",", "")) - len(text)) <= 2
+        assert {*head.split(), *tail.split()} == {"word"}, "no word is cut in two"
 
 
 def test_a_text_that_cant_be_encoded_is_made_so() -> None:

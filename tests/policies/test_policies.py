@@ -235,6 +235,18 @@ def test_the_thresholds_are_settings() -> None:
     assert loose.choice.settings == {"title_min": 0.5, "content_min": (1, 2)}
 
 
+def test_where_no_content_need_be_common_the_titles_decide() -> None:
+    """The first item with a similar title is the target, of the bank or of the same extraction."""
+    state = state_of(item("owl", "Same", "a b"), item("doe", "Same", "c"), item("hen", "Apart", "x"))
+    batch = [item("elk", "Same", "x y"), item("fox", "Unlike any", "z"), item("cat", "Unlike any", "u v")]
+    decisions = Dedup(content_min=(0, 1)).decide(state, batch)
+    assert [(decision.action, decision.targets) for decision in decisions] == [
+        ("skip", ("owl",)),
+        ("add", ()),
+        ("skip", ("fox",)),
+    ]
+
+
 # ---------------------------------------------------------------- forgetting
 
 

@@ -207,6 +207,21 @@ def test_the_title_says_what_the_query_does(query: str, title: str) -> None:
     assert procedure(query).title == title
 
 
+def test_of_long_names_the_title_gives_one_and_counts_the_others() -> None:
+    """A title is truncated only where not even one name of each kind fits."""
+    names = (
+        "officialNameOfTheCaptain",
+        "officialNameOfTheOwner",
+        "constructionCostInMillions",
+        "accidentsWithInjuries",
+    )
+    sought = "; ".join(f"sea:{name} ?v{number}" for number, name in enumerate(names[:2]))
+    given = "; ".join(f"sea:{name} {number}" for number, name in enumerate(names[2:]))
+    assert procedure(f"SELECT * {{ ?x {sought}; {given} }}").title == (
+        "Query: official name of the captain and 1 more, given construction cost in millions and 1 more"
+    )
+
+
 @pytest.mark.parametrize(
     "query", ["SELECT * { ?s ?p ?o }", "DESCRIBE <http://x/y>", "no query at all", "", "{", "SELECT"]
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,9 +14,12 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesRetrieved, MemoryProposed
 from rbank_es.events.items import Item
+from rbank_es.ontology.rdf_names import XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.sparql.endpoint_profiles import LOCAL
+from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
+from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.guard.guard import Surroundings
+from rbank_es.sparql.results import Answer, Cell, Form, Row
 from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
 from rbank_es.tools.lookup.schema_tables import tables_of
@@ -259,6 +263,27 @@ def test_an_endpoint_without_a_description_is_looked_at_by_asking_it(bank: Bank,
     assert {"uri": "lib:title", "of_100": 3} in rows
 
 
+class EmptyGroups:
+    """An engine whose answers to a GROUP BY end with a row for a group of nothing, as some endpoints' do."""
+
+    def __init__(self, engine: QueryEngine) -> None:
+        self._engine = engine
+        self.close = engine.close
+
+    def run(self, query: str, form: Form, caps: Caps, dataset: Dataset = ALL_GRAPHS) -> Answer:
+        answer = self._engine.run(query, form, caps, dataset)
+        if "GROUP BY" not in query:
+            return answer
+        nothing: Row = (None, Cell("literal", "0", "", XSD + "integer"), None)
+        return msgspec.structs.replace(answer, rows=(*answer.rows, nothing))
+
+
+def test_a_row_of_nothing_is_no_property(bank: Bank, source: Source) -> None:
+    far = msgspec.structs.replace(endpoint_over(source), engine=EmptyGroups(source.engine))
+    shown = LibraryTools(bank, far)("sparql_peek", resource="t:ada")["properties"]
+    assert len(shown) == 3 and all(row["uri"] and row["n"] for row in shown)
+
+
 # ---------------------------------------------------------------- a look, and what the bank knows of it
 
 
@@ -383,6 +408,18 @@ def test_explaining_runs_nothing_and_tells_form_limit_and_warnings(tools: Librar
     assert sorted(body["variables"]) == ["o", "p", "s"]
     assert body["warnings"][0]["code"] == "unbound_predicate"
     assert "key" not in body
+
+
+def test_explaining_tells_why_an_endpoint_would_refuse(bank: Bank, source: Source) -> None:
+    """With the alternative that its profile names; the warnings are of something else."""
+    slow = Profile(name="far", refuses={"unbound_predicate": "name the property"})
+    far = endpoint_over(source)
+    surroundings = msgspec.structs.replace(far.surroundings, profile=slow)
+    tools = LibraryTools(bank, msgspec.structs.replace(far, profile=slow, surroundings=surroundings))
+    body = tools("sparql_query", query=EVERYTHING, explain=True)
+    assert body["refused"] and "warnings" not in body
+    (why,) = body["refused_by"]
+    assert (why["code"], why["alternative"]) == ("unbound_predicate", "name the property") and why["message"]
 
 
 def test_warnings_come_with_the_result_too(tools: LibraryTools) -> None:
