@@ -38,7 +38,7 @@ LOCAL = Profile(name="local")
 
 def names() -> tuple[str, ...]:
     """Return the names of the profiles in this package."""
-    shipped = (entry.name for entry in files("rbank_es").joinpath("ontology", "data", "endpoints").iterdir())
+    shipped = (entry.name for entry in files("rbank_es").joinpath("data", "endpoints").iterdir())
     return ("local", *sorted(name.removesuffix(".toml") for name in shipped if name.endswith(".toml")))
 
 
@@ -53,7 +53,7 @@ def profile_named(name: str | Path) -> Profile:
     if "://" in text:
         return Profile(name=_host(text), url=text)
     if text in names():
-        shipped = files("rbank_es").joinpath("ontology", "data", "endpoints", f"{text}.toml")
+        shipped = files("rbank_es").joinpath("data", "endpoints", f"{text}.toml")
         return _decoded(shipped.read_bytes(), text)
     if Path(text).suffix == ".toml" or Path(text).is_file():
         return _decoded(_content(Path(text)), text)

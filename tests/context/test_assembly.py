@@ -23,7 +23,7 @@ from rbank_es.sparql.source import open_source
 from tests.context.banks import finish, learn, materialise, overrule
 from tests.context.schemas import iri, line_of
 
-DATA = Path(str(files("rbank_es") / "ontology" / "data"))
+DATA = Path(str(files("rbank_es") / "data"))
 TASK = "Which lights had an outage, and who was their keeper then?"
 LT = "https://lights.example/ns#"
 GUIDE = DATA / "lights_guide.md"

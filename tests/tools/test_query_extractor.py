@@ -391,7 +391,7 @@ def test_the_reason_is_told_without_the_data_of_the_query() -> None:
 
 # ---------------------------------------------------------------- the tools
 
-LIGHTS = Path(__file__).parents[2] / "rbank_es" / "ontology" / "data" / "lights.ttl"
+LIGHTS = Path(__file__).parents[2] / "rbank_es" / "data" / "lights.ttl"
 HEIGHT = 'SELECT ?metres { ?light a lt:Lighthouse ; lt:name "Cormorant Rock" ; lt:focalHeight ?metres }'
 SUCCESS = {"success": True, "reason": "one height"}
 
