@@ -24,6 +24,7 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, ProjectionError, ProjectionUnavailable
 from rbank_es.log.protocol import DERIVED_LOCK
+from rbank_es.log.system_calls import System
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, OnBatch, json_of, settle, view_texts
 from rbank_es.system.files import kind_of, make_private, open_regular, open_scratch
@@ -384,8 +385,4 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         os.close(descriptor)
     # The rename itself is on disk once its folder is.
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    System().sync_directory(path.parent)

@@ -151,15 +151,16 @@ def optimistically(
     Waits longer after each lost try, because many writers then succeed one after the other.
     Raises the last error: `PositionConflict` after so many tries, `DuplicateEvent` if no other writer was there.
     """
-    for lost in range(1, tries + 1):
+    lost = 0
+    while True:
         position, began = log.position(), time.monotonic()
         try:
             return try_once(position)
         except (PositionConflict, DuplicateEvent):
+            lost += 1
             if lost == tries or log.position() == position:
                 raise
         sleep(pause_s(lost, time.monotonic() - began))
-    raise AssertionError("the last try returns or raises")
 
 
 def pause_s(lost: int, spent_s: float) -> float:

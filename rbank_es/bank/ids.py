@@ -33,11 +33,11 @@ def whole_id(view: View, kind: str, given: str) -> str:
 
     Raises `NotInBank`, with the nearest ids, and `AmbiguousId`, with those that begin so.
     """
-    found = view.ids(kind, given, limits.IDS_NAMED + 1) if given else []
+    found = view.ids(kind, given, limits.IDS_NAMED) if given else []
     if given in found or len(found) == 1:
         return given if given in found else found[0]
     if found:
-        raise AmbiguousId(given, [f"{kind} {each}" for each in found[: limits.IDS_NAMED]])
+        raise AmbiguousId(given, [f"{kind} {each}" for each in found])
     raise not_in_bank(view, given, [kind])
 
 

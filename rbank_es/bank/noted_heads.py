@@ -19,6 +19,7 @@ from rbank_es.bank.bank import Bank
 from rbank_es.errors import BadInput, CannotWrite
 from rbank_es.log import Head
 from rbank_es.log.groups import system_clock, utc_text
+from rbank_es.log.system_calls import System
 
 
 class NotedHeads(msgspec.Struct, frozen=True):
@@ -63,12 +64,15 @@ def append_durably(path: Path, data: bytes) -> None:
     try:
         fd = os.open(path, flags, 0o600)
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            before = os.fstat(fd)
+            if not stat.S_ISREG(before.st_mode):
                 raise OSError(errno.EINVAL, "it is a pipe or a device, where a regular file must be")
             # One write, because loops over several banks may share the file.
             if os.write(fd, data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(fd)
+            if not before.st_size:  # a new name survives a power cut when its directory was synced
+                System().sync_directory(path.resolve().parent)
         finally:
             os.close(fd)
     except OSError as error:

@@ -251,6 +251,19 @@ def test_it_gives_up_when_others_are_always_faster(bank: Bank, monkeypatch: pyte
     assert bank.state().items == {}
 
 
+def test_the_state_of_a_decision_is_not_changed_by_another_thread(bank: Bank) -> None:
+    """Reading on changes the known items in place, so whoever decides next waits."""
+    consolidate(bank, [extraction(COUNT)])
+    other = threading.Thread(target=consolidate, args=(bank, [extraction(OTHER)]))
+    with bank.latest.at(bank.position) as basis:
+        before = dict(basis.state.items)
+        other.start()
+        other.join(0.1)
+        assert other.is_alive() and basis.state.items == before and list(before) == [COUNT.id]
+    other.join()
+    assert list(bank.state().items) == [COUNT.id, OTHER.id]
+
+
 def test_the_same_event_by_two_writers_is_there_once(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second gets what the first decided."""
     event = extraction(COUNT).event(event_id(7))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.bank.noted_heads import note_head, parse_heads
 from rbank_es.errors import BankNotFound
-from rbank_es.log import Erasing, Head
-from rbank_es.log.file.file_log import FileLog
+from rbank_es.log import Erasing, EventLog, Head
+from rbank_es.log.file.file_log import FileEngine, FileLog
 from rbank_es.testing import note
 from tests.faults.disk import Quick
 from tests.faults.power import Moment, Trace, states, traced
@@ -129,3 +132,35 @@ def test_the_trace_does_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(Exception) as caught:  # noqa: PT011  gone, cut, or damaged
         tried(life, tmp_path, 0)
     assert "with at least" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("fill", [None, lambda log: log.append([note("imported")])], ids=["new", "filled at once"])
+def test_every_folder_made_for_a_bank_survives_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Callable[[EventLog], object] | None
+) -> None:
+    """A synced log is lost all the same if the name of a folder above it was not on disk."""
+    names: dict[Path, list[str]] = {}
+    fsync = os.fsync
+
+    def noting(fd: int) -> None:
+        place = Path(f"/proc/self/fd/{fd}").readlink()
+        if place.is_dir():
+            names[place] = [each.name for each in place.iterdir()]
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    place = tmp_path / "new" / "deeper" / "bank"
+    FileEngine().create(str(place), [note("first")], fill=fill).close()
+    assert [made.name in names[made.parent] for made in (place, *place.parents[:2])] == [True] * 3
+
+
+def test_a_noted_head_survives_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one with the new file's name, and each one after it."""
+    (tmp_path / "notes").mkdir()
+    trace = Trace([tmp_path / "notes"])
+    with Bank.create(tmp_path / "bank", calls=Quick()) as bank:
+        for count in (1, 2):
+            with traced(trace, monkeypatch):
+                note_head(bank, tmp_path / "notes" / "heads.txt")
+            _, disk = next(states(trace.moments[-1], tmp_path / "notes", 0))
+            assert parse_heads(disk["heads.txt"].decode(), bank.id).heads == (bank.head(),) * count

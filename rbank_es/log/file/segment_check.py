@@ -22,8 +22,11 @@ from rbank_es.system.files import opened
 class SegmentCheck(LogCheck):
     """A check that is fed whole segments, in order; `cuts` collects the records of cuts."""
 
+    _where: tuple[str, int, int]
+    """Segment, number and offset of the line that is being checked."""
+
     def __init__(self, bank_id: str, noted: Sequence[Head]) -> None:
-        self._bank_id, self._where = bank_id, ("", 0, 0)
+        self._bank_id = bank_id
         self.cuts: list[Cut] = []
         super().__init__(lines.seed_of(bank_id), noted, lambda reason: SegmentCorruption(*self._where, reason))
 
