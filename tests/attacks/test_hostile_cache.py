@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import Bank, Item
+from rbank_es import Bank, Item, limits
 from rbank_es.errors import BadInput, CannotWrite, Notice
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.log import Erasing
@@ -143,6 +144,19 @@ def test_changed_read_models_without_a_seal_that_can_be_read_are_not_believed(
     assert titles(bank) == [TITLE]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT title FROM candidates").fetchall() == [(TITLE,)]
+
+
+def test_a_reader_waits_for_a_writer_that_is_about_to_seal(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its commit and its seal, a writer's file is not taken for one that somebody changed."""
+    monkeypatch.setattr(limits, "SEAL_WAIT_S", 20)
+    path = database(bank)
+    seal = path.with_name(path.name + ".seal")
+    kept = seal.rename(seal.with_suffix(".kept"))
+    writer = threading.Timer(0.05, kept.rename, (seal,))
+    writer.start()
+    with Bank.open(bank) as opened:
+        assert opened.project().rebuilt == {}
+    writer.join()
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def test_every_folder_made_for_a_bank_survives_a_loss_of_power(
 
 
 def test_a_noted_head_survives_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one with the new file's name, and each one after it."""
+    """The first one with the name of the new file, which is for its owner alone, and each one after it."""
     (tmp_path / "notes").mkdir()
     trace = Trace([tmp_path / "notes"])
     with Bank.create(tmp_path / "bank", calls=Quick()) as bank:
@@ -164,3 +164,4 @@ def test_a_noted_head_survives_a_loss_of_power(tmp_path: Path, monkeypatch: pyte
                 note_head(bank, tmp_path / "notes" / "heads.txt")
             _, disk = next(states(trace.moments[-1], tmp_path / "notes", 0))
             assert parse_heads(disk["heads.txt"].decode(), bank.id).heads == (bank.head(),) * count
+    assert (tmp_path / "notes" / "heads.txt").stat().st_mode & 0o777 == 0o600
