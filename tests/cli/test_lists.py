@@ -15,6 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli import main
 from rbank_es.events import Event, NoteLogged, RunStarted
 from rbank_es.state import usage
+from rbank_es.testing import note
 from tests.cli_runner import SAMPLE, fails, run
 
 Printed = pytest.CaptureFixture[bytes]
@@ -220,6 +221,24 @@ def test_an_event_is_shown_by_the_beginning_of_its_id(capsysbinary: Printed) -> 
     whole = next(each for each in ids if sum(other.startswith(each[:20]) for other in ids) == 1)
     assert main(["show", str(SAMPLE), whole[:20], "--json"]) == 0
     assert json.loads(capsysbinary.readouterr().out)["event"]["id"] == whole
+
+
+def test_an_event_whose_beginning_others_have_is_not_guessed(three: Path, capsysbinary: Printed) -> None:
+    """Ids made one after the other begin alike: the error gives the positions."""
+    with Bank.open(three / "b") as bank:
+        bank.append([note("first", 1), note("second", 2)])
+        first, second = list(bank.events())[-2:]
+    assert main(["show", str(three / "b"), first.id[:20]]) == 2
+    message = capsysbinary.readouterr().err.decode()
+    assert "begins several ids" in message and f"event:{first.seq}" in message and f"event:{second.seq}" in message
+
+
+def test_an_id_like_no_other_gets_no_advice(three: Path, tmp_path: Path, capsysbinary: Printed) -> None:
+    """That a bank has no runs yet is said only of one that has none."""
+    Bank.create(tmp_path / "empty").close()
+    for name, is_said in (("b", False), ("empty", True)):
+        assert main(["judge", "run", str(tmp_path / name), "zzz"]) == 2
+        assert ("has none yet" in capsysbinary.readouterr().err.decode()) == is_said
 
 
 def test_import_into_no_bank_advises_create(tmp_path: Path) -> None:
