@@ -59,7 +59,6 @@ ERASURE_LEVELS = 8
 SEARCH_BLOCK_BYTES = 1 * MIB
 # Characters of a bare bank name: with what is added to it, it fits into a file name of 255 bytes.
 BANK_NAME_CHARS = 100
-
 # Files that keep what interrupted appends left, and bytes of each: the newest matter, and a group fits into one.
 TORN_FILES = 8
 TORN_FILE_BYTES = 32 * MIB
@@ -120,7 +119,6 @@ POLICY_FRACTION = 1_000_000
 POLICY_TRAJECTORY_LEAST_CHARS = 1_000
 POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10
-
 # Contents whose sets of words are kept in memory, at some 4 kB each: those that extractions are compared with again.
 WORD_SETS_KEPT = 2_000
 
@@ -523,12 +521,6 @@ DASHBOARD_POINTS = 1_000
 DASHBOARD_ROWS = 200
 # Bars of one chart of the dashboard, each with a name to read.
 DASHBOARD_BARS = 20
-# Characters of a task, a title or a name that the dashboard shows.
-DASHBOARD_TEXT_CHARS = 120
-# Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
-DASHBOARD_TEXT_CHARS = 120
-DASHBOARD_NAME_CHARS = 60
-DASHBOARD_PURPOSE_CHARS = 500
 # Characters that the dashboard shows of a task or a title, of an id or a name, and of a bank's purpose.
 DASHBOARD_TEXT_CHARS = 120
 DASHBOARD_NAME_CHARS = 60

@@ -36,14 +36,7 @@ from rbank_es.log.file.receipts import Receipts
 from rbank_es.log.file.remains import kept_remains
 from rbank_es.log.file.run_index import RunIndex
 from rbank_es.log.file.segment_check import SegmentCheck
-from rbank_es.log.file.segments import (
-    LOCK,
-    Segment,
-    all_segments,
-    list_segments,
-    read_opened,
-    segment_path,
-)
+from rbank_es.log.file.segments import LOCK, Segment, all_segments, list_segments, read_opened, segment_path
 from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
 from rbank_es.log.protocol import (
