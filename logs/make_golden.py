@@ -208,7 +208,7 @@ def tell_judgments(teller: Teller) -> None:
         RunJudged(
             run="run-1",
             purpose="learning",
-            success=True,
+            verdict="success",
             judge="judge-1",
             judge_version="1",
             kind="lm",
@@ -221,7 +221,7 @@ def tell_judgments(teller: Teller) -> None:
         JudgmentOverruled(
             run="run-1",
             purpose="learning",
-            success=False,
+            verdict="failure",
             judge="a person",
             judge_version="1",
             kind="human",

@@ -162,7 +162,7 @@ def _overrule(story: Story) -> None:
         JudgmentOverruled(
             run=result.run,
             purpose="learning",
-            success=False,
+            verdict="failure",
             judge="expert",
             judge_version="1",
             kind="human",

@@ -36,7 +36,8 @@ def record_change(event: Event) -> tuple[Insert]:
 _HEALTH_OVER_TIME = f"""
 WITH judged AS (
     SELECT u.from_seq AS seq, u.item, u.run, v.run IS NOT NULL AS won
-    FROM uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL AND v.success
+    FROM uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+        AND v.verdict = 'success'
 ),
 rated AS (
     SELECT seq, row_number() OVER (ORDER BY seq, item, run) AS nth,

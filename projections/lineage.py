@@ -40,8 +40,8 @@ def record_judgment(event: RunJudged | JudgmentOverruled) -> list[Insert]:
 def record_extraction(event: MemoriesExtracted) -> list[Insert]:
     """Record the edges from a judgment and from runs to the extraction that relies on them."""
     edges = [("run", run, "drawn_from", "extraction", event.id) for run in event.runs]
-    if event.judgment is not None:
-        edges.append(("judgment", event.judgment, "led_to", "extraction", event.id))
+    judgments = [each.judgment for each in event.relied if each.judgment is not None]
+    edges += [("judgment", judgment, "led_to", "extraction", event.id) for judgment in judgments]
     return _edges(event.seq, edges)
 
 

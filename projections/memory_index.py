@@ -125,9 +125,8 @@ def record_restored(event: MemoriesRestored) -> list[Insert]:
 
 
 def record_undone(event: DecisionUndone) -> list[Insert]:
-    """Record items that end, then items that come back."""
-    ends = [(item, "retracted") for item in event.ends]
-    return _turns(event.seq, ends + [(item, "active") for item in event.revives])
+    """Record nothing."""
+    return []
 
 
 # CROSS JOIN fixes the order of the loops: from the few decisions of a batch to the candidate of each, by key.
@@ -224,7 +223,7 @@ SELECT b.item AS id, c.title, c."desc", c.content, c.src, c.polarity, c.tags_jso
     (SELECT count(*) FROM item_support p WHERE p.item = b.item) AS support,
     (SELECT count(*) FROM uses u WHERE u.item = b.item) AS uses,
     (SELECT count(*) FROM uses u JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
-     WHERE u.item = b.item AND v.success) AS wins,
+     WHERE u.item = b.item AND v.verdict = 'success') AS wins,
     b.from_seq AS born_seq,
     CASE WHEN s.state <> 'active' THEN s.from_seq END AS ended_seq,
     c.extraction, c.erased

@@ -14,7 +14,7 @@ USES = Table(name="uses", columns="item TEXT NOT NULL, run TEXT NOT NULL", key=(
 VERDICTS = Table(
     name="verdicts",
     columns="""
-        run TEXT NOT NULL, purpose TEXT NOT NULL, success INTEGER NOT NULL, judge TEXT NOT NULL,
+        run TEXT NOT NULL, purpose TEXT NOT NULL, verdict TEXT NOT NULL, judge TEXT NOT NULL,
         judge_version TEXT NOT NULL, kind TEXT NOT NULL, confidence REAL, overruled INTEGER NOT NULL,
         judgment TEXT NOT NULL
     """,
@@ -35,7 +35,7 @@ def record_read(event: MemoriesRead) -> list[Insert]:
 
 def record_verdict(event: RunJudged | JudgmentOverruled) -> tuple[Put]:
     """Record the verdict that is in force from here on."""
-    facts = (event.run, event.purpose, event.success, event.judge, event.judge_version, event.kind, event.confidence)
+    facts = (event.run, event.purpose, event.verdict, event.judge, event.judge_version, event.kind, event.confidence)
     row = (*facts, isinstance(event, JudgmentOverruled), event.id, event.seq)
     return (Put("verdicts", row),)
 
@@ -48,7 +48,8 @@ SELECT u.item,
     round(1.0 * count(v.run) / count(*), 4) AS win_rate,
     min(u.from_seq) AS first_used_seq,
     max(u.from_seq) AS last_used_seq
-FROM uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL AND v.success
+FROM uses u LEFT JOIN verdicts v ON v.run = u.run AND v.purpose = 'learning' AND v.to_seq IS NULL
+    AND v.verdict = 'success'
 GROUP BY u.item
 """
 

@@ -42,7 +42,7 @@ _FOUND = """
 SELECT c.title, c."desc", c.content, c.src, c.polarity
 FROM main.item_births b CROSS JOIN main.candidates c ON c.text = b.text WHERE b.item = ?
 """
-_WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND success AND to_seq IS NULL"
+_WON = "SELECT run FROM verdicts WHERE purpose = 'learning' AND verdict = 'success' AND to_seq IS NULL"
 _CHANGED_SINCE = "SELECT EXISTS (SELECT 1 FROM main.item_states WHERE from_seq > ?)"
 _FILL = """
 INSERT INTO temp.items_fts (rowid, title, "desc", content, tags)

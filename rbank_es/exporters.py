@@ -297,7 +297,7 @@ def _reasoningbank(bank: Bank, upto: int, only: str | None) -> Iterator[bytes]:
     for run, events in _by_run(bank, upto, only, ("run_started", "step_taken")):
         found = True
         verdict = state.verdicts.get((run, "learning"))
-        status = None if verdict is None else "success" if verdict.success else "fail"
+        status = None if verdict is None else {"success": "success", "failure": "fail"}.get(verdict.verdict)
         yield json.dumps(_memory_fields(run, events, drawn.get(run, []), status), ensure_ascii=False).encode() + b"\n"
     if only is not None and not found:
         raise NotInBank(only, upto)

@@ -69,7 +69,7 @@ def native_run(bank: Bank, run: str = "run/1") -> None:
         ToolCalled(run=run, tool="sound", chars=9, error_code="timeout", error="late"),
         StepTaken(run=run, index=1, stdout_chars=5, reasoning="ask " * 900, code="sound(1)", output="7"),
         RunFinished(run=run, outcome="submitted", iterations=1, answer="7", answer_chars=1, sparql="SELECT 1"),
-        RunJudged(run=run, purpose="learning", success=True, judge="j", judge_version="1", kind="lm", reason="so"),
+        RunJudged(run=run, purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm", reason="so"),
     ]
     for event in story:
         bank.append(event)

@@ -9,7 +9,7 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, view_at
-from rbank_es.cli.shared.output import Cell, format_cost, format_time, verdict
+from rbank_es.cli.shared.output import Cell, format_cost, format_time
 from rbank_es.cli.shared.row_list import Row, RowFilter, RowList, contains, equals, list_options, print_list
 from rbank_es.events.run_events import Outcome
 
@@ -48,7 +48,9 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--executor", metavar="NAME", help="By this executor.")
 @click.option("--model", metavar="NAME", help="By a model with this in its name.")
 @click.option("--outcome", type=click.Choice([*get_args(Outcome), RUNNING]), help="That ended so.")
-@click.option("--verdict", "given", type=click.Choice(["success", "failure", NOT_JUDGED]), help="With this verdict.")
+@click.option(
+    "--verdict", "given", type=click.Choice(["success", "failure", "undecided", NOT_JUDGED]), help="With this verdict."
+)
 @click.option("--item", metavar="ID", help="That were given this item, or read it in full.")
 @click.option("--since", callback=_moment, metavar="TIME", help="That began at this time (UTC) or later.")
 @click.option("--until", callback=_moment, metavar="TIME", help="That began before this time (UTC).")
@@ -79,8 +81,8 @@ def _fields(row: Row) -> dict[str, Any]:
     words = {
         "scripted": bool(row["scripted"]),
         "outcome": row["outcome"] or RUNNING,
-        "verdict": verdict(row["success"]),
-        "score": verdict(row["score"]),
+        "verdict": row["verdict"],
+        "score": row["score"],
     }
     return {name: words.get(name, row.get(name)) for name in FIELDS}
 

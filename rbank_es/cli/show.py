@@ -26,7 +26,6 @@ from rbank_es.cli.shared.output import (
     format_time,
     safe_block,
     styled,
-    verdict,
 )
 from rbank_es.errors import AmbiguousId, BadInput
 from rbank_es.events import Event, MemoriesExtracted, type_of
@@ -167,7 +166,7 @@ def item_facts(then: Moment, name: str) -> dict[str, Any]:
 
 def _use(view: View, run: str) -> dict[str, Any]:
     row = view.run(run) or {}
-    return {"run": run, "task": row.get("task"), "outcome": row.get("outcome"), "success": row.get("success")}
+    return {"run": run, "task": row.get("task"), "outcome": row.get("outcome"), "verdict": row.get("verdict")}
 
 
 def names_item(event: Event, name: str) -> bool:
@@ -192,7 +191,11 @@ def _provenance(then: Moment, history: list[Event], name: str) -> list[dict[str,
     chain = []
     for event in history:
         if isinstance(event, MemoriesExtracted) and any(head.id == name for head in event.heads):
-            origin = {"kind": event.kind, "extractor": event.extractor, "judgment": event.judgment}
+            origin = {
+                "kind": event.kind,
+                "extractor": event.extractor,
+                "judgments": [each.judgment for each in event.relied if each.judgment],
+            }
             runs = [_use(then.view, run) for run in event.runs]
             chain.append({"extraction": event.id, "seq": event.seq} | origin | {"runs": runs})
     return chain
@@ -215,11 +218,11 @@ def _print_item(facts: dict[str, Any]) -> None:
     origins: list[list[Cell]] = []
     for step in facts["provenance"]:
         for run in step["runs"] or [{}]:
-            names = (run.get("run"), run.get("task"), verdict(run.get("success")))
+            names = (run.get("run"), run.get("task"), run.get("verdict"))
             origins.append([step["seq"], step["extraction"], step["kind"], *names])
     echo_table(["seq", "extraction", "kind", "from run", "task", "verdict"], origins, flexible=["task", "from run"])
     echo_heading("used in")
-    uses = [[run["run"], run["outcome"], verdict(run["success"]), run["task"]] for run in facts["used_in"]]
+    uses = [[run["run"], run["outcome"], run["verdict"], run["task"]] for run in facts["used_in"]]
     echo_table(["run", "outcome", "verdict", "task"], uses, flexible=["task", "run"], none="no run so far")
     _print_timeline("history", facts["history"], with_run=True)
 
@@ -266,7 +269,7 @@ def run_facts(then: Moment, name: str) -> dict[str, Any]:
 def _print_run(facts: dict[str, Any]) -> None:
     row = facts["run"]
     echo(styled(safe_block(row["task"] or "[no task]"), "bold"))
-    apart = ("task", "answer", "sparql", "error", "success", "score", "judge")
+    apart = ("task", "answer", "sparql", "error", "verdict", "score", "judge")
     times = {name: format_time(row[name]) for name in ("started_at", "finished_at", "imported_at")}
     plain = {name: value for name, value in (row | times).items() if name not in apart}
     echo_fields(_readable(plain | {"scripted": bool(row["scripted"]) or None}))
@@ -277,7 +280,7 @@ def _print_run(facts: dict[str, Any]) -> None:
     echo_heading("verdicts")
     rows: list[list[Cell]] = []
     for event in facts["judgments"]:
-        rows.append([event.seq, event.purpose, verdict(event.success), event.judge, summary(event)])
+        rows.append([event.seq, event.purpose, event.verdict, event.judge, summary(event)])
     echo_table(["seq", "purpose", "verdict", "judge", "summary"], rows, flexible=["summary"], none="not judged")
     _print_leakage(facts)
     _print_timeline("timeline", facts["timeline"], with_run=False)

@@ -352,7 +352,7 @@ def observed_terms(
     """
     counts: Counter[str] = Counter()
     with bank.as_of(point) as view:
-        for run in view.rows("runs", success=1):
+        for run in view.rows("runs", verdict="success"):
             if run["sparql"] and ontology in (run["ontology"], run["endpoint"]):
                 counts.update(_terms(run["sparql"], prefixes or {}))
     return tuple(sorted(counts, key=lambda iri: (-counts[iri], iri)))

@@ -162,7 +162,7 @@ def _key_figures(picture: Picture) -> list[tuple[str, str, str, bool]]:
 
 
 def _success(picture: Picture) -> tuple[str, str]:
-    judged = [bool(row["success"]) for row in picture.runs if row.get("success") is not None]
+    judged = [row["verdict"] == "success" for row in picture.runs if row.get("verdict") in ("success", "failure")]
     if not judged:
         return NOT_RECORDED, "no run was judged"
     return percent(sum(judged) / len(judged)), f"{sum(judged):,} of {plural(len(judged), 'judged run')}"
@@ -170,7 +170,7 @@ def _success(picture: Picture) -> tuple[str, str]:
 
 def _wins(picture: Picture, uses: int) -> tuple[str, str]:
     wins = sum(row["wins"] or 0 for row in picture.used)
-    if uses and not wins and all(row.get("success") is None for row in picture.runs):
+    if uses and not wins and all(row.get("verdict") is None for row in picture.runs):
         return NOT_RECORDED, "no run was judged"
     return f"{wins:,}", f"{percent(wins / uses)} of uses" if uses else "no item was used"
 

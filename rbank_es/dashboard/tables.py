@@ -128,8 +128,7 @@ def _outcome(row: Row) -> str:
 
 
 def _verdict(row: Row) -> str:
-    success = row.get("success")
-    return "not judged" if success is None else "success" if success else "failure"
+    return str(row.get("verdict") or "not judged")
 
 
 def tools(picture: Picture) -> Html:

@@ -5,7 +5,8 @@ run         run_started  context_built  memories_retrieved  memories_read  tool_
             run_finished  note_logged
 judgment    run_judged  judgment_overruled
 memory      memories_extracted  memories_consolidated  memory_proposed  items_linked  memories_forgotten
-            memories_retracted  memories_restored  decision_undone
+            memories_retracted  memories_restored  memories_admitted  consolidation_proposed
+            decision_undone  correction_completed
 artifact    artifact_materialised
 experiment  experiment_started  experiment_finished
 erasure     content_erased
@@ -23,17 +24,21 @@ from rbank_es.events.bank_events import (
 from rbank_es.events.event import Candidate, Erased, Event, Ref, Text, type_of
 from rbank_es.events.memory_events import (
     ArtifactMaterialised,
+    ConsolidationProposed,
+    CorrectionCompleted,
     Decision,
     DecisionUndone,
     ExperimentFinished,
     ExperimentStarted,
     ItemsLinked,
+    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRestored,
     MemoriesRetracted,
     MemoryProposed,
+    Reliance,
 )
 from rbank_es.events.run_events import (
     ContextBuilt,
@@ -56,8 +61,10 @@ __all__ = [
     "BankCreated",
     "BankForked",
     "Candidate",
+    "ConsolidationProposed",
     "ContentErased",
     "ContextBuilt",
+    "CorrectionCompleted",
     "Decision",
     "DecisionUndone",
     "Erased",
@@ -70,6 +77,7 @@ __all__ = [
     "JudgmentOverruled",
     "LayerUse",
     "LmCalled",
+    "MemoriesAdmitted",
     "MemoriesConsolidated",
     "MemoriesExtracted",
     "MemoriesForgotten",
@@ -83,6 +91,7 @@ __all__ = [
     "PolicyChoice",
     "PolicySet",
     "Ref",
+    "Reliance",
     "RunFinished",
     "RunJudged",
     "RunStarted",

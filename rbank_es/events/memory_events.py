@@ -6,13 +6,28 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from rbank_es import limits
 from rbank_es.events.event import Candidate, Count, Event, Names, Salt, Text
 from rbank_es.events.items import ItemHead, Name
-from rbank_es.events.run_events import Extra, Usd
+from rbank_es.events.run_events import Extra, Usd, VerdictValue
 
 ExtractionKind = Literal["success", "failure", "contrastive", "pattern", "seed", "manual"]
 Action = Literal["add", "skip", "merge", "supersede", "discard"]
 EventId = Annotated[Name, Meta(description="Id of an event.")]
+By = Annotated[Name | None, Meta(description="Who did it.")]
+Correction = Annotated[
+    Name | None, Meta(description="Id of the correction that it is part of; it holds once that is completed.")
+]
+EndKind = Literal["rejected", "withdrawn", "tainted"]
+ReturnKind = Literal["vouched", "supported"]
+
+
+class Reliance(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The verdict on a source run that an extraction relied on."""
+
+    run: Annotated[Name, Meta(description="Id of the run.")]
+    verdict: Annotated[VerdictValue, Meta(description="The verdict.")]
+    judgment: Annotated[Name | None, Meta(description="Id of the event with the judgment that gave it.")] = None
 
 
 class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracted"):
@@ -20,7 +35,11 @@ class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracte
 
     kind: Annotated[ExtractionKind, Meta(description="How they were drawn.")]
     runs: Annotated[Names, Meta(description="Ids of the source runs.")] = ()
-    judgment: Annotated[Name | None, Meta(description="Id of the judgment that it follows.")] = None
+    relied: Annotated[
+        tuple[Reliance, ...],
+        Meta(max_length=limits.NAMES, description="Verdicts that it relied on; it stands while they stand."),
+    ] = ()
+    proposed: Annotated[bool, Meta(description="Whether the agent itself proposed the words.")] = False
     extractor: Annotated[Name | None, Meta(description="Extractor, as name and version.")] = None
     heads: Annotated[tuple[ItemHead, ...], Meta(description="Facts of each candidate.")] = ()
     salt: Salt = ""
@@ -32,6 +51,9 @@ class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracte
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The decision about one candidate."""
 
+    extraction: Annotated[
+        Name | None, Meta(description="Id of its `memories_extracted` event, where the decision was made again.")
+    ] = None
     candidate: Annotated[Count, Meta(description="Index in the extraction, from 0.")]
     action: Annotated[
         Action,
@@ -48,9 +70,13 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
 
 
 class MemoriesConsolidated(Event, frozen=True, kw_only=True, tag="memories_consolidated"):
-    """A decision per candidate of an extraction, in their order."""
+    """A decision per candidate of an extraction, in their order; or decisions that a correction made again."""
 
-    extraction: Annotated[EventId, Meta(description="Id of the `memories_extracted` event.")]
+    extraction: Annotated[
+        EventId | None, Meta(description="Id of the `memories_extracted` event; none where decisions name theirs.")
+    ] = None
+    again: Annotated[bool, Meta(description="Whether a correction made these decisions again.")] = False
+    correction: Correction = None
     policy: Annotated[Name, Meta(description="Consolidation policy, as name and version: dedup-1.")]
     decisions: Annotated[tuple[Decision, ...], Meta(description="One per candidate.")] = ()
 
@@ -82,14 +108,26 @@ class MemoriesForgotten(Event, frozen=True, kw_only=True, tag="memories_forgotte
 
     ids: Annotated[Names, Meta(description="Item ids.")]
     policy: Annotated[Name, Meta(description="Forgetting policy, as name and version.")]
+    correction: Correction = None
     salt: Salt = ""
     why: Annotated[Text, Meta(description="Why.")] = ""
 
 
 class MemoriesRetracted(Event, frozen=True, kw_only=True, tag="memories_retracted"):
-    """Items were withdrawn, because of a later finding."""
+    """Items were ended because of a later finding."""
 
-    ids: Annotated[Names, Meta(description="Item ids.")]
+    ids: Annotated[Names, Meta(description="Item ids.")] = ()
+    how: Annotated[
+        EndKind,
+        Meta(
+            description="rejected: their words are barred, in near duplicates too. withdrawn: these ids end. tainted: "
+            "the extractions don't stand while the verdict on the run stands."
+        ),
+    ] = "withdrawn"
+    extractions: Annotated[Names, Meta(description="Where tainted: ids of `memories_extracted` events.")] = ()
+    run: Annotated[Name | None, Meta(description="Where tainted: the run whose verdict is the reason.")] = None
+    verdict: Annotated[VerdictValue | None, Meta(description="Where tainted: that verdict.")] = None
+    by: By = None
     because: Annotated[Name | None, Meta(description="Id of the event that is the reason.")] = None
     salt: Salt = ""
     why: Annotated[Text, Meta(description="Why.")] = ""
@@ -99,20 +137,56 @@ class MemoriesRestored(Event, frozen=True, kw_only=True, tag="memories_restored"
     """Ended items are active again."""
 
     ids: Annotated[Names, Meta(description="Item ids.")]
+    how: Annotated[
+        ReturnKind,
+        Meta(description="vouched: on somebody's word, with or without support. supported: no longer forgotten."),
+    ] = "vouched"
+    by: By = None
+    correction: Correction = None
     because: Annotated[Name | None, Meta(description="Id of the event that is the reason.")] = None
     salt: Salt = ""
     why: Annotated[Text, Meta(description="Why.")] = ""
 
 
-class DecisionUndone(Event, frozen=True, kw_only=True, tag="decision_undone"):
-    """One consolidation decision was taken back; its outcome is spelled out here."""
+class MemoriesAdmitted(Event, frozen=True, kw_only=True, tag="memories_admitted"):
+    """A person admitted pending items."""
 
-    consolidation: Annotated[EventId, Meta(description="Id of the `memories_consolidated` event.")]
-    candidate: Annotated[Count, Meta(description="Index of the decision, from 0.")]
-    ends: Annotated[Names, Meta(description="Items that are retracted by this.")] = ()
-    revives: Annotated[Names, Meta(description="Items that are active again by this.")] = ()
+    ids: Annotated[Names, Meta(description="Item ids.")]
+    by: By = None
     salt: Salt = ""
     why: Annotated[Text, Meta(description="Why.")] = ""
+
+
+class ConsolidationProposed(Event, frozen=True, kw_only=True, tag="consolidation_proposed"):
+    """A model proposed what to do with a candidate; the consolidation policy decides."""
+
+    extraction: Annotated[EventId, Meta(description="Id of the `memories_extracted` event.")]
+    candidate: Annotated[Count, Meta(description="Index in the extraction, from 0.")]
+    action: Annotated[Action, Meta(description="What it proposes.")]
+    targets: Annotated[Names, Meta(description="Ids of items.")] = ()
+    by: By = None
+    salt: Salt = ""
+    why: Annotated[Text, Meta(description="Why.")] = ""
+
+
+class DecisionUndone(Event, frozen=True, kw_only=True, tag="decision_undone"):
+    """One candidate counts as never extracted; or, if `lifted`, counts again."""
+
+    extraction: Annotated[EventId, Meta(description="Id of the `memories_extracted` event.")]
+    candidate: Annotated[Count, Meta(description="Index in the extraction, from 0.")]
+    lifted: Annotated[bool, Meta(description="Whether an earlier undoing is taken back.")] = False
+    by: By = None
+    salt: Salt = ""
+    why: Annotated[Text, Meta(description="Why.")] = ""
+
+
+class CorrectionCompleted(Event, frozen=True, kw_only=True, tag="correction_completed"):
+    """A correction is complete: its parts hold from here on, and the bank is canonical by the rule of that version."""
+
+    correction: Annotated[Name, Meta(description="Id of the correction, as its parts name it.")]
+    rule: Annotated[int, Meta(ge=1, description="Version of the law of correction.")]
+    causes: Annotated[Names, Meta(description="Ids of the events that it answers.")] = ()
+    counts: Annotated[dict[Name, Count], Meta(description="Number of items by what became of them.")] = {}
 
 
 class ArtifactMaterialised(Event, frozen=True, kw_only=True, tag="artifact_materialised"):

@@ -234,34 +234,38 @@ class NoteLogged(Event, frozen=True, kw_only=True, tag="note_logged"):
 
 
 Purpose = Literal["learning", "scoring"]
-JudgeKind = Literal["check", "lm", "human"]
+JudgeKind = Literal["check", "lm", "gold", "human"]
+VerdictValue = Literal["success", "failure", "undecided"]
 Confidence = Annotated[float, Meta(ge=0, le=1, description="From 0 to 1, as the judge gave it.")]
 
 
 class RunJudged(Event, frozen=True, kw_only=True, tag="run_judged"):
-    """A run was judged; the latest judgment of a purpose holds."""
+    """A run was judged. Of all judgments of a purpose, the latest of the highest authority stands."""
 
     run: Run
     purpose: Annotated[Purpose, Meta(description="Learning feeds the bank; scoring only measures.")]
-    success: Annotated[bool, Meta(description="The verdict.")]
+    verdict: Annotated[VerdictValue, Meta(description="Success, failure, or undecided.")]
     judge: Annotated[Name, Meta(description="Id of the judge.")]
     judge_version: Annotated[Name, Meta(description="Version of the judge.")]
-    kind: Annotated[JudgeKind, Meta(description="A check, a language model, or a person.")]
+    kind: Annotated[JudgeKind, Meta(description="A check, a language model, the right answer, or a person.")]
+    sure: Annotated[bool, Meta(description="Whether a check is sure of it; other judges leave it out.")] = False
     confidence: Confidence | None = None
+    evidence: Annotated[Names, Meta(description="Codes of what checks found or suspected.")] = ()
     salt: Salt = ""
     reason: Annotated[Text, Meta(description="Why.")] = ""
     extra: Extra = None
 
 
 class JudgmentOverruled(Event, frozen=True, kw_only=True, tag="judgment_overruled"):
-    """An earlier judgment of a run was replaced."""
+    """Somebody judged a run again. It counts like any judgment, by the authority of its `kind`."""
 
     run: Run
-    purpose: Annotated[Purpose, Meta(description="Which judgment is replaced.")]
-    success: Annotated[bool, Meta(description="The verdict that holds now.")]
+    purpose: Annotated[Purpose, Meta(description="Learning feeds the bank; scoring only measures.")]
+    verdict: Annotated[VerdictValue, Meta(description="Success, failure, or undecided.")]
     judge: Annotated[Name, Meta(description="Id of the judge.")]
     judge_version: Annotated[Name, Meta(description="Version of the judge.")]
-    kind: Annotated[JudgeKind, Meta(description="A check, a language model, or a person.")]
+    kind: Annotated[JudgeKind, Meta(description="A check, a language model, the right answer, or a person.")]
+    sure: Annotated[bool, Meta(description="Whether a check is sure of it; other judges leave it out.")] = False
     by: Annotated[Name, Meta(description="Who overruled.")]
     judgment: Annotated[Name | None, Meta(description="Id of the event that is overruled.")] = None
     confidence: Confidence | None = None

@@ -17,7 +17,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.decisions import append_decided
-from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, Reliance
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
@@ -44,8 +44,8 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates, or the reason why there are none.
 
     `code` is the code that the reason begins with, empty if there is nothing to report. `runs` are the ids of the
-    source runs, `judgment` the id of the judgment's event, `extractor` the extractor's name and version, `tries` the
-    number of a model's answers that were parsed.
+    source runs, `relied` the verdicts on them that it relied on, `extractor` the extractor's name and version,
+    `tries` the number of a model's answers that were parsed. `proposed`: the agent itself proposed the words.
     """
 
     kind: ExtractionKind
@@ -53,7 +53,8 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
     reason: str = ""
     runs: tuple[str, ...] = ()
-    judgment: str | None = None
+    relied: tuple[Reliance, ...] = ()
+    proposed: bool = False
     extractor: str | None = None
     tries: int = 0
 
@@ -72,7 +73,8 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
             id=id,
             kind=self.kind,
             runs=self.runs,
-            judgment=self.judgment,
+            relied=self.relied,
+            proposed=self.proposed,
             extractor=self.extractor,
             heads=tuple(item.head for item in self.items),
             candidates=tuple(item.text for item in self.items),

@@ -82,7 +82,7 @@ def extract(
     Whatever a model answers raises nothing.
     """
     rule, run, verdict = policy or SuccessFailure(), PastRun.of(result, task), Judgment.of(judgment)
-    pending = _PendingExtraction("success" if verdict.success else "failure", [run], rule, facts, verdict.event)
+    pending = _PendingExtraction("success" if verdict.success else "failure", [(run, verdict)], rule, facts)
     if run.empty:
         return pending.blank.without("nothing_happened", "the agent took no step and gave no answer")
     if rule.grounded and verdict.success and not verdict.learnable:
@@ -114,7 +114,7 @@ def contrastive_extract(
     """
     rule = policy or SuccessFailure()
     pairs = _learnable(results, task, judgments, rule)
-    pending = _PendingExtraction("contrastive", [run for run, _ in pairs], rule, facts)
+    pending = _PendingExtraction("contrastive", pairs, rule, facts)
     won = [pair for pair in pairs if pair[1].success]
     lost = [pair for pair in pairs if not pair[1].success]
     if not won or not lost:
@@ -138,7 +138,7 @@ def extract_common_patterns(
     """
     rule = policy or SuccessFailure()
     won = [pair for pair in _learnable(results, task, judgments, rule) if pair[1].success]
-    pending = _PendingExtraction("pattern", [run for run, _ in won], rule, facts)
+    pending = _PendingExtraction("pattern", won, rule, facts)
     if len(won) < 2:
         return pending.blank.without("nothing_to_compare", f"{len(won)} successes")
     return pending.ask_model({"task": _within(task), "successes": _several(won, _room(rule, len(won)))}, lms)
@@ -205,20 +205,24 @@ class _PendingExtraction(NamedTuple):
     """An extraction whose model was not asked yet."""
 
     kind: Kind
-    runs: Sequence[PastRun]
+    judged: Sequence[tuple[PastRun, Judgment]]
     policy: SuccessFailure
     facts: ExtractionFacts
-    judgment: str | None = None
 
     @property
     def blank(self) -> Extraction:
         """The extraction without items or a reason."""
-        ids = tuple(run.run for run in self.runs if run.run)
-        return Extraction(kind=self.kind, runs=ids, judgment=self.judgment, extractor=self.policy.label)
+        named = [(run.run, verdict) for run, verdict in self.judged if run.run]
+        return Extraction(
+            kind=self.kind,
+            runs=tuple(run for run, _ in named),
+            relied=tuple(verdict.relied(run) for run, verdict in named),
+            extractor=self.policy.label,
+        )
 
     def ask_model(self, inputs: Mapping[str, str], lms: Lms) -> Extraction:
         """Ask the model, and return the extraction of its answer."""
-        known = {run.domain for run in self.runs if run.domain}
+        known = {run.domain for run, _ in self.judged if run.domain}
         domain = self.facts.get("domain") or (known.pop() if len(known) == 1 else None)
         tags, most = self.facts.get("tags", ()), self.policy.items_max
 

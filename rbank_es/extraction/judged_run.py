@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.events import Reliance, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.run_events import Outcome
 
 if TYPE_CHECKING:
@@ -121,6 +121,10 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
             learnable=_get(given, "learnable") is not False,
             event=event,
         )
+
+    def relied(self, run: str) -> Reliance:
+        """Return the record that an extraction from that run relied on this verdict."""
+        return Reliance(run=run, verdict="success" if self.success else "failure", judgment=self.event)
 
 
 def _get(given: Any, name: str) -> Any:

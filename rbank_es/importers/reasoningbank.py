@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from rbank_es.errors import BadImport
-from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunJudged, RunStarted, StepTaken
+from rbank_es.events import Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted, StepTaken
 from rbank_es.events.items import Item
 from rbank_es.importers.importer import Importer, ImportUnit, JsonLine, Parsed, json_lines, name_of, text_field
 from rbank_es.log.groups import derived_id
@@ -102,7 +102,7 @@ class _Run:
             id=self._id(),
             run=self.run,
             purpose="learning",
-            success=success,
+            verdict="success" if success else "failure",
             judge=JUDGE,
             judge_version="unknown",
             kind="lm",
@@ -115,7 +115,7 @@ class _Run:
             id=self._id(),
             kind=kind,
             runs=(self.run,),
-            judgment=judgment.id if judgment else None,
+            relied=(Reliance(run=self.run, verdict=judgment.verdict, judgment=judgment.id),) if judgment else (),
             extractor=EXTRACTOR,
             heads=tuple(item.head for item in items),
             candidates=tuple(item.text for item in items),

@@ -54,7 +54,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return RunJudged(
             run=run,
             purpose=self.purpose,
-            success=self.success,
+            verdict="success" if self.success else "failure",
             # Truncated, because a model's name, which is part of it, has no limit.
             judge=self.judge[: limits.NAME_CHARS],
             judge_version=self.judge_version,

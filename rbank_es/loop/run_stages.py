@@ -297,8 +297,9 @@ class PostRun:
         grounding = self._judge(bank)[1].grounding
         checked = judge_by_checks(outcome_of(bank, run), self._resources.source, grounding=grounding)
         reason = bank.text(verdict.reason) or ""
-        learnable = not verdict.success or checked.grounding is None or checked.grounding.grounded
-        return Judgment(success=verdict.success, reason=reason, learnable=learnable, event=verdict.id)
+        success = verdict.verdict == "success"
+        learnable = not success or checked.grounding is None or checked.grounding.grounded
+        return Judgment(success=success, reason=reason, learnable=learnable, event=verdict.id)
 
     def _extraction_policy(self, bank: Bank) -> SuccessFailure:
         """Return the bank's extraction policy; the settings may choose which rollouts it extracts from."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from rbank_es.events import PolicyChoice
 from rbank_es.events.items import Item
+from rbank_es.events.run_events import VerdictValue
 
 ItemStatus = Literal["active", "superseded", "merged", "forgotten", "retracted"]
 """The state of an item. Only an active one is found, used and compared with."""
@@ -47,7 +48,7 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
 class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
     """The standing judgment of a run for one purpose. `seq` is the position of the judgment."""
 
-    success: bool
+    verdict: VerdictValue
     judge: str
     judge_version: str
     kind: str
@@ -158,11 +159,15 @@ def active(state: State) -> dict[str, Item]:
 def wins(state: State, item: str) -> int:
     """Return the number of runs that used the item and whose standing learning verdict is success."""
     verdicts = (state.verdicts.get((run, "learning")) for run in state.uses.get(item, ()))
-    return sum(1 for verdict in verdicts if verdict is not None and verdict.success)
+    return sum(1 for verdict in verdicts if verdict is not None and verdict.verdict == "success")
 
 
 def usage(state: State) -> dict[str, tuple[int, int]]:
     """Return uses and wins of every item that was ever used, known to the bank or not."""
     # One pass over verdicts: `wins` for each item would look each run up again.
-    won = {run for (run, purpose), verdict in state.verdicts.items() if purpose == "learning" and verdict.success}
+    won = {
+        run
+        for (run, purpose), verdict in state.verdicts.items()
+        if purpose == "learning" and verdict.verdict == "success"
+    }
     return {item: (len(runs), len(won & runs.keys())) for item, runs in state.uses.items()}

@@ -8,7 +8,7 @@ digests of the original.
     items     [id, title, desc, content, src, polarity, tags, role, scope, domain, state, support, erased]
     usage     [item, uses, wins], of every item that was ever used
     runs      [run, every fact of `RunState` in its order, without positions and times]; a blank line; then verdicts:
-              [run, purpose, success, judge, judge_version, kind, confidence, overruled]
+              [run, purpose, verdict, judge, judge_version, kind, confidence, overruled]
     policies  [kind, name, version, settings]
     all       SHA-256 over the four, as lines `items <hex>`, `usage <hex>`, `runs <hex>`, `policies <hex>`
 """
@@ -67,7 +67,7 @@ def _run_rows(state: State) -> Iterable[list[object]]:
 def _verdict_rows(state: State) -> Iterable[list[object]]:
     for (run, purpose), verdict in sorted(state.verdicts.items()):
         judge = [verdict.judge, verdict.judge_version, verdict.kind]
-        yield [run, purpose, verdict.success, *judge, verdict.confidence, verdict.overruled]
+        yield [run, purpose, verdict.verdict, *judge, verdict.confidence, verdict.overruled]
 
 
 def _policy_rows(state: State) -> Iterable[list[object]]:

@@ -364,8 +364,7 @@ def _setting(standing: ItemStatus) -> Callable[[_Work, MemoriesForgotten | Memor
 
 
 def _decision_undone(work: _Work, event: DecisionUndone) -> None:
-    work.set_state(event.ends, "retracted", event.seq)
-    work.set_state(event.revives, "active", event.seq)
+    pass
 
 
 def _policy_set(work: _Work, event: PolicySet) -> None:

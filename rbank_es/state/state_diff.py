@@ -104,7 +104,7 @@ def _run(state: State, run: str) -> dict[str, Any]:
     for purpose in ("learning", "scoring"):
         verdict = state.verdicts.get((run, purpose))
         if verdict is not None:
-            facts[purpose] = "success" if verdict.success else "failure"
+            facts[purpose] = verdict.verdict
     return facts
 
 

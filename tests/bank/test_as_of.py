@@ -32,7 +32,7 @@ EVENTS: list[Event] = stamped(
         MemoriesForgotten(ids=("fox",), policy="bounded-1"),  # 4
         *born([HEN], "e2"),  # 5, 6
         MemoriesRestored(ids=("fox",)),  # 7
-        RunJudged(run="a", purpose="learning", success=True, judge="j", judge_version="1", kind="check"),  # 8
+        RunJudged(run="a", purpose="learning", verdict="success", judge="j", judge_version="1", kind="check"),  # 8
     ]
 )
 LOG = FakeLog(EVENTS)

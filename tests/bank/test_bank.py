@@ -335,7 +335,7 @@ class TestTime:
     def test_overruling(self, lively: Bank) -> None:
         """A verdict that is replaced changes wins from there on, and not before."""
         facts: dict[str, Any] = {"judge": "j", "judge_version": "1", "kind": "human", "by": "me"}
-        lively.append(JudgmentOverruled(run="r1", purpose="learning", success=True, **facts))
+        lively.append(JudgmentOverruled(run="r1", purpose="learning", verdict="success", **facts))
         with lively.as_of() as now, lively.as_of("HEAD~1") as then:
             assert (now.usage(), then.usage()) == ({CLASSES.id: (1, 1)}, {CLASSES.id: (1, 0)})
 

@@ -265,7 +265,7 @@ def test_every_type_can_be_given_as_json() -> None:
         RunStarted(run="r", task="t", budgets={"L0": 1}),
         ToolCalled(run="r", tool="t", arguments="{}"),
         LmCalled(role="judge", model="m", parameters={"temperature": 0.5, "stop": ("a", "b")}),
-        RunJudged(run="r", purpose="scoring", success=True, judge="j", judge_version="1", kind="check"),
+        RunJudged(run="r", purpose="scoring", verdict="success", judge="j", judge_version="1", kind="check"),
     ]
     import msgspec
 

@@ -114,7 +114,7 @@ def test_items_alone_are_an_extraction_by_hand(bank: Bank) -> None:
 def test_what_comes_before_is_in_the_same_group(bank: Bank) -> None:
     """And counts: what it ends is no twin any more."""
     consolidate(bank, [extraction(COUNT)])
-    judged = RunJudged(run="r", purpose="learning", success=True, judge="j", judge_version="1", kind="check")
+    judged = RunJudged(run="r", purpose="learning", verdict="success", judge="j", judge_version="1", kind="check")
     made = consolidate(bank, [extraction(NEAR)], before=[judged, MemoriesRetracted(ids=(COUNT.id,))])
     assert made.added == (NEAR.id,)
     assert [type(event).__name__ for event in bank.events(after=made.first - 1)] == [

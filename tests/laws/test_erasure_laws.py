@@ -140,7 +140,7 @@ def carriers(run: str, text: str, way: Callable[[], str]) -> Iterator[Event]:
     evidence = json.dumps({"rows": [[way()]]})
     yield RunFinished(run=run, outcome="submitted", answer=way(), sparql=way(), evidence=evidence, error=way())
     yield RunJudged(
-        run=run, purpose="learning", success=False, judge="j", judge_version="1", kind="human", reason=way()
+        run=run, purpose="learning", verdict="failure", judge="j", judge_version="1", kind="human", reason=way()
     )
     yield NoteLogged(note=json.dumps({"said": way()}), run=run)
     yield NoteLogged(note=way())

@@ -46,7 +46,7 @@ def test_the_canonical_form_is_as_documented() -> None:
     events = [
         RunStarted(run="r1", model="m"),
         ContextBuilt(run="r1", chars=1, items=("owl",)),
-        RunJudged(run="r1", purpose="learning", success=True, judge="j", judge_version="1", kind="lm"),
+        RunJudged(run="r1", purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm"),
         PolicySet(policies=(PolicyChoice(kind="retrieval", name="bm25", version=1, settings={"k": 1, "a": 0.5}),)),
     ]
     state = replace(fold(stamped(events)), items=with_item().items)

@@ -115,14 +115,15 @@ def _finished(event: ev.RunFinished) -> str:
 
 
 def _judged(event: ev.RunJudged) -> str:
-    verdict = "success" if event.success else "failure"
-    sure = f", confidence {event.confidence:g}" if event.confidence is not None else ""
-    return _with(f"{verdict} ({event.purpose}, {event.kind} {event.judge}-{event.judge_version}{sure})", event.reason)
+    sure = ", sure" if event.sure else ""
+    sure += f", confidence {event.confidence:g}" if event.confidence is not None else ""
+    return _with(
+        f"{event.verdict} ({event.purpose}, {event.kind} {event.judge}-{event.judge_version}{sure})", event.reason
+    )
 
 
 def _overruled(event: ev.JudgmentOverruled) -> str:
-    verdict = "success" if event.success else "failure"
-    return _with(f"now {verdict} ({event.purpose}), by {event.by}", event.why or event.reason)
+    return _with(f"{event.verdict} ({event.purpose}, {event.kind}), by {event.by}", event.why or event.reason)
 
 
 def _extracted(event: ev.MemoriesExtracted) -> str:
@@ -133,7 +134,8 @@ def _extracted(event: ev.MemoriesExtracted) -> str:
 
 
 def _consolidated(event: ev.MemoriesConsolidated) -> str:
-    return f"{'; '.join(map(decided, event.decisions)) or 'nothing to decide'} ({event.policy})"
+    again = ", made again" if event.again else ""
+    return f"{'; '.join(map(decided, event.decisions)) or 'nothing to decide'} ({event.policy}{again})"
 
 
 def decided(decision: ev.Decision) -> str:
@@ -145,9 +147,24 @@ def decided(decision: ev.Decision) -> str:
 
 
 def _undone(event: ev.DecisionUndone) -> str:
-    ends = f"ends {', '.join(event.ends)}" if event.ends else None
-    revives = f"revives {', '.join(event.revives)}" if event.revives else None
-    return _with(_parts(f"decision {event.candidate} of {event.consolidation}", ends, revives), event.why)
+    what = "holds again" if event.lifted else "is taken back"
+    return _with(f"the decision about candidate {event.candidate} of {event.extraction} {what}", event.why)
+
+
+def _retracted(event: ev.MemoriesRetracted) -> str:
+    if event.how == "tainted":
+        return _with(f"{_names(event.extractions)} set aside while {event.run} is a {event.verdict}", event.why)
+    return _with(f"{_names(event.ids)} ({event.how})", event.why)
+
+
+def _proposed(event: ev.ConsolidationProposed) -> str:
+    targets = f" {', '.join(event.targets)}" if event.targets else ""
+    by = f" by {event.by}" if event.by else ""
+    return _with(f"{event.action}{targets} for candidate {event.candidate} of {event.extraction}{by}", event.why)
+
+
+def _corrected(event: ev.CorrectionCompleted) -> str:
+    return ", ".join(f"{number:,} {what}" for what, number in event.counts.items()) or "nothing else changed"
 
 
 def _artifact(event: ev.ArtifactMaterialised) -> str:
@@ -187,9 +204,12 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "memory_proposed": lambda event: f"by {event.by}: {titled(event.candidate)}",
     "items_linked": lambda event: f"{event.source} {event.how} {event.target}",
     "memories_forgotten": lambda event: _with(f"{_names(event.ids)} ({event.policy})", event.why),
-    "memories_retracted": lambda event: _with(_names(event.ids), event.why),
-    "memories_restored": lambda event: _with(_names(event.ids), event.why),
+    "memories_retracted": _retracted,
+    "memories_restored": lambda event: _with(f"{_names(event.ids)} ({event.how})", event.why),
+    "memories_admitted": lambda event: _with(_names(event.ids), event.why),
+    "consolidation_proposed": _proposed,
     "decision_undone": _undone,
+    "correction_completed": _corrected,
     "artifact_materialised": _artifact,
     "experiment_started": _experiment,
     "experiment_finished": _experiment,

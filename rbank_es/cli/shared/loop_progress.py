@@ -152,7 +152,7 @@ def doing(event: Event) -> str:
     if isinstance(event, RunFinished):
         return f"{event.outcome}; judging"
     if isinstance(event, RunJudged):
-        return f"{VERDICTS[event.success]}; learning" if event.purpose == "learning" else ""
+        return f"{event.verdict}; learning" if event.purpose == "learning" else ""
     if isinstance(event, MemoriesExtracted):
         return f"{count(len(event.heads), 'candidate')} drawn"
     return "memory brought up to date" if isinstance(event, MemoriesConsolidated) else ""
