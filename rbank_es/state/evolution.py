@@ -334,14 +334,14 @@ def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
     known = [
         (decision, candidate)
         for decision in event.decisions
-        if (candidate := work.candidates.get((event.extraction, decision.candidate)))
+        if (candidate := work.candidates.get((event.extraction or "", decision.candidate)))
         and candidate.item.id == decision.item
     ]
     # Births first, because a decision may support or end an item that the same event brings to life.
     for decision, candidate in known:
         if decision.action in BIRTHS and decision.item not in work.items:
             entry = ItemState(
-                item=candidate.item, born_seq=event.seq, extraction=event.extraction, erased=candidate.erased
+                item=candidate.item, born_seq=event.seq, extraction=event.extraction or "", erased=candidate.erased
             )
             work.put(decision.item, entry)
     for decision, _ in known:
@@ -349,7 +349,7 @@ def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
 
 
 def _settle(work: _Work, event: MemoriesConsolidated, decision: Decision) -> None:
-    pair = (event.extraction, decision.candidate)
+    pair = (event.extraction or "", decision.candidate)
     if decision.action in BIRTHS:
         work.land(decision.item, pair, event.seq)
     elif decision.action == "skip":

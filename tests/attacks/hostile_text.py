@@ -74,7 +74,9 @@ def hostile_bank(place: Path, text: str, *, run: str = "run-1") -> Bank:
             StepTaken(run=run, index=1, reasoning=text, code=text, output=text, error_code=text[:99] or None),
             NoteLogged(run=run, by=text[:99] or None, note={"note": text}),
             RunFinished(run=run, outcome="failed", answer=text, sparql=text, error=text),
-            RunJudged(run=run, purpose="learning", verdict="success", kind="lm", judge="lm", judge_version="1", reason=text),
+            RunJudged(
+                run=run, purpose="learning", verdict="success", kind="lm", judge="lm", judge_version="1", reason=text
+            ),
         ]
     )
     group = bank.append(extracted)

@@ -413,7 +413,8 @@ def test_the_line_tells_task_step_tool_tokens_cost_and_verdict(monkeypatch: pyte
         live.events([LmCalled(run="r", role="agent", model="m", tokens_in=1_000, tokens_out=234)])
         live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
         live.events([LmCalled(run="r", role="judge", model="m", tokens_in=1, cost_usd=0.0125)])
-        live.events([RunJudged(run="r", purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm")])
+        judged = RunJudged(run="r", purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm")
+        live.events([judged])
     drawn = screen.getvalue().split("\r\x1b[2K")
     assert drawn[2:] == [
         "task 2 of 3, height: retrieving (1 call, 1,234 tokens)",

@@ -95,7 +95,14 @@ STORY: list[Event] = stamped(
         consolidated("e2", ("skip", AGAIN, (LIMIT,))),
         MemoriesForgotten(ids=(GUESS.id,), policy="bounded-1"),
         JudgmentOverruled(
-            id="j4", run="b", purpose="learning", verdict="failure", judge="me", judge_version="1", kind="human", by="me"
+            id="j4",
+            run="b",
+            purpose="learning",
+            verdict="failure",
+            judge="me",
+            judge_version="1",
+            kind="human",
+            by="me",
         ),  # 25
     ]
 )
