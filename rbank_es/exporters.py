@@ -343,7 +343,8 @@ def _items_by_run(bank: Bank, upto: int, state: State) -> dict[str, list[Item]]:
     drawn: dict[str, list[Item]] = {}
     for (extraction, index), candidate in state.candidates.items():
         entry = state.items.get(candidate.item.id)
-        landed = (candidate.item.id, extraction, index) in state.landings
+        record = state.records.get(candidate.item.id)
+        landed = record is not None and (extraction, index) in record.landed
         if entry is not None and entry.state == "active" and landed and not candidate.erased and extraction in runs:
             drawn.setdefault(runs[extraction], []).append(candidate.item)
     return drawn

@@ -1,8 +1,11 @@
 """The state of a bank: the pure fold over events, digests of states, and differences between two states."""
 
 from rbank_es.state.bank_state import (
+    BIRTHS,
+    Due,
     ItemState,
     ItemStatus,
+    Pair,
     RunState,
     StandingVerdict,
     State,
@@ -10,10 +13,12 @@ from rbank_es.state.bank_state import (
     usage,
     wins,
 )
-from rbank_es.state.evolution import BIRTHS, RELEVANT, RESOLVED, LiveState, evolve, fold
+from rbank_es.state.evolution import RELEVANT, RESOLVED, LiveState, evolve, fold
 
 __all__ = [
     "BIRTHS",
+    "Due",
+    "Pair",
     "RELEVANT",
     "RESOLVED",
     "ItemState",

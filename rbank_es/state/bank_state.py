@@ -8,32 +8,85 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rbank_es.events import PolicyChoice
+from rbank_es.events import Decision, Event, PolicyChoice
 from rbank_es.events.items import Item
+from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import VerdictValue
 
-ItemStatus = Literal["active", "superseded", "merged", "forgotten", "retracted"]
-"""The state of an item. Only an active one is found, used and compared with."""
+ItemStatus = Literal["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"]
+"""The state of an item: see `rbank_es.state.standing`. Only an active one is found, used and compared with."""
+
+BIRTHS = frozenset({"add", "merge", "supersede"})
+"""Actions that bring their candidate's item to life."""
 
 Pair = tuple[str, int]
 """A candidate: id of the extraction, index in it from 0."""
 
+Order = tuple[int, int]
+"""The place of a candidate among all: position of the first decision about it, index in its extraction."""
+
 # `gc=False` below, because such values hold no cycles, and a bank has hundreds of thousands of them.
 
 
-class ExtractedCandidate(Struct, frozen=True, kw_only=True, gc=False):
+class CandidateState(Struct, frozen=True, kw_only=True, gc=False):
     """A candidate as it was extracted; `erased` if its words were erased, which leaves them empty in the item."""
 
     item: Item
     erased: bool = False
 
 
+class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
+    """An extraction, and whether it stands: whether its candidates count.
+
+    `relied` are the verdicts on runs that it relied on, `aside` those because of which it was set aside. `size` is the
+    number of its candidates.
+    """
+
+    seq: int
+    kind: str
+    relied: tuple[tuple[str, VerdictValue], ...] = ()
+    aside: tuple[tuple[str, VerdictValue], ...] = ()
+    proposed: bool = False
+    size: int = 0
+    stands: bool = True
+
+
+class PairState(Struct, frozen=True, kw_only=True, gc=False):
+    """A candidate that was decided on: its order, the id and domain (empty for none) of its item, and the decision in
+    force (`action`, `targets`). `first` is the first decision, under the policy with this label."""
+
+    order: Order
+    item: str
+    domain: str
+    action: Action
+    targets: tuple[str, ...]
+    first: Decision
+    policy: str
+    undone: bool = False
+
+
+class ItemRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """What is known of an item id: the facts from which its state is derived.
+
+    `pairs` are the candidates with this id, `landed` those whose decision puts them on it, `enders` those whose
+    decision ends it. `acts` are those of people: position, and `vouched`, `withdrawn`, `rejected` or `admitted`.
+    """
+
+    pairs: tuple[Pair, ...] = ()
+    landed: tuple[Pair, ...] = ()
+    enders: tuple[Pair, ...] = ()
+    acts: tuple[tuple[int, str], ...] = ()
+    forgotten: bool = False
+
+
 class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     """An item and its state.
 
-    `ended_seq` is the position of the event that set the present state, None while the item is active. `support` is
-    the number of distinct candidates that landed on it, its own included. `extraction` is the id of the event with
-    its words.
+    `born_seq` is the position at which it first was anything but unsupported. `ended_seq` is the position of the event
+    that set the present state, None while the item is active or pending. `support` is the number of candidates that
+    landed on it and count, its own included. `extraction` is the id of the event with its words, `rank` their order.
+    `domains` are those of the candidates that count, empty for none. `vouched`: it stands on somebody's word.
+    `superseded_by` are the items that took its place.
     """
 
     item: Item
@@ -43,17 +96,36 @@ class ItemState(Struct, frozen=True, kw_only=True, gc=False):
     support: int = 0
     extraction: str
     erased: bool = False
+    rank: Order
+    domains: tuple[str, ...] = ()
+    vouched: bool = False
+    superseded_by: tuple[str, ...] = ()
+
+
+class Due(Struct, frozen=True, kw_only=True):
+    """What a correction has to look at: candidates that began or ceased to count, items that people acted on; `whole`
+    if words were erased, so that every decision may differ. `causes` are the ids of the events."""
+
+    pairs: frozenset[Pair] = frozenset()
+    items: frozenset[str] = frozenset()
+    whole: bool = False
+    causes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.pairs or self.items or self.whole)
 
 
 class StandingVerdict(Struct, frozen=True, kw_only=True, gc=False):
-    """The standing judgment of a run for one purpose. `seq` is the position of the judgment."""
+    """The standing judgment of a run for one purpose. `seq` is the position of the judgment, `rank` its authority."""
 
     verdict: VerdictValue
     judge: str
     judge_version: str
     kind: str
+    sure: bool = False
     confidence: float | None = None
     overruled: bool = False
+    rank: int
     seq: int
 
 
@@ -135,8 +207,9 @@ class RegisteredOntology(Struct, frozen=True, kw_only=True):
 class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
-    `uses` is item to run to the position of the first use; `verdicts` is by run and purpose. `landings` (item,
-    extraction, index, to the position of the decision) and `records` are kept for the continuation of the fold.
+    `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `relying` is run to the
+    extractions that rely on a verdict on it. `due` is what no completed correction has looked at. `prepared` are parts
+    of corrections that aren't completed. `records`, `run_records` are kept for the continuation of the fold.
     """
 
     position: int = 0
@@ -146,9 +219,14 @@ class State(Struct, frozen=True, kw_only=True):
     verdicts: Mapping[tuple[str, str], StandingVerdict] = {}
     policies: Mapping[str, PolicyChoice] = {}
     ontologies: Mapping[str, RegisteredOntology] = {}
-    candidates: Mapping[Pair, ExtractedCandidate] = {}
-    landings: Mapping[tuple[str, str, int], int] = {}
-    records: Mapping[str, RunRecord] = {}
+    extractions: Mapping[str, ExtractionState] = {}
+    candidates: Mapping[Pair, CandidateState] = {}
+    pairs: Mapping[Pair, PairState] = {}
+    records: Mapping[str, ItemRecord] = {}
+    relying: Mapping[str, tuple[str, ...]] = {}
+    prepared: Mapping[str, tuple[Event, ...]] = {}
+    due: Due = Due()
+    run_records: Mapping[str, RunRecord] = {}
 
 
 def active(state: State) -> dict[str, Item]:

@@ -5,10 +5,11 @@ by a newline. Lines are in ascending order of the row's first value (or first tw
 keys are sorted. Positions, times of recording and event ids are left out, because an import of an export must have the
 digests of the original.
 
-    items     [id, title, desc, content, src, polarity, tags, role, scope, domain, state, support, erased]
+    items     [id, title, desc, content, src, polarity, tags, role, scope, domain, state, support, erased, domains,
+              vouched, superseded_by], of every item but unsupported ones, which count as never born
     usage     [item, uses, wins], of every item that was ever used
     runs      [run, every fact of `RunState` in its order, without positions and times]; a blank line; then verdicts:
-              [run, purpose, verdict, judge, judge_version, kind, confidence, overruled]
+              [run, purpose, verdict, judge, judge_version, kind, sure, confidence, overruled]
     policies  [kind, name, version, settings]
     all       SHA-256 over the four, as lines `items <hex>`, `usage <hex>`, `runs <hex>`, `policies <hex>`
 """
@@ -43,7 +44,7 @@ class StateDigests(Struct, frozen=True, kw_only=True):
 def state_digests(state: State) -> StateDigests:
     """Return the digests of a state: equal for equal content, whenever and wherever it was recorded."""
     parts = {
-        "items": _sha256(_lines(_item_row(state.items[id]) for id in sorted(state.items))),
+        "items": _sha256(_lines(_item_rows(state))),
         "usage": _sha256(_lines([item, *counts] for item, counts in sorted(usage(state).items()))),
         "runs": _sha256([*_lines(_run_rows(state)), b"\n", *_lines(_verdict_rows(state))]),
         "policies": _sha256(_lines(_policy_rows(state))),
@@ -53,11 +54,16 @@ def state_digests(state: State) -> StateDigests:
     return StateDigests(**parts, all=_sha256([together.encode()]))
 
 
+def _item_rows(state: State) -> Iterable[list[object]]:
+    return (_item_row(entry) for _, entry in sorted(state.items.items()) if entry.state != "unsupported")
+
+
 def _item_row(entry: ItemState) -> list[object]:
     item = entry.item
     words = [item.id, item.title, item.desc, item.content]
     facts = [item.src, item.polarity, item.tags, item.role, item.scope, item.domain]
-    return [*words, *facts, entry.state, entry.support, entry.erased]
+    standing = [entry.state, entry.support, entry.erased, entry.domains, entry.vouched, entry.superseded_by]
+    return [*words, *facts, *standing]
 
 
 def _run_rows(state: State) -> Iterable[list[object]]:
@@ -66,7 +72,7 @@ def _run_rows(state: State) -> Iterable[list[object]]:
 
 def _verdict_rows(state: State) -> Iterable[list[object]]:
     for (run, purpose), verdict in sorted(state.verdicts.items()):
-        judge = [verdict.judge, verdict.judge_version, verdict.kind]
+        judge = [verdict.judge, verdict.judge_version, verdict.kind, verdict.sure]
         yield [run, purpose, verdict.verdict, *judge, verdict.confidence, verdict.overruled]
 
 

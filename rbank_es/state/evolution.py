@@ -6,12 +6,13 @@ subject changes nothing (an unknown id, a decision about a candidate that was ne
 never began).
 
     candidates  the extracted items, by the id of the extraction and the index in it
-        births      add, merge and supersede make their candidate's item active; an id is born once
-    ends        merge and supersede end their targets; forgotten, retracted, undone end items; restored revives them
-    support     the distinct candidates that landed on an item
+    decisions   the latest about a candidate is in force; the first one gives it its place in the order of all
+    items       their states follow from candidates, decisions, verdicts and acts: see `rbank_es.state.standing`
+    support     the candidates that landed on an item and count
+    corrections their parts take effect where they are completed, or never
     uses        the distinct runs that were given an item in full; wins are those that were judged a success
     runs        from the first `run_started`; ends, costs and steps count in any order
-    verdicts    the latest judgment of a run holds, one for learning and one for scoring
+    verdicts    the latest judgment of the highest authority stands, one for learning and one for scoring
     policies    those of the latest `policy_set`, whole
     ontologies  the latest registration of each
 """
@@ -26,46 +27,28 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rbank_es.errors import BadEvent
 from rbank_es.events import (
     ContextBuilt,
-    Decision,
-    DecisionUndone,
-    Erased,
     Event,
-    JudgmentOverruled,
     LmCalled,
-    MemoriesConsolidated,
     MemoriesExtracted,
-    MemoriesForgotten,
     MemoriesRead,
-    MemoriesRestored,
-    MemoriesRetracted,
     OntologyRegistered,
-    PolicySet,
-    Ref,
     RunFinished,
-    RunJudged,
     RunStarted,
     StepTaken,
     type_of,
 )
-from rbank_es.events.items import Item
 from rbank_es.state.bank_state import (
-    ExtractedCandidate,
     ItemState,
-    ItemStatus,
-    Pair,
     RegisteredOntology,
     RunEnd,
     RunRecord,
     RunState,
-    StandingVerdict,
     State,
 )
-
-BIRTHS = frozenset({"add", "merge", "supersede"})
-ENDS: dict[str, ItemStatus] = {"merge": "merged", "supersede": "superseded"}
+from rbank_es.state.memory import MEMORY_HANDLERS, Memory
+from rbank_es.state.standing import Standing
 
 
 def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:
@@ -129,7 +112,7 @@ class _Run:
         )
 
 
-class _Work:
+class _Work(Memory):
     """The containers of a state, copied once and then updated in place. Inner ones are copied on first touch.
 
     `layered`: nothing is copied; what changes is held apart. Quicker for few events, slower for many. `changed` are
@@ -138,17 +121,36 @@ class _Work:
 
     def __init__(self, state: State, *, layered: bool = False) -> None:
         own = _layered if layered else _copied
+        super().__init__(state, own)
         self.items = own(state.items)
         self.uses = own(state.uses)
-        self.verdicts = own(state.verdicts)
-        self.policies = state.policies
         self.ontologies = own(state.ontologies)
-        self.candidates = own(state.candidates)
-        self.landings = own(state.landings)
         self.changed: set[str] = set()
-        self._states, self._records = own(state.runs), own(state.records)
+        self._states, self._run_records = own(state.runs), own(state.run_records)
         self._own_uses: dict[str, dict[str, int]] = {}
         self._runs: dict[str, _Run] = {}
+
+    def put(self, id: str, standing: Standing, seq: int) -> None:
+        """Take what became of an item."""
+        old, state = self.items.get(id), standing.state
+        if old is None and state == "unsupported":
+            return
+        birth = self.candidates[standing.birth]
+        ended = None if state in ("active", "pending") else seq
+        self.items[id] = ItemState(
+            item=birth.item,
+            state=state,
+            born_seq=seq if old is None else old.born_seq,
+            ended_seq=old.ended_seq if old is not None and old.state == state else ended,
+            support=len(standing.landed),
+            extraction=standing.birth[0],
+            erased=birth.erased,
+            rank=standing.rank,
+            domains=standing.domains if standing.domains != ("",) else (),
+            vouched=standing.vouched,
+            superseded_by=tuple(self.pairs[pair].item for pair in standing.by),
+        )
+        self.changed.add(id)
 
     def take(self, events: Iterable[Event], last: int) -> int:
         """Update the containers; return the position of the last event, `last` if there is none."""
@@ -163,12 +165,8 @@ class _Work:
     def run(self, run: str) -> _Run:
         found = self._runs.get(run)
         if found is None:
-            found = self._runs[run] = _Run(self._records.get(run) or RunRecord())
+            found = self._runs[run] = _Run(self._run_records.get(run) or RunRecord())
         return found
-
-    def put(self, id: str, entry: ItemState) -> None:
-        self.items[id] = entry
-        self.changed.add(id)
 
     def use(self, items: Iterable[str], run: str, seq: int) -> None:
         for item in items:
@@ -178,23 +176,9 @@ class _Work:
                 own = self.uses[item] = self._own_uses[item] = dict(self.uses.get(item, ()))
             own.setdefault(run, seq)
 
-    def land(self, item: str, pair: Pair, seq: int) -> None:
-        entry, landing = self.items.get(item), (item, *pair)
-        # A candidate counts once for an item, however often a consolidation is recorded.
-        if entry is not None and landing not in self.landings:
-            self.landings[landing] = seq
-            self.put(item, replace(entry, support=entry.support + 1))
-
-    def set_state(self, items: Iterable[str], standing: ItemStatus, seq: int) -> None:
-        for item in items:
-            entry = self.items.get(item)
-            # A repeated state is no change: `ended_seq` stays that of the first.
-            if entry is not None and entry.state != standing:
-                self.put(item, replace(entry, state=standing, ended_seq=None if standing == "active" else seq))
-
     def done(self, position: int) -> State:
         for run, gathered in self._runs.items():
-            record = self._records[run] = gathered.record()
+            record = self._run_records[run] = gathered.record()
             if record.started is not None:
                 self._states[run] = _run_state(record.started, record)
         self._runs.clear()
@@ -206,9 +190,14 @@ class _Work:
             verdicts=self.verdicts,
             policies=self.policies,
             ontologies=self.ontologies,
+            extractions=self.extractions,
             candidates=self.candidates,
-            landings=self.landings,
-            records=self._records,
+            pairs=self.pairs,
+            records=self.records,
+            relying=self.relying,
+            prepared=self.prepared,
+            due=self.due,
+            run_records=self._run_records,
         )
 
 
@@ -315,82 +304,18 @@ def _memories_read(work: _Work, event: MemoriesRead) -> None:
         work.use(event.ids, event.run, event.seq)
 
 
-def _judged(work: _Work, event: RunJudged | JudgmentOverruled) -> None:
-    facts = _shared(event, StandingVerdict)
-    work.verdicts[event.run, event.purpose] = StandingVerdict(**facts, overruled=type(event) is JudgmentOverruled)
-
-
-def _memories_extracted(work: _Work, event: MemoriesExtracted) -> None:
-    # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
-    for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=False)):
-        if isinstance(words, Ref):
-            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; resolve it before the fold")
-        erased = isinstance(words, Erased)
-        item = Item.join(head, None if isinstance(words, Erased) else words)
-        work.candidates[event.id, index] = ExtractedCandidate(item=item, erased=erased)
-
-
-def _memories_consolidated(work: _Work, event: MemoriesConsolidated) -> None:
-    known = [
-        (decision, candidate)
-        for decision in event.decisions
-        if (candidate := work.candidates.get((event.extraction or "", decision.candidate)))
-        and candidate.item.id == decision.item
-    ]
-    # Births first, because a decision may support or end an item that the same event brings to life.
-    for decision, candidate in known:
-        if decision.action in BIRTHS and decision.item not in work.items:
-            entry = ItemState(
-                item=candidate.item, born_seq=event.seq, extraction=event.extraction or "", erased=candidate.erased
-            )
-            work.put(decision.item, entry)
-    for decision, _ in known:
-        _settle(work, event, decision)
-
-
-def _settle(work: _Work, event: MemoriesConsolidated, decision: Decision) -> None:
-    pair = (event.extraction or "", decision.candidate)
-    if decision.action in BIRTHS:
-        work.land(decision.item, pair, event.seq)
-    elif decision.action == "skip":
-        for target in decision.targets or (decision.item,):
-            work.land(target, pair, event.seq)
-    if decision.action in ENDS:
-        work.set_state(decision.targets, ENDS[decision.action], event.seq)
-
-
-def _setting(standing: ItemStatus) -> Callable[[_Work, MemoriesForgotten | MemoriesRetracted | MemoriesRestored], None]:
-    return lambda work, event: work.set_state(event.ids, standing, event.seq)
-
-
-def _decision_undone(work: _Work, event: DecisionUndone) -> None:
-    pass
-
-
-def _policy_set(work: _Work, event: PolicySet) -> None:
-    work.policies = {policy.kind: policy for policy in event.policies}
-
-
 def _ontology_registered(work: _Work, event: OntologyRegistered) -> None:
     work.ontologies[event.ontology] = RegisteredOntology(**_shared(event, RegisteredOntology))
 
 
-_HANDLERS: dict[type[Event], Callable[[_Work, Any], None]] = {
+_HANDLERS: dict[type[Event], Callable[[Any, Any], None]] = {
+    **MEMORY_HANDLERS,
     RunStarted: _run_started,
     RunFinished: _run_finished,
     StepTaken: _step_taken,
     LmCalled: _lm_called,
     ContextBuilt: _context_built,
     MemoriesRead: _memories_read,
-    RunJudged: _judged,
-    JudgmentOverruled: _judged,
-    MemoriesExtracted: _memories_extracted,
-    MemoriesConsolidated: _memories_consolidated,
-    MemoriesForgotten: _setting("forgotten"),
-    MemoriesRetracted: _setting("retracted"),
-    MemoriesRestored: _setting("active"),
-    DecisionUndone: _decision_undone,
-    PolicySet: _policy_set,
     OntologyRegistered: _ontology_registered,
 }
 

@@ -1,0 +1,331 @@
+"""The memory of a fold: extractions, decisions, verdicts and acts, from which the states of items follow.
+
+The pure fold and the read models share it, so they can't differ: the fold keeps its facts in mappings, a read model
+looks up those that an event touches. An event costs what it touches, at any size of the bank.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from rbank_es.errors import BadEvent
+from rbank_es.events import (
+    ContentErased,
+    CorrectionCompleted,
+    Decision,
+    DecisionUndone,
+    Erased,
+    Event,
+    JudgmentOverruled,
+    MemoriesAdmitted,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRestored,
+    MemoriesRetracted,
+    PolicyChoice,
+    PolicySet,
+    Ref,
+    RunJudged,
+)
+from rbank_es.events.items import Item
+from rbank_es.events.run_events import VerdictValue
+from rbank_es.state.bank_state import (
+    BIRTHS,
+    CandidateState,
+    Due,
+    ExtractionState,
+    ItemRecord,
+    Pair,
+    PairState,
+    StandingVerdict,
+    State,
+)
+from rbank_es.state.standing import Standing, authority, standing_of, stands
+
+ENDS = frozenset({"merge", "supersede"})
+"""Actions that end their targets."""
+
+_NO_RECORD = ItemRecord()
+
+
+def _links(pair: PairState) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
+    """Return the items on which a decision puts its candidate, and those that it ends, by the field that has them."""
+    if pair.action in BIRTHS:
+        return ("landed", (pair.item,)), ("enders", pair.targets if pair.action in ENDS else ())
+    targets = tuple(dict.fromkeys(pair.targets)) or (pair.item,)
+    return ("landed", targets if pair.action == "skip" else ()), ("enders", ())
+
+
+class Memory(ABC):
+    """The facts of memory, updated in place. A subclass says what becomes of the states that follow from them."""
+
+    def __init__(self, state: State, own: Callable[[Mapping[Any, Any]], MutableMapping[Any, Any]]) -> None:
+        """Go on from a state; `own` makes a container that can be changed of one that can't."""
+        self.verdicts: MutableMapping[tuple[str, str], StandingVerdict] = own(state.verdicts)
+        self.policies: Mapping[str, PolicyChoice] = state.policies
+        self.extractions: MutableMapping[str, ExtractionState] = own(state.extractions)
+        self.candidates: MutableMapping[Pair, CandidateState] = own(state.candidates)
+        self.pairs: MutableMapping[Pair, PairState] = own(state.pairs)
+        self.records: MutableMapping[str, ItemRecord] = own(state.records)
+        self.relying: MutableMapping[str, tuple[str, ...]] = own(state.relying)
+        self.prepared: MutableMapping[str, tuple[Event, ...]] = own(state.prepared)
+        self.due = state.due
+
+    @abstractmethod
+    def put(self, id: str, standing: Standing, seq: int) -> None:
+        """Take what became of an item at a position; an id that never was anything but unsupported is no item."""
+
+    def verdict_of(self, run: str) -> VerdictValue | None:
+        """Return the standing verdict for learning of a run."""
+        found = self.verdicts.get((run, "learning"))
+        return None if found is None else found.verdict
+
+    def settle(self, ids: Iterable[str], seq: int) -> None:
+        """Derive the states of items anew, after the facts about them changed at a position."""
+        for id in ids:
+            record = self.records.get(id)
+            made = None if record is None else standing_of(id, record, self.pairs, self.extractions)
+            if made is not None:
+                self.put(id, made, seq)
+
+    def touched(self, pair: Pair) -> set[str]:
+        """Return the ids of the items that a candidate concerns."""
+        known = self.pairs[pair]
+        return {known.item, *known.targets}
+
+    def flip(self, extraction: str, seq: int, cause: str) -> None:
+        """Derive anew whether an extraction stands, and what follows for items."""
+        known = self.extractions.get(extraction)
+        if known is None or stands(known, self.verdict_of) == known.stands:
+            return
+        self.extractions[extraction] = replace(known, stands=not known.stands)
+        pairs = [pair for pair in ((extraction, index) for index in range(known.size)) if pair in self.pairs]
+        self.settle({id for pair in pairs for id in self.touched(pair)}, seq)
+        self.note_due(cause, pairs=pairs)
+
+    def note_due(
+        self, cause: str, *, pairs: Iterable[Pair] = (), items: Iterable[str] = (), whole: bool = False
+    ) -> None:
+        """Note what a correction has to look at."""
+        due = self.due
+        made = Due(
+            pairs=due.pairs.union(pairs),
+            items=due.items.union(items),
+            whole=due.whole or whole,
+            causes=due.causes if cause in due.causes else (*due.causes, cause),
+        )
+        if made:
+            self.due = made
+
+    def decide(self, pair: Pair, decision: Decision, seq: int, policy: str) -> set[str]:
+        """Put a decision about a candidate in force; return the ids of the items that it concerns."""
+        candidate, old = self.candidates[pair].item, self.pairs.get(pair)
+        ids = set() if old is None else self.touched(pair)
+        if old is None:
+            made = PairState(
+                order=(seq, pair[1]),
+                item=candidate.id,
+                domain=candidate.domain or "",
+                action=decision.action,
+                targets=decision.targets,
+                first=decision,
+                policy=policy,
+            )
+            self._link(candidate.id, "pairs", pair)
+        else:
+            made = replace(old, action=decision.action, targets=decision.targets)
+            for field, items in _links(old):
+                for id in items:
+                    self._unlink(id, field, pair)
+        self.pairs[pair] = made
+        for field, items in _links(made):
+            for id in items:
+                self._link(id, field, pair)
+        return ids | self.touched(pair)
+
+    def _link(self, id: str, field: str, pair: Pair) -> None:
+        record = self.records.get(id) or _NO_RECORD
+        self.records[id] = replace(record, **{field: (*getattr(record, field), pair)})
+
+    def _unlink(self, id: str, field: str, pair: Pair) -> None:
+        record = self.records[id]
+        self.records[id] = replace(record, **{field: tuple(each for each in getattr(record, field) if each != pair)})
+
+    def act(self, ids: Iterable[str], act: str, seq: int, cause: str) -> None:
+        """Note what a person did to items."""
+        known = list(dict.fromkeys(ids))
+        for id in known:
+            record = self.records.get(id) or _NO_RECORD
+            forgotten = record.forgotten and act != "vouched"
+            self.records[id] = replace(record, acts=(*record.acts, (seq, act)), forgotten=forgotten)
+        self.settle(known, seq)
+        self.note_due(cause, items=known)
+
+    def forget(self, ids: Iterable[str], forgotten: bool, seq: int) -> None:
+        """Note that items are forgotten, or not any more."""
+        known = list(dict.fromkeys(ids))
+        for id in known:
+            self.records[id] = replace(self.records.get(id) or _NO_RECORD, forgotten=forgotten)
+        self.settle(known, seq)
+
+
+def _judged(memory: Memory, event: RunJudged | JudgmentOverruled) -> None:
+    supervised = event.purpose == "scoring" or _supervised(memory.policies)
+    rank = authority(event.kind, event.verdict, sure=event.sure, supervised=supervised)
+    old = memory.verdicts.get((event.run, event.purpose))
+    if rank is None or (old is not None and rank < old.rank):
+        return
+    made = StandingVerdict(
+        verdict=event.verdict,
+        judge=event.judge,
+        judge_version=event.judge_version,
+        kind=event.kind,
+        sure=event.sure,
+        confidence=event.confidence,
+        overruled=type(event) is JudgmentOverruled,
+        rank=rank,
+        seq=event.seq,
+    )
+    memory.verdicts[event.run, event.purpose] = made
+    if event.purpose == "learning" and (old is None or old.verdict != made.verdict):
+        for extraction in memory.relying.get(event.run, ()):
+            memory.flip(extraction, event.seq, event.id)
+
+
+def _supervised(policies: Mapping[str, PolicyChoice]) -> bool:
+    judging = policies.get("judging")
+    return judging is not None and judging.settings.get("supervised") is True
+
+
+def _memories_extracted(memory: Memory, event: MemoriesExtracted) -> None:
+    if event.id in memory.extractions:
+        return
+    # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
+    both = list(zip(event.heads, event.candidates, strict=False))
+    for index, (head, words) in enumerate(both):
+        if isinstance(words, Ref):
+            raise BadEvent(f"candidate {index} at position {event.seq} is a handle; resolve it before the fold")
+        erased = isinstance(words, Erased)
+        item = Item.join(head, None if isinstance(words, Erased) else words)
+        memory.candidates[event.id, index] = CandidateState(item=item, erased=erased)
+    made = ExtractionState(
+        seq=event.seq,
+        kind=event.kind,
+        relied=tuple((each.run, each.verdict) for each in event.relied),
+        proposed=event.proposed,
+        size=len(both),
+    )
+    memory.extractions[event.id] = replace(made, stands=stands(made, memory.verdict_of))
+    for run in dict.fromkeys(run for run, _ in made.relied):
+        memory.relying[run] = (*memory.relying.get(run, ()), event.id)
+
+
+def _memories_consolidated(memory: Memory, event: MemoriesConsolidated) -> None:
+    if not _held(memory, event):
+        _take_decisions(memory, event, event.seq)
+
+
+def _take_decisions(memory: Memory, event: MemoriesConsolidated, seq: int) -> None:
+    ids: set[str] = set()
+    for decision in event.decisions:
+        pair = (decision.extraction or event.extraction or "", decision.candidate)
+        candidate = memory.candidates.get(pair)
+        # Made again, it must have been made before.
+        if candidate is None or candidate.item.id != decision.item or (event.again and pair not in memory.pairs):
+            continue
+        ids |= memory.decide(pair, decision, seq, event.policy)
+        if decision.action in BIRTHS and not event.again and memory.records[decision.item].forgotten:
+            memory.records[decision.item] = replace(memory.records[decision.item], forgotten=False)
+    memory.settle(ids, seq)
+
+
+def _held(memory: Memory, event: MemoriesConsolidated | MemoriesForgotten | MemoriesRestored) -> bool:
+    """Return whether an event is part of a correction; it is then held back until that is completed."""
+    if event.correction is None:
+        return False
+    memory.prepared[event.correction] = (*memory.prepared.get(event.correction, ()), event)
+    return True
+
+
+def _correction_completed(memory: Memory, event: CorrectionCompleted) -> None:
+    for part in memory.prepared.pop(event.correction, ()):
+        if isinstance(part, MemoriesConsolidated):
+            _take_decisions(memory, part, event.seq)
+        elif isinstance(part, MemoriesForgotten | MemoriesRestored):
+            memory.forget(part.ids, isinstance(part, MemoriesForgotten), event.seq)
+    memory.due = Due()
+
+
+def _memories_forgotten(memory: Memory, event: MemoriesForgotten) -> None:
+    if not _held(memory, event):
+        memory.forget(event.ids, True, event.seq)
+
+
+def _memories_restored(memory: Memory, event: MemoriesRestored) -> None:
+    if _held(memory, event):
+        return
+    if event.how == "vouched":
+        memory.act(event.ids, "vouched", event.seq, event.id)
+    else:
+        memory.forget(event.ids, False, event.seq)
+
+
+def _memories_retracted(memory: Memory, event: MemoriesRetracted) -> None:
+    if event.how != "tainted":
+        memory.act(event.ids, event.how, event.seq, event.id)
+        return
+    if event.run is None or event.verdict is None:
+        return
+    for extraction in event.extractions:
+        known = memory.extractions.get(extraction)
+        if known is not None:
+            aside = (*known.aside, (event.run, event.verdict))
+            memory.extractions[extraction] = replace(known, aside=aside)
+            memory.relying[event.run] = tuple(dict.fromkeys((*memory.relying.get(event.run, ()), extraction)))
+            memory.flip(extraction, event.seq, event.id)
+
+
+def _memories_admitted(memory: Memory, event: MemoriesAdmitted) -> None:
+    memory.act(event.ids, "admitted", event.seq, event.id)
+
+
+def _decision_undone(memory: Memory, event: DecisionUndone) -> None:
+    pair = (event.extraction, event.candidate)
+    known = memory.pairs.get(pair)
+    if known is None or known.undone is not event.lifted:
+        return
+    memory.pairs[pair] = replace(known, undone=not event.lifted)
+    memory.settle(memory.touched(pair), event.seq)
+    memory.note_due(event.id, pairs=(pair,))
+
+
+def _content_erased(memory: Memory, event: ContentErased) -> None:
+    # Whichever they were: a decision about words that are gone is kept as it was first recorded.
+    if any(unit.path.startswith("candidates") for unit in event.units) and memory.pairs:
+        memory.note_due(event.id, whole=True)
+
+
+def _policy_set(memory: Memory, event: PolicySet) -> None:
+    memory.policies = {policy.kind: policy for policy in event.policies}
+
+
+MEMORY_HANDLERS: dict[type[Event], Callable[[Any, Any], None]] = {
+    RunJudged: _judged,
+    JudgmentOverruled: _judged,
+    MemoriesExtracted: _memories_extracted,
+    MemoriesConsolidated: _memories_consolidated,
+    CorrectionCompleted: _correction_completed,
+    MemoriesForgotten: _memories_forgotten,
+    MemoriesRetracted: _memories_retracted,
+    MemoriesRestored: _memories_restored,
+    MemoriesAdmitted: _memories_admitted,
+    DecisionUndone: _decision_undone,
+    ContentErased: _content_erased,
+    PolicySet: _policy_set,
+}
+"""What each type of event does to a memory."""

@@ -1,0 +1,169 @@
+"""The rules of what stands: verdicts by authority, extractions by the verdicts they relied on, items by what landed on
+them. Pure, and without any memory: `evolution` keeps the facts.
+
+An item's state is derived from facts at every position, so a verdict acts at once, however it arrived:
+
+    rejected     somebody condemned its words
+    withdrawn    somebody ended this id
+    unsupported  no candidate in its own words counts, and nobody vouched for it
+    forgotten    a forgetting policy ended it
+    superseded   a later decision put another in its place (`merged`: took it in)
+    pending      every candidate in its words that counts was proposed by an agent, and nobody admitted it
+    active       none of these
+
+The first that fits is the state. A candidate counts while its extraction stands and the decision about it isn't undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from rbank_es.events.run_events import JudgeKind, VerdictValue
+from rbank_es.state.bank_state import (
+    BIRTHS,
+    ExtractionState,
+    ItemRecord,
+    ItemStatus,
+    Order,
+    Pair,
+    PairState,
+)
+
+LATEST: Order = (1 << 62, 0)
+"""Beyond any position."""
+
+_VOUCHED_INDEX = 1 << 40
+"""Beyond any index of a candidate: somebody's word at a position comes after the decisions recorded there."""
+
+
+def authority(kind: JudgeKind, verdict: VerdictValue, *, sure: bool, supervised: bool) -> int | None:
+    """Return the rank of a judgment, higher over lower, or None if it doesn't count.
+
+    5 a person, whatever the verdict. 4 the right answer, which counts for learning only where `supervised` is in force.
+    3 a check's failure that is sure. 2 a model. 1 another verdict of a check. 0 undecided.
+    """
+    if kind == "human":
+        return 5
+    if kind == "gold" and not supervised:
+        return None
+    if verdict == "undecided":
+        return 0
+    if kind == "check":
+        return 3 if sure and verdict == "failure" else 1
+    return 4 if kind == "gold" else 2
+
+
+def stands(extraction: ExtractionState, verdict_of: Callable[[str], VerdictValue | None]) -> bool:
+    """Return whether an extraction stands, given the standing verdict of each run for learning.
+
+    It stands while every verdict that it relied on has the same value, or the run was never judged; a contrastive one
+    while at least one success and one failure do, a pattern while two successes do. One that was set aside because of
+    a verdict doesn't stand while that verdict does.
+    """
+    if any(verdict_of(run) == verdict for run, verdict in extraction.aside):
+        return False
+    held = [verdict for run, verdict in extraction.relied if verdict_of(run) in (None, verdict)]
+    # One that names no verdict relied on none, whatever it calls itself: an import without judgments.
+    if not extraction.relied:
+        return True
+    if extraction.kind == "contrastive":
+        return "success" in held and "failure" in held
+    if extraction.kind == "pattern":
+        return held.count("success") >= 2
+    return len(held) == len(extraction.relied)
+
+
+class Standing(NamedTuple):
+    """What became of an item. `birth` is the candidate with its words, `rank` the order of the first decision about it,
+    `landed` the candidates that support it, `by` those that took its place, both in order."""
+
+    state: ItemStatus
+    birth: Pair
+    rank: Order
+    landed: tuple[Pair, ...]
+    domains: tuple[str, ...]
+    vouched: bool
+    by: tuple[Pair, ...] = ()
+
+
+class Acts(NamedTuple):
+    """Acts of people on an item up to a position: the last of those that lift one another, and whether admitted."""
+
+    last: str
+    seq: int
+    admitted: bool
+
+    @classmethod
+    def of(cls, acts: Iterable[tuple[int, str]], upto: int) -> Acts:
+        """Return what holds at a position."""
+        last, at, admitted = "", 0, False
+        for seq, act in acts:
+            if seq > upto:
+                break
+            if act == "admitted":
+                admitted = True
+            else:
+                last, at = act, seq
+        return cls(last, at, admitted)
+
+
+def standing_of(
+    id: str,
+    record: ItemRecord,
+    pairs: Mapping[Pair, PairState],
+    extractions: Mapping[str, ExtractionState],
+    before: Order = LATEST,
+) -> Standing | None:
+    """Return what became of an item by the candidates decided on `before` an order; None if there was none.
+
+    Rejections count from the start, other acts from their positions.
+    """
+
+    def counts(pair: Pair) -> bool:
+        known = pairs[pair]
+        return known.order < before and not known.undone and extractions[pair[0]].stands
+
+    landed = sorted((pair for pair in record.landed if counts(pair)), key=lambda pair: pairs[pair].order)
+    mine = [pair for pair in landed if pairs[pair].item == id]
+    known = mine or [pair for pair in record.pairs if pairs[pair].order < before]
+    if not known:
+        return None
+    birth = mine[0] if mine else min(known, key=lambda pair: pairs[pair].order)
+    acts = Acts.of(record.acts, before[0])
+    state, by = _state(record, acts, mine, pairs, extractions, counts)
+    domains = {pairs[pair].domain for pair in landed} or {pairs[birth].domain}
+    return Standing(
+        state, birth, pairs[birth].order, tuple(landed), tuple(sorted(domains)), acts.last == "vouched", tuple(by)
+    )
+
+
+def _state(
+    record: ItemRecord,
+    acts: Acts,
+    mine: list[Pair],
+    pairs: Mapping[Pair, PairState],
+    extractions: Mapping[str, ExtractionState],
+    counts: Callable[[Pair], bool],
+) -> tuple[ItemStatus, list[Pair]]:
+    vouched = acts.last == "vouched"
+    if record.acts and Acts.of(record.acts, LATEST[0]).last == "rejected":
+        return "rejected", []
+    if acts.last == "withdrawn":
+        return "withdrawn", []
+    if not mine and not vouched:
+        return "unsupported", []
+    if record.forgotten:
+        return "forgotten", []
+    if record.enders:
+        born = [pairs[pair].order for pair in mine if pairs[pair].action in BIRTHS]
+        revived = max([*born, (acts.seq, _VOUCHED_INDEX)] if vouched else born, default=(0, 0))
+        over = sorted(
+            (pair for pair in record.enders if counts(pair) and pairs[pair].order > revived),
+            key=lambda pair: pairs[pair].order,
+        )
+        if over:
+            return "merged" if pairs[over[-1]].action == "merge" else "superseded", over
+    if not vouched and not acts.admitted and all(extractions[pair[0]].proposed for pair in mine):
+        return "pending", []
+    return "active", []
