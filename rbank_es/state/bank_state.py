@@ -14,7 +14,7 @@ from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import VerdictValue
 
 ItemStatus = Literal["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"]
-"""The state of an item: see `rbank_es.state.standing`. Only an active one is found, used and compared with."""
+"""The state of an item: see `rbank_es.state.validity`. Only an active one is found, used and compared with."""
 
 BIRTHS = frozenset({"add", "merge", "supersede"})
 """Actions that bring their candidate's item to life."""

@@ -7,7 +7,7 @@ never began).
 
     candidates  the extracted items, by the id of the extraction and the index in it
     decisions   the latest about a candidate is in force; the first one gives it its place in the order of all
-    items       their states follow from candidates, decisions, verdicts and acts: see `rbank_es.state.standing`
+    items       their states follow from candidates, decisions, verdicts and acts: see `rbank_es.state.validity`
     support     the candidates that landed on an item and count
     corrections their parts take effect where they are completed, or never
     uses        the distinct runs that were given an item in full; wins are those that were judged a success
@@ -48,7 +48,7 @@ from rbank_es.state.bank_state import (
     State,
 )
 from rbank_es.state.memory import MEMORY_HANDLERS, Memory
-from rbank_es.state.standing import Standing
+from rbank_es.state.validity import Standing
 
 
 def fold(events: Iterable[Event], state: State | None = None, *, position: int | None = None) -> State:

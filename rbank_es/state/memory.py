@@ -45,7 +45,7 @@ from rbank_es.state.bank_state import (
     StandingVerdict,
     State,
 )
-from rbank_es.state.standing import Standing, authority, standing_of, stands
+from rbank_es.state.validity import Standing, authority, standing_of, stands
 
 ENDS = frozenset({"merge", "supersede"})
 """Actions that end their targets."""
