@@ -39,7 +39,7 @@ class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracte
         tuple[Reliance, ...],
         Meta(max_length=limits.NAMES, description="Verdicts that it relied on; it stands while they stand."),
     ] = ()
-    proposed: Annotated[bool, Meta(description="Whether the agent itself proposed the words.")] = False
+    pending: Annotated[bool, Meta(description="Whether its items wait until somebody admits or confirms them.")] = False
     extractor: Annotated[Name | None, Meta(description="Extractor, as name and version.")] = None
     heads: Annotated[tuple[ItemHead, ...], Meta(description="Facts of each candidate.")] = ()
     salt: Salt = ""

@@ -45,7 +45,8 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
 
     `code` is the code that the reason begins with, empty if there is nothing to report. `runs` are the ids of the
     source runs, `relied` the verdicts on them that it relied on, `extractor` the extractor's name and version,
-    `tries` the number of a model's answers that were parsed. `proposed`: the agent itself proposed the words.
+    `tries` the number of a model's answers that were parsed. `pending`: its items wait until somebody admits or
+    confirms them.
     """
 
     kind: ExtractionKind
@@ -54,7 +55,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     runs: tuple[str, ...] = ()
     relied: tuple[Reliance, ...] = ()
-    proposed: bool = False
+    pending: bool = False
     extractor: str | None = None
     tries: int = 0
 
@@ -74,7 +75,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
             kind=self.kind,
             runs=self.runs,
             relied=self.relied,
-            proposed=self.proposed,
+            pending=self.pending,
             extractor=self.extractor,
             heads=tuple(item.head for item in self.items),
             candidates=tuple(item.text for item in self.items),

@@ -81,7 +81,7 @@ def from_proposals(
         return None
     runs = tuple(dict.fromkeys(event.run for event in given if event.run))
     relied = tuple(verdict.relied(run) for run in runs)
-    blank = Extraction(kind="manual", runs=runs, relied=relied, proposed=True, extractor=EXTRACTOR)
+    blank = Extraction(kind="manual", runs=runs, relied=relied, pending=True, extractor=EXTRACTOR)
     if rule.grounded and verdict.success and not verdict.learnable:
         return blank.without("ungrounded", verdict.reason or "it names what the ontology doesn't have")
     taken = [event for event in given if verdict.success or event.head.polarity == "failure"]
