@@ -46,7 +46,7 @@ class ExtractionState(Struct, frozen=True, kw_only=True, gc=False):
     kind: str
     relied: tuple[tuple[str, VerdictValue], ...] = ()
     aside: tuple[tuple[str, VerdictValue], ...] = ()
-    proposed: bool = False
+    pending: bool = False
     size: int = 0
     stands: bool = True
 

@@ -217,7 +217,7 @@ def _memories_extracted(memory: Memory, event: MemoriesExtracted) -> None:
         seq=event.seq,
         kind=event.kind,
         relied=tuple((each.run, each.verdict) for each in event.relied),
-        proposed=event.proposed,
+        pending=event.pending,
         size=len(both),
     )
     memory.extractions[event.id] = replace(made, stands=stands(made, memory.verdict_of))

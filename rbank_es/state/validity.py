@@ -8,7 +8,7 @@ An item's state is derived from facts at every position, so a verdict acts at on
     unsupported  no candidate in its own words counts, and nobody vouched for it
     forgotten    a forgetting policy ended it
     superseded   a later decision put another in its place (`merged`: took it in)
-    pending      every candidate in its words that counts was proposed by an agent, and nobody admitted it
+    pending      every extraction of its words that counts is pending, and nobody admitted it
     active       none of these
 
 The first that fits is the state. A candidate counts while its extraction stands and the decision about it isn't undone.
@@ -164,6 +164,6 @@ def _state(
         )
         if over:
             return "merged" if pairs[over[-1]].action == "merge" else "superseded", over
-    if not vouched and not acts.admitted and all(extractions[pair[0]].proposed for pair in mine):
+    if not vouched and not acts.admitted and all(extractions[pair[0]].pending for pair in mine):
         return "pending", []
     return "active", []
