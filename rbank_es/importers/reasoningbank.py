@@ -147,7 +147,7 @@ _HEADING = re.compile(
 _FENCE = re.compile(r"[ \t]*```[\w-]*[ \t]*")
 
 
-class Memory(NamedTuple):
+class MarkdownMemory(NamedTuple):
     """One item's words."""
 
     title: str
@@ -170,13 +170,13 @@ class _Draft:
         return "\n".join(line for lines in self.lines.values() for line in lines).strip()
 
 
-def parse_memories(text: str) -> tuple[list[Memory], str]:
+def parse_memories(text: str) -> tuple[list[MarkdownMemory], str]:
     """Return the items of a text, in order, and the stray text outside of them (without fences)."""
     drafts, before = _drafts(text)
     stray = [line for line in before if not _is_fence(line)]
-    found: list[Memory] = []
+    found: list[MarkdownMemory] = []
     for draft in drafts:
-        memory = Memory(
+        memory = MarkdownMemory(
             draft.text("title") or draft.text("memory item"), draft.text("description"), draft.text("content")
         )
         if memory.title:
