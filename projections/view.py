@@ -178,11 +178,13 @@ class View:
         polarity: str | None = None,
         domain: str | None = None,
         role: str | None = None,
+        ontology: str | None = None,
         policy: RetrievalPolicy | None = None,
     ) -> list[FoundItem]:
         """Return the active items that fit the words of `query`, best first, at most `k` (default: the policy's).
 
-        `policy` is the one in force at this position, unless given.
+        `policy` is the one in force at this position, unless given. `ontology` is the ontology of the run that asks:
+        the policy may prefer its items.
 
         Any text is a query; FTS syntax in it is searched as plain words. Filters narrow the hits and leave scores as
         they are. Items of sources `principle` and `episode` are never found. Ties are broken by item id.
@@ -191,7 +193,7 @@ class View:
         """
         from rbank_es.policies import Filters
 
-        filters = Filters(polarity=polarity, domain=domain, role=role)
+        filters = Filters(polarity=polarity, domain=domain, role=role, ontology=ontology)
         return self._ranked(query, k, filters, policy or self.retrieval_policy())
 
     def search_for_judge(self, query: str, k: int, source: str) -> list[FoundItem]:
@@ -227,7 +229,7 @@ class View:
         if not policy.words(query):
             return []
         with self._reading(), self._indexing() as index:
-            ranked = policy.rank(query, wanted, filters, index)
+            ranked = policy.choose(query, wanted, filters, index)
             return [_found(index, hit.id, hit.score, rank) for rank, hit in enumerate(ranked, 1)]
 
     @contextmanager

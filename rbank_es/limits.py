@@ -257,7 +257,8 @@ STORE_CHARS = 256 * MIB
 TOOL_TRIES = 20
 # Items that `mem_get` gives in full at once.
 READ_ITEMS = 3
-# The largest `k` of `mem_search`: so many titles still fit into its return; and the default (source: the tool design).
+# The largest `k` of `mem_search`: so many titles still fit into its return; and the retrieval policies' default
+# (source: the tool design).
 FOUND_ITEMS = 20
 FOUND_ITEMS_DEFAULT = 6
 # Default size of `ctx_peek` (source: the handle pattern).
@@ -288,8 +289,6 @@ SAMPLE_ROWS = 20
 EXAMPLES_DEFAULT = 5
 # Characters of a name that a tool repeats to its caller, who knows it.
 SHOWN_NAME_CHARS = 300
-# Procedures that `sparql_peek` names (source: the unified tool design).
-RELATED_PROCEDURES = 2
 # The largest `k` of `g_search`, and the default.
 FOUND_TERMS = 50
 FOUND_TERMS_DEFAULT = 10
@@ -309,7 +308,6 @@ CONTEXT_BASE_CHARS = 800
 CONTEXT_L0_CHARS = 600
 CONTEXT_L1_CHARS = 1_000
 CONTEXT_L2_CHARS = 600
-CONTEXT_L2_ITEMS = 2
 CONTEXT_L2_ITEM_CHARS = 300
 CONTEXT_L3_CHARS = 1_000
 CONTEXT_LEAN_L1_CHARS = 400
@@ -534,12 +532,11 @@ ERASURE_RUNS_SHOWN = 20
 ERASURE_POSITIONS_SHOWN = 20
 # Steps of an agent that writes a guide, unless asked otherwise: a whole ontology takes more than one question.
 GUIDE_ITERATIONS = 20
-# Rollouts of `--matts`, unless asked otherwise (source: the ReasoningBank paper's parallel scaling).
+# Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: the ReasoningBank paper's
+# parallel scaling).
 MATTS_ROLLOUTS = 3
 # Hits of each search in the demo, and recorded queries that it tries, to find one whose hits changed over time.
 DEMO_HITS = 3
 DEMO_QUERIES = 12
 # Names that a shell is offered at a Tab.
 COMPLETIONS = 1_000
-# Hits of `search`, unless asked otherwise: as many as the agent's own search tool returns.
-SEARCH_HITS_DEFAULT = 6

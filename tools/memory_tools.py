@@ -47,21 +47,20 @@ class MemoryTools:
     def mem_search(
         self,
         q: str,
-        k: int = limits.FOUND_ITEMS_DEFAULT,
+        k: int | None = None,
         polarity: str | None = None,
         domain: str | None = None,
         role: str | None = None,
     ) -> Reply:
         """Find memories of earlier runs by words; titles only, read the best with mem_quote or mem_get.
 
-        Args: q: plain words of the task; k: hits wanted (at most 20); polarity: 'success' (what to do) or 'failure'
-        (what to avoid); domain: id of an ontology; role: a role.
+        Args: q: plain words of the task; k: hits wanted (at most 20; the bank's policy says, if left out); polarity:
+        'success' (what to do) or 'failure' (what to avoid); domain: id of an ontology; role: a role.
         Returns: hits, best first: id, title, desc, src, score (below 0, the lower the better); more: hits left out.
         Example: for hit in mem_search('count proteins by organism', 3)['hits']: print(hit['id'], hit['title'])
         """
-        seen = search_items(
-            self._session, q, within("k", k, limits.FOUND_ITEMS), polarity=polarity, domain=domain, role=role
-        )
+        wanted = None if k is None else within("k", k, limits.FOUND_ITEMS)
+        seen = search_items(self._session, q, wanted, polarity=polarity, domain=domain, role=role)
         hits = [
             {
                 "id": hit.id,
@@ -80,7 +79,7 @@ class MemoryTools:
             body |= {"more": more, "next": NEXT_HITS}
         if not hits:
             body["hint"] = "no memory fits: try other words or fewer filters, or go on without"
-        return Reply(body, truncated=body["hits"] != hits, beside=(seen.event,), position=seen.position)
+        return Reply(body, truncated=body["hits"] != hits, beside=seen.events, position=seen.position)
 
     def mem_get(self, ids: str | dict[str, Any] | list[str | dict[str, Any]], max_n: int = limits.READ_ITEMS) -> Reply:
         """Read memories in full, a few at a time.

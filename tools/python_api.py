@@ -31,14 +31,14 @@ class PythonApi:
 
         return SparqlTools(self._session).sparql_query(query, limit, store_pattern=False)
 
-    def retrieve_memories(self, query: str, k: int = 1) -> Reply:
-        """Reply with a handle to the items that fit a query best, in full."""
+    def retrieve_memories(self, query: str, k: int | None = None) -> Reply:
+        """Reply with a handle to the items that fit a query best, in full; without `k`, as many as by the policy."""
         from rbank_es.tools.memory.item_search import search_items
 
         seen = search_items(self._session, query, k)
         items = self._session.bank.get([hit.id for hit in seen.hits], max_n=len(seen.hits), point=seen.position)
         payload = msgspec.json.encode(items).decode()
-        return Reply({"items": len(items)}, payload, "mem", beside=(seen.event,), position=seen.position)
+        return Reply({"items": len(items)}, payload, "mem", beside=seen.events, position=seen.position)
 
 
 # Offered to no agent: a program calls them through `Toolbox`.

@@ -15,7 +15,7 @@ from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames
-from rbank_es.tools.memory.item_search import search_items
+from rbank_es.tools.memory.item_search import related_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
 from rbank_es.tools.runtime.answer_budget import (
     UNBOUNDED,
@@ -28,6 +28,7 @@ from rbank_es.tools.runtime.answer_budget import (
     value_of,
     within,
 )
+from rbank_es.tools.runtime.encoder import size
 from rbank_es.tools.runtime.tool_family import ToolFamily
 from rbank_es.tools.runtime.tool_session import Reply, ToolError, ToolSession
 
@@ -235,10 +236,12 @@ class SparqlTools:
             return (), None
         label = look.tables.label(iri) if look.tables is not None else ""
         words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
-        seen = search_items(self._session, " ".join(words), limits.RELATED_PROCEDURES)
-        titles = ((hit.id, clip(without_controls(hit.title), 80)) for hit in seen.hits)
-        body["related_procedures"] = [{"id": id, "title": title} for id, title in titles]
-        return (seen.event,), seen.position
+        seen = related_items(self._session, " ".join(words))
+        titles = [{"id": hit.id, "title": clip(without_controls(hit.title), 80)} for hit in seen.hits]
+        # Half of the room, because the policy may give many, and examples come after them.
+        room = self._room.left({**body, "related_procedures": []}) // 2
+        body["related_procedures"] = leading(titles, room, size)
+        return seen.events, seen.position
 
 
 VARIABLES_CHARS = 160

@@ -341,14 +341,16 @@ class Bank:
         polarity: str | None = None,
         domain: str | None = None,
         role: str | None = None,
+        ontology: str | None = None,
         point: str | int | None = None,
     ) -> list[FoundItem]:
         """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
 
-        The query is plain words without any syntax. `k` is the policy's unless given. Raises `BadSearch`.
+        The query is plain words without any syntax. `k` is the policy's unless given; `domain` narrows to items about
+        one ontology, `ontology` is the one whose items the policy may prefer. Raises `BadSearch`.
         """
         with self._view(point) as view:
-            return view.search(query, k, polarity=polarity, domain=domain, role=role)
+            return view.search(query, k, polarity=polarity, domain=domain, role=role, ontology=ontology)
 
     def get(self, ids: Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None) -> list[Item]:
         """Return items in full, in any state; at most `max_n`. Raises `LimitExceeded`, `NotInBank`."""

@@ -102,7 +102,13 @@ def _found_again(
     models.catch_up(log, upto=event.seq - 1)  # retrievals come in order, so the scratch models only go forward
     with models.live() as view:
         return view.search(
-            event.query, event.k, polarity=event.polarity, domain=event.domain, role=event.role, policy=policy
+            event.query,
+            event.k,
+            polarity=event.polarity,
+            domain=event.domain,
+            role=event.role,
+            ontology=event.ontology,
+            policy=policy,
         )
 
 

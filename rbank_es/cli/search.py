@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import nearest_hint, open_at, view_at
 from rbank_es.cli.shared.output import Cell, count, echo_json, echo_table, warn
@@ -19,12 +18,10 @@ from rbank_es.projections.view import FoundItem, View
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("query")
-@click.option(
-    "-k", "k", metavar="N", type=int, default=limits.SEARCH_HITS_DEFAULT, show_default=True, help="The most hits."
-)
+@click.option("-k", "k", metavar="N", type=int, help="The most hits; default: by the bank's policy.")
 @click.option("--polarity", metavar="P", help="Only strategies (success) or guardrails (failure).")
 @click.option("--domain", metavar="D", help="Only items about this ontology.")
-def search(bank: str, query: str, k: int, polarity: str | None, domain: str | None, as_json: bool) -> None:
+def search(bank: str, query: str, k: int | None, polarity: str | None, domain: str | None, as_json: bool) -> None:
     """Find the active items that fit a query best, ranked exactly as the bank ranked them at that point in time.
 
     The query is plain words: quotes, OR, * and the like have no special meaning. Scores are BM25's; lower is better.

@@ -42,6 +42,7 @@ def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
         point=request.position,
         run=request.run,
         domain=request.domain,
+        ontology=request.subject.id or None if request.subject is not None else None,
         budget_chars=budget_chars,
     )
 
@@ -53,56 +54,64 @@ def procedures(
     point: str | int | None = None,
     run: str | None = None,
     domain: str | None = None,
-    successes: int = 1,
-    failures: int = 1,
+    ontology: str | None = None,
+    successes: int | None = None,
+    failures: int | None = None,
     budget_chars: int = limits.CONTEXT_L2_CHARS,
 ) -> LayerText:
     """Return the items that fit a task best, by the retrieval policy in force at a point: so many of each polarity.
 
-    `domain` narrows to one ontology's items. Nothing is written: appended before the memory changes, the returned
-    searches are exact for `verify(retrievals=True)`. Raises `BadInput` for more than `CONTEXT_L2_ITEMS` items or a
-    budget below 0, `BadPoint`, `BadPolicy`.
+    `successes` and `failures` are the policy's numbers unless given. `domain` narrows to one ontology's items;
+    `ontology` is the run's, whose items the policy may prefer. Nothing is written: appended before the memory changes,
+    the returned searches are exact for `verify(retrievals=True)`. Raises `BadInput` for a number below 0 or above
+    `SEARCH_HITS` or a budget below 0, `BadPoint`, `BadPolicy`.
     """
-    wanted: dict[Polarity, int] = {"success": successes, "failure": failures}
-    if min(wanted.values()) < 0 or sum(wanted.values()) > limits.CONTEXT_L2_ITEMS:
-        raise BadInput(f"can't choose {successes} + {failures} items; give 0 to {limits.CONTEXT_L2_ITEMS} in all")
     items: list[Item] = []
     retrievals: list[MemoriesRetrieved] = []
     # One view for all searches, so that no append falls between them.
     with bank.as_of(point) as view:
+        policy = view.retrieval_policy()
+        wanted: dict[Polarity, int] = {
+            "success": policy.k_success if successes is None else successes,
+            "failure": policy.k_failure if failures is None else failures,
+        }
+        if not 0 <= min(wanted.values()) <= max(wanted.values()) <= limits.SEARCH_HITS:
+            raise BadInput(f"can't choose {successes} + {failures} items; give 0 to {limits.SEARCH_HITS} of each")
         for polarity, k in wanted.items():
             if k:
-                event = _search(view, task, k, polarity, run, domain)
-                items += [_item(view, hit.id) for hit in event.hits]
-                retrievals.append(event)
+                hits = view.search(task, k, polarity=polarity, domain=domain, ontology=ontology, policy=policy)
+                items += [_item(view, hit.id) for hit in hits]
+                retrievals.append(
+                    MemoriesRetrieved(
+                        run=run,
+                        mode="auto",
+                        k=k,
+                        polarity=polarity,
+                        domain=domain,
+                        ontology=ontology,
+                        policy=policy.label,
+                        hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
+                        query=task,
+                    )
+                )
     return LayerText(pack_items(items, budget_chars), tuple(retrievals))
 
 
 def pack_items(items: Sequence[Item], budget_chars: int = limits.CONTEXT_L2_CHARS) -> Packed:
     """Return items quoted under `Strategies` and `Guardrails`, each within `CONTEXT_L2_ITEM_CHARS`, all in the budget.
 
-    They are the first `CONTEXT_L2_ITEMS` that have words. Raises `BadInput` for a budget below 0.
+    They are those that have words, or the first of them where the budget is too small for all. Raises `BadInput` for a
+    budget below 0.
     """
     budget_chars = checked_budget(budget_chars)
     worded = [item for item in items if _words(item)]
     # Fewer items with enough room each teach more than all of them cut short.
-    for count in range(min(len(worded), limits.CONTEXT_L2_ITEMS), 0, -1):
+    for count in range(len(worded), 0, -1):
         quotes = _quotes(worded[:count], budget_chars)
         if quotes:
             return _packed(worded, quotes, budget_chars)
     why = f"without {len(worded)} items" if worded else ""
     return Packed(layer="L2", budget_chars=budget_chars, truncated=bool(worded), cut=why)
-
-
-def _search(
-    view: View, task: str, k: int, polarity: Polarity, run: str | None, domain: str | None
-) -> MemoriesRetrieved:
-    policy = view.retrieval_policy()
-    found = view.search(task, k, polarity=polarity, domain=domain, policy=policy)
-    hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in found)
-    return MemoriesRetrieved(
-        run=run, mode="auto", k=k, polarity=polarity, domain=domain, policy=policy.label, hits=hits, query=task
-    )
 
 
 def _item(view: View, id: str) -> Item:

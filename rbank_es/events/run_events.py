@@ -69,6 +69,10 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     commit: Annotated[Name | None, Meta(description="Commit of the code that ran.")] = None
     config_digest: Annotated[Name | None, Meta(description="SHA-256 of the configuration, hex.")] = None
     scripted: Annotated[bool, Meta(description="True where a script stood in for the model.")] = False
+    overrides: Annotated[
+        Settings,
+        Meta(description="Settings of policies that its caller chose against the bank's, such as judging.supervised."),
+    ] = {}
     salt: Salt = ""
     task: Annotated[Text, Meta(description="The question, as given.")] = ""
     # A text, because names and addresses in it may have to be erased.
@@ -114,6 +118,9 @@ class MemoriesRetrieved(Event, frozen=True, kw_only=True, tag="memories_retrieve
     polarity: Annotated[Literal["success", "failure"] | None, Meta(description="Filter.")] = None
     domain: Annotated[Name | None, Meta(description="Filter: ontology id.")] = None
     role: Annotated[Name | None, Meta(description="Filter.")] = None
+    ontology: Annotated[
+        Name | None, Meta(description="Id of the run's ontology, to which the policy's domain preference refers.")
+    ] = None
     policy: Annotated[Name, Meta(description="Retrieval policy, as name and version: bm25-1.")]
     call: Annotated[Name | None, Meta(description="Id of the tool call, if by a tool.")] = None
     hits: Annotated[tuple[Hit, ...], Meta(description="The hits, best first.")] = ()

@@ -1,14 +1,23 @@
 """Policies: named, versioned, pure rules by which a bank decides. An event, `policy_set`, puts them in force.
 
 retrieval      bm25-1  bm25-2
-consolidation  append-1  dedup-1
-forgetting     never-1  bounded-1
+admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
+consolidation  append-1  dedup-1
+forgetting     never-1  bounded-1
+selection      best-of-1
 
 `POLICIES` is their registry. A policy is one file with one class; every released version stays beside the newer ones.
 """
 
+from rbank_es.policies.admission import (
+    AdmissionPolicy,
+    OpenAdmission,
+    ReviewedAdmission,
+    StandardAdmission,
+    held_back,
+)
 from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.consolidation import (
@@ -19,15 +28,19 @@ from rbank_es.policies.consolidation import (
     find_similar,
     title_similarity,
 )
-from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never
-from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, load_policies, policy_of
+from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never, overflow
+from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, policy_of
+from rbank_es.policies.policy_changes import PolicyChange, changed, load_policies
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
+from rbank_es.policies.selection import BestOf, selection_policy
 from rbank_es.policies.words import match_expression, query_words
 
 __all__ = [
     "POLICIES",
+    "AdmissionPolicy",
     "Append",
+    "BestOf",
     "Bm25V1",
     "Bm25V2",
     "Bounded",
@@ -39,18 +52,26 @@ __all__ = [
     "ItemIndex",
     "LmJudging",
     "Never",
+    "OpenAdmission",
     "Policy",
+    "PolicyChange",
     "RankedItem",
     "RetrievalPolicy",
+    "ReviewedAdmission",
+    "StandardAdmission",
     "SuccessFailure",
+    "changed",
     "content_jaccard",
     "default_policies",
     "find_similar",
     "governing",
+    "held_back",
     "load_policies",
     "match_expression",
+    "overflow",
     "policy_of",
     "query_words",
     "retrieval_policy",
+    "selection_policy",
     "title_similarity",
 ]

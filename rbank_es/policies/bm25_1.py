@@ -39,15 +39,18 @@ ORDER BY score, c.item LIMIT ?
 
 
 class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
-    """BM25 over the full-text index; ties are broken by item id.
-
-    `weights` are those of title, desc, content and tags; `stop_words` names the list of words not searched for.
-    """
+    """BM25 over the full-text index; ties are broken by item id."""
 
     name: ClassVar[str] = "bm25"
 
-    weights: tuple[Weight, Weight, Weight, Weight] = (1.0, 1.0, 1.0, 1.0)
-    stop_words: str = "english-1"
+    weights: Annotated[
+        tuple[Weight, Weight, Weight, Weight],
+        Meta(description="Weights of title, desc, content and tags. Default: 1 each, SQLite's own."),
+    ] = (1.0, 1.0, 1.0, 1.0)
+    stop_words: Annotated[
+        str,
+        Meta(description="List of words that aren't searched for: english-1, english-2 or none. Default: english-1."),
+    ] = "english-1"
 
     def __post_init__(self) -> None:
         words.stop_words(self.stop_words)
@@ -62,7 +65,7 @@ class Bm25V1(RetrievalPolicy, frozen=True, kw_only=True):
         if expression is None:
             return []
         condition, values = filters.sql()
-        limit = k + (HEADROOM if filters == Filters() else HEADROOM_FILTERED)
+        limit = k + (HEADROOM if filters == Filters(ontology=filters.ontology) else HEADROOM_FILTERED)
         picked = index.rows(_PICK.format(condition=condition), (*values, *self.weights, expression, limit))
         picked.sort(key=lambda hit: (hit[1], hit[0]))
         # Of hits that tie with the last one picked, others may be missing: those are not complete, and are left out.

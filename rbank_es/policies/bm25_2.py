@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from rbank_es.policies.bm25_1 import Bm25V1
 
@@ -16,4 +18,9 @@ class Bm25V2(Bm25V1, frozen=True, kw_only=True):
 
     version: ClassVar[int] = 2
 
-    stop_words: str = "english-2"
+    stop_words: Annotated[
+        str,
+        Meta(
+            description="As of bm25-1. Default: english-2, which keeps how, many and which: questions differ by them."
+        ),
+    ] = "english-2"

@@ -96,16 +96,25 @@ class Append(ConsolidationPolicy, frozen=True, kw_only=True):
 
 
 class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
-    """A candidate that nearly repeats an active item supports that item instead of being added.
-
-    `title_min` is the least difflib ratio of the titles, 0 to 1; `content_min` the least Jaccard similarity of the
-    contents, as numerator and denominator.
-    """
+    """A candidate that nearly repeats an active item supports that item instead of being added."""
 
     name: ClassVar[str] = "dedup"
 
-    title_min: Annotated[float, Meta(ge=0, le=1)] = 0.8
-    content_min: tuple[Part, Part] = (3, 4)
+    title_min: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="The least difflib ratio of two titles in lower case. Default: 0.8, of the source project.",
+        ),
+    ] = 0.8
+    content_min: Annotated[
+        tuple[Part, Part],
+        Meta(
+            description="The least Jaccard similarity of the words of two contents, as numerator and denominator. "
+            "Default: 3/4, of the source project."
+        ),
+    ] = (3, 4)
 
     def __post_init__(self) -> None:
         numerator, denominator = self.content_min

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
+from rbank_es.events import MemoriesForgotten
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES
-from rbank_es.policies.policy import Policy
+from rbank_es.policies.policy import Policy, governing
 from rbank_es.state import ItemState, State, usage
+from rbank_es.state.bank_state import Order
 
 Items = Annotated[int, Meta(ge=0, le=limits.POLICY_ITEMS)]
 
@@ -40,14 +43,34 @@ class Never(ForgettingPolicy, frozen=True, kw_only=True):
 class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
     """At most `max_items` active items, and of each polarity never fewer than its floor (or all that there are).
 
-    Items that serve the judge (principles, episodes) are neither counted nor forgotten.
+    Newborn items go last: an item that no run could be given yet has no win, whatever its worth. Items that serve the
+    judge (principles, episodes) are neither counted nor forgotten.
     """
 
     name: ClassVar[str] = "bounded"
 
-    max_items: Annotated[int, Meta(ge=1, le=limits.POLICY_ITEMS)] = 1_000
-    floor_success: Items = 0
-    floor_failure: Items = 0
+    max_items: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.POLICY_ITEMS,
+            description="Active items that the bank keeps at most. Default: 1,000, our own choice.",
+        ),
+    ] = 1_000
+    floor_success: Annotated[
+        Items, Meta(description="Strategies below which none is forgotten. Default: 0, no floor.")
+    ] = 0
+    floor_failure: Annotated[
+        Items, Meta(description="Guardrails below which none is forgotten. Default: 0, no floor.")
+    ] = 0
+    grace: Annotated[
+        Items,
+        Meta(
+            description="Items of the last so many consolidations that added any are newborn: they go after all "
+            "others. Default: 10, our own choice; a run is given one strategy and one guardrail, so an item needs "
+            "several runs to be tried."
+        ),
+    ] = 10
 
     def __post_init__(self) -> None:
         floors = self.floor_success + self.floor_failure
@@ -60,32 +83,52 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
     def to_forget(self, state: State) -> tuple[str, ...]:
         """Return the ids of the active items over `max_items`, in the order in which they are given up.
 
-        First go those with the fewest wins, among these the fewest uses, then the least support, then the earliest
-        born, then by id. An item that would take its polarity below the floor is passed over.
+        First go those that aren't newborn, among these the fewest wins, then the fewest uses, then the least support,
+        then those decided on first. An item that would take its polarity below the floor is passed over.
         """
         kept = [entry for entry in state.items.values() if entry.state == "active" and _is_for_agents(entry)]
+        excess, given_up = len(kept) - self.max_items, list[str]()
+        # Sorting needs the uses of all items, so it is left out while there is room.
+        if excess <= 0:
+            return ()
         spare = Counter(entry.item.polarity for entry in kept)
         spare["success"] -= self.floor_success
         spare["failure"] -= self.floor_failure
-        excess, given_up = len(kept) - self.max_items, list[str]()
-        # Sorting needs the uses of all items, so it is left out while there is room.
-        for entry in _by_worth(kept, state) if excess > 0 else ():
+        for entry in _by_worth(kept, state, _newborn_since(kept, self.grace)):
             if len(given_up) < excess and spare[entry.item.polarity] > 0:
                 spare[entry.item.polarity] -= 1
                 given_up.append(entry.item.id)
         return tuple(given_up)
 
 
+def overflow(state: State) -> MemoriesForgotten | None:
+    """Return the event that forgets what the policy in force gives up in a state; None if nothing.
+
+    It belongs into the group that led to the state. Raises `BadPolicy` for a policy that is unknown here.
+    """
+    policy = governing("forgetting", state.policies.get("forgetting"))
+    if not isinstance(policy, ForgettingPolicy):
+        raise BadPolicy(f"{policy.label} is no forgetting policy")
+    ids = policy.to_forget(state)
+    return MemoriesForgotten(ids=ids, policy=policy.label) if ids else None
+
+
 def _is_for_agents(entry: ItemState) -> bool:
     return entry.item.src not in JUDGE_SOURCES
 
 
-def _by_worth(entries: list[ItemState], state: State) -> list[ItemState]:
+def _newborn_since(entries: list[ItemState], grace: int) -> float:
+    """Return the position of the first decision from which on items are newborn; infinity where none is."""
+    births = sorted({entry.rank[0] for entry in entries})
+    return births[-min(grace, len(births))] if grace else inf
+
+
+def _by_worth(entries: list[ItemState], state: State, newborn_since: float) -> list[ItemState]:
     used = usage(state)
 
-    def worth(entry: ItemState) -> tuple[int, int, int, int, str]:
+    def worth(entry: ItemState) -> tuple[bool, int, int, int, Order]:
         uses, wins = used.get(entry.item.id, (0, 0))
-        # The id comes last, because two machines must give up the same items.
-        return wins, uses, entry.support, entry.born_seq, entry.item.id
+        # The order of first decisions comes last, because two machines must give up the same items.
+        return entry.rank[0] >= newborn_since, wins, uses, entry.support, entry.rank
 
     return sorted(entries, key=worth)

@@ -1,4 +1,4 @@
-"""Policies: their common form (kind, name, version, checked settings), their registry, and files that choose them.
+"""Policies: their common form (kind, name, version, checked settings) and their registry.
 
 Every version that ever was released stays in the registry beside the newer ones: an old bank decides, searches and
 verifies by the versions that it names. An unknown kind, name, version or setting raises `BadPolicy`; nothing is ever
@@ -8,7 +8,7 @@ replaced by a default.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_origin
 
 import msgspec
 
@@ -16,6 +16,14 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.system.registry import Registry
+
+
+class Setting(NamedTuple):
+    """One setting of a policy. `meaning` says what it changes, with the source of its default."""
+
+    name: str
+    default: Any
+    meaning: str
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,6 +45,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return PolicyChoice(kind=self.kind, name=self.name, version=self.version, settings=settings)
 
     @classmethod
+    def described(cls) -> tuple[Setting, ...]:
+        """Return the settings in order; the meaning of one is the description of its annotation."""
+        fields = msgspec.structs.fields(cls)
+        return tuple(Setting(field.name, field.default, _description(field.type)) for field in fields)
+
+    @classmethod
     def of(cls, choice: PolicyChoice) -> Self:
         """Return the policy that a record names. Raises `BadPolicy` for another one, or for wrong settings."""
         if (choice.kind, choice.name, choice.version) != (cls.kind, cls.name, cls.version):
@@ -48,8 +62,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the policy with these settings, and defaults for the others. Raises `BadPolicy` naming the culprit."""
         unknown = sorted(settings.keys() - set(cls.__struct_fields__))
         if unknown:
-            known = ", ".join(cls.__struct_fields__) or "none"
-            raise BadPolicy(f"{cls.kind} policy {cls.name} has no setting {unknown[0]!r}; its settings: {known}")
+            advice = hint(unknown[0], cls.__struct_fields__)
+            raise BadPolicy(f"{cls.kind} policy {cls.name}-{cls.version} has no setting {unknown[0]!r}{advice}")
         try:
             return msgspec.convert(settings, type=cls)
         except msgspec.ValidationError as error:
@@ -57,37 +71,50 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise BadPolicy(f"{cls.kind} policy {cls.name}: {reason}") from None
 
 
+def _description(annotation: Any) -> str:
+    if get_origin(annotation) is not Annotated:
+        return ""
+    metas = (meta for meta in get_args(annotation)[1:] if isinstance(meta, msgspec.Meta))
+    return next((meta.description for meta in metas if meta.description), "")
+
+
 POLICIES: Registry[type[Policy]] = Registry(
     "policy",
     {
         "retrieval:bm25-1": "rbank_es.policies.bm25_1:Bm25V1",
         "retrieval:bm25-2": "rbank_es.policies.bm25_2:Bm25V2",
+        "admission:standard-1": "rbank_es.policies.admission:StandardAdmission",
+        "admission:open-1": "rbank_es.policies.admission:OpenAdmission",
+        "admission:reviewed-1": "rbank_es.policies.admission:ReviewedAdmission",
+        "judging:checks-1": "rbank_es.policies.run_policies:CheckJudging",
+        "judging:lm-1": "rbank_es.policies.run_policies:LmJudging",
+        "extraction:success-failure-1": "rbank_es.policies.run_policies:SuccessFailure",
         "consolidation:append-1": "rbank_es.policies.consolidation:Append",
         "consolidation:dedup-1": "rbank_es.policies.consolidation:Dedup",
         "forgetting:never-1": "rbank_es.policies.forgetting_policies:Never",
         "forgetting:bounded-1": "rbank_es.policies.forgetting_policies:Bounded",
-        "judging:checks-1": "rbank_es.policies.run_policies:CheckJudging",
-        "judging:lm-1": "rbank_es.policies.run_policies:LmJudging",
-        "extraction:success-failure-1": "rbank_es.policies.run_policies:SuccessFailure",
+        "selection:best-of-1": "rbank_es.policies.selection:BestOf",
     },
 )
 """Every version of every policy, as `kind:name-version`."""
 
-DEFAULTS = {"retrieval": ("bm25", 1), "consolidation": ("dedup", 1), "forgetting": ("never", 1)}
+DEFAULTS: dict[PolicyKind, tuple[str, int]] = {
+    "retrieval": ("bm25", 1),
+    "admission": ("standard", 1),
+    "judging": ("lm", 1),
+    "extraction": ("success-failure", 1),
+    "consolidation": ("dedup", 1),
+    "forgetting": ("never", 1),
+    "selection": ("best-of", 1),
+}
 """The policy of each kind that a new bank starts with."""
 
-UNRECORDED = {
-    "retrieval": ("bm25", 1),
-    "consolidation": ("append", 1),
-    "forgetting": ("never", 1),
-    "judging": ("checks", 1),
-    "extraction": ("success-failure", 1),
-}
+UNRECORDED = DEFAULTS | {"consolidation": ("append", 1)}
 """The policy of each kind that governs where no event names one. It never changes, because the past would."""
 
 
 def default_policies() -> tuple[PolicyChoice, ...]:
-    """Return the policies of a new bank (bm25-1, dedup-1, never-1), with every setting."""
+    """Return the policies of a new bank, one of each kind, with every setting."""
     return tuple(policy_class(kind, *named)().choice for kind, named in DEFAULTS.items())
 
 
@@ -115,16 +142,21 @@ def policy_class(kind: str, name: str, version: object) -> type[Policy]:
 
 
 def _unknown(kind: str, name: str, version: object) -> BadPolicy:
-    kinds = _released()
+    kinds = released()
     if kind not in kinds:
-        return BadPolicy(f"no policies of kind {kind!r} can be set{_hint(kind, kinds)}")
+        return unknown_kind(kind)
     if name not in kinds[kind]:
-        return BadPolicy(f"there is no {kind} policy {name!r}{_hint(name, kinds[kind])}")
+        return BadPolicy(f"there is no {kind} policy {name!r}{hint(name, kinds[kind])}")
     versions = ", ".join(map(str, kinds[kind][name]))
     return BadPolicy(f"{kind} policy {name} has no version {version!r} in this release; there are: {versions}")
 
 
-def _released() -> dict[str, dict[str, list[int]]]:
+def unknown_kind(kind: str) -> BadPolicy:
+    """Return the error for a kind of policies that there is not."""
+    return BadPolicy(f"no policies of kind {kind!r} can be set{hint(kind, released())}")
+
+
+def released() -> dict[str, dict[str, list[int]]]:
     """Return every kind, with the versions of each name."""
     kinds: dict[str, dict[str, list[int]]] = {}
     for key in POLICIES.names():
@@ -134,52 +166,10 @@ def _released() -> dict[str, dict[str, list[int]]]:
     return kinds
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown word: the nearest known one, else all of them."""
     from difflib import get_close_matches  # only those who mistype pay for it
 
-    near = get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
-
-
-def load_policies(text: str) -> tuple[PolicyChoice, ...]:
-    """Parse a file of policies, in TOML, or in JSON if it begins with a brace, into choices with every setting.
-
-    One table per kind: its `name`, its `version`, and any settings beside them. A table without a name sets up the
-    default policy; one without a version takes the default policy's, or the only one there is. A kind that is left out
-    keeps its default; of one without a default, none is recorded. Raises `BadPolicy`.
-
-        [retrieval]
-        name = "bm25"
-        k = 2
-    """
-    tables, known = _parse(text.lstrip("\ufeff")), _released()
-    for kind in tables:
-        if kind not in known:
-            raise BadPolicy(f"no policies of kind {kind!r} can be set{_hint(kind, known)}")
-    given = {kind: _chosen(kind, tables[kind]).choice for kind in known if kind in tables}
-    return tuple(({choice.kind: choice for choice in default_policies()} | given).values())
-
-
-def _parse(text: str) -> dict[str, Any]:
-    import tomllib  # only those who bring a file of their own pay for it
-
-    try:
-        if text.lstrip().startswith("{"):
-            return msgspec.json.decode(text, type=dict[str, Any])
-        return tomllib.loads(text)
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise BadPolicy(f"the policies are neither TOML nor a JSON object: {error}") from None
-
-
-def _chosen(kind: str, table: Any) -> Policy:
-    if not isinstance(table, dict):
-        raise BadPolicy(f"{kind} must be a table of name, version and settings, not {type(table).__name__}")
-    default, usual = (UNRECORDED | DEFAULTS).get(kind, (None, None))
-    name = table.get("name", default)
-    if not isinstance(name, str):
-        raise BadPolicy(f"{kind}: name must be a string, not {type(name).__name__}")
-    versions = _released()[kind].get(name, [])
-    # Several versions and none of them usual: guessing one would be a default in silence.
-    only = usual if name == default else versions[0] if len(versions) == 1 else None
-    settings = {key: value for key, value in table.items() if key not in ("name", "version")}
-    return policy_class(kind, name, table.get("version", only)).with_settings(settings)
+    there = list(known)
+    near = get_close_matches(word, there, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(there)) or 'none'}"

@@ -11,56 +11,100 @@ from rbank_es.events.bank_events import PolicyKind
 from rbank_es.policies.policy import Policy
 
 Items = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
+Supervised = Annotated[
+    bool,
+    Meta(
+        description="Whether the right answer, where a task has one, judges for learning too. Default: no, because an "
+        "experiment would leak its answers into the bank."
+    ),
+]
+Grounding = Annotated[
+    bool,
+    Meta(
+        description="Whether the terms of query and answer are looked up in the ontology. Default: yes; terms that "
+        "don't exist are the commonest fault of generated queries."
+    ),
+]
 
 
 class CheckJudging(Policy, frozen=True, kw_only=True):
-    """Checks alone: a run is a success if no check finds a fault.
-
-    `supervised` lets the right answer, where a task has one, also judge for learning; without it, it only scores.
-    `grounding` says whether the terms of query and answer are looked up.
-    """
+    """Checks alone: a run is a success if no check finds a fault."""
 
     kind: ClassVar[PolicyKind] = "judging"
     name: ClassVar[str] = "checks"
 
-    supervised: bool = False
-    grounding: bool = True
+    supervised: Supervised = False
+    grounding: Grounding = True
 
 
 class LmJudging(Policy, frozen=True, kw_only=True):
-    """Checks first, and a language model where no check finds a fault.
-
-    `principles` and `cases` are how many of each the model is given, those that fit the task best; the rest as with
-    `checks`.
-    """
+    """Checks first, and a language model where no check finds a fault."""
 
     kind: ClassVar[PolicyKind] = "judging"
     name: ClassVar[str] = "lm"
 
-    supervised: bool = False
-    grounding: bool = True
-    principles: Items = limits.JUDGE_PRINCIPLES
-    cases: Items = limits.JUDGE_CASES
+    supervised: Supervised = False
+    grounding: Grounding = True
+    principles: Annotated[
+        Items,
+        Meta(description=f"Principles given to the model, best matches first. Default: {limits.JUDGE_PRINCIPLES}."),
+    ] = limits.JUDGE_PRINCIPLES
+    cases: Annotated[
+        Items, Meta(description=f"Past cases given to the model, best matches first. Default: {limits.JUDGE_CASES}.")
+    ] = limits.JUDGE_CASES
 
 
 class SuccessFailure(Policy, frozen=True, kw_only=True):
-    """Strategies from successes, guardrails from failures; one prompt for each.
-
-    `items_max` is how many items an extraction gives at most. Of several rollouts of a task, `best` learns from the
-    one that was selected, `contrastive` from the differences between successes and failures and from what successes
-    share. `temperature` is the model's (source: the ReasoningBank paper). With `grounded`, nothing is learned from a
-    success that names terms that the ontology doesn't have. `trajectory_chars` is how many characters of a run's steps
-    the model is shown, `tries` how many of its answers are read.
-    """
+    """Strategies from successes, guardrails from failures; one prompt for each."""
 
     kind: ClassVar[PolicyKind] = "extraction"
     name: ClassVar[str] = "success-failure"
 
-    items_max: Annotated[int, Meta(ge=1, le=limits.EXTRACTION_ITEMS)] = limits.EXTRACTION_ITEMS
-    extract_from: Literal["best", "contrastive"] = "best"
-    temperature: Annotated[float, Meta(ge=0, le=limits.TEMPERATURE_MOST)] = 1.0
-    grounded: bool = True
+    items_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.EXTRACTION_ITEMS,
+            description="Items that an extraction gives at most. Default: 3, as in the ReasoningBank paper.",
+        ),
+    ] = limits.EXTRACTION_ITEMS
+    extract_from: Annotated[
+        Literal["best", "contrastive"],
+        Meta(
+            description="Of several rollouts of a task: best learns from the selected one alone, contrastive from the "
+            "differences between successes and failures, and from what successes share. A single run is learned from "
+            "alike by both. Default: contrastive, the ReasoningBank paper's test-time scaling."
+        ),
+    ] = "contrastive"
+    temperature: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=limits.TEMPERATURE_MOST,
+            description="Temperature of the extractor's model. Default: 1.0, as in the ReasoningBank paper.",
+        ),
+    ] = 1.0
+    grounded: Annotated[
+        bool,
+        Meta(
+            description="Whether nothing is learned from a success that names terms that the ontology doesn't have. "
+            "Default: yes, because such an item would teach the invented term."
+        ),
+    ] = True
     trajectory_chars: Annotated[
-        int, Meta(ge=limits.POLICY_TRAJECTORY_LEAST_CHARS, le=limits.POLICY_TRAJECTORY_CHARS)
+        int,
+        Meta(
+            ge=limits.POLICY_TRAJECTORY_LEAST_CHARS,
+            le=limits.POLICY_TRAJECTORY_CHARS,
+            description="Characters of a run's steps that the model is shown. Default: "
+            f"{limits.EXTRACTION_TRAJECTORY_CHARS:,}.",
+        ),
     ] = limits.EXTRACTION_TRAJECTORY_CHARS
-    tries: Annotated[int, Meta(ge=1, le=limits.POLICY_TRIES)] = limits.EXTRACTION_TRIES
+    tries: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.POLICY_TRIES,
+            description=f"Answers of the model that are read until one is usable. Default: {limits.EXTRACTION_TRIES}.",
+        ),
+    ] = limits.EXTRACTION_TRIES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from rbank_es.bank import Bank
 from rbank_es.events import (
@@ -28,6 +29,10 @@ def learn(bank: Bank, *items: Item) -> None:
     )
 
 
+def value_of(success: bool) -> Literal["success", "failure"]:
+    return "success" if success else "failure"
+
+
 def finish(bank: Bank, run: str, sparql: str, verdicts: Sequence[bool | None], ontology: str = "lights") -> None:
     """A run that submitted a query, was judged by the first verdict and scored by the second."""
     bank.append(
@@ -36,14 +41,20 @@ def finish(bank: Bank, run: str, sparql: str, verdicts: Sequence[bool | None], o
     for purpose, verdict in zip(("learning", "scoring"), verdicts, strict=False):
         if verdict is not None:
             bank.append(
-                RunJudged(run=run, purpose=purpose, success=verdict, judge="j", judge_version="1", kind="check")  # type: ignore[arg-type]
+                RunJudged(run=run, purpose=purpose, verdict=value_of(verdict), judge="j", judge_version="1", kind="lm")  # type: ignore[arg-type]
             )
 
 
 def overrule(bank: Bank, run: str, success: bool) -> None:
     bank.append(
         JudgmentOverruled(
-            run=run, purpose="learning", success=success, judge="j", judge_version="1", kind="human", by="somebody"
+            run=run,
+            purpose="learning",
+            verdict=value_of(success),
+            judge="j",
+            judge_version="1",
+            kind="human",
+            by="somebody",
         )
     )
 

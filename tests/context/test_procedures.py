@@ -87,9 +87,9 @@ def test_a_domain_narrows_to_its_own_items(bank: Bank) -> None:
     assert bank.verify(retrievals=True).retrievals is not None
 
 
-@pytest.mark.parametrize(("successes", "failures"), [(2, 1), (-1, 1), (0, 3)])
-def test_more_items_than_a_prompt_may_hold_are_refused(bank: Bank, successes: int, failures: int) -> None:
-    with pytest.raises(BadInput, match="give 0 to 2"):
+@pytest.mark.parametrize(("successes", "failures"), [(limits.SEARCH_HITS + 1, 1), (-1, 1)])
+def test_more_items_than_a_search_returns_are_refused(bank: Bank, successes: int, failures: int) -> None:
+    with pytest.raises(BadInput, match="give 0 to 100 of each"):
         procedures(bank, TASK, successes=successes, failures=failures)
 
 

@@ -31,6 +31,7 @@ from rbank_es.policies import (
     governing,
     load_policies,
     match_expression,
+    overflow,
     policy_of,
     query_words,
 )
@@ -43,7 +44,8 @@ def state_of(*items: Item, **changes: dict[str, Any]) -> State:
     entries = {}
     for seq, item in enumerate(items, 1):
         facts: dict[str, Any] = {"born_seq": seq, "extraction": "e", "support": 1}
-        entries[item.id] = ItemState(item=item, **(facts | changes.get(item.id, {})))
+        facts |= changes.get(item.id, {})
+        entries[item.id] = ItemState(item=item, rank=(facts["born_seq"], 0), **facts)
     return State(items=entries)
 
 
@@ -256,21 +258,43 @@ def test_never_forgets_nothing() -> None:
 
 
 def test_bounded_gives_up_the_least_worth_first() -> None:
-    """Fewest wins, then fewest uses, then least support, then earliest born."""
+    """Fewest wins, then fewest uses, then least support, then earliest decided on."""
     state = state_of(*(item(id) for id in "abcde"), c={"born_seq": 3, "support": 2})
     used = {"a": {"r1": 1, "r2": 2, "r4": 4}, "b": {"r1": 1, "r3": 3}}
-    won = StandingVerdict(success=True, judge="j", judge_version="1", kind="lm", seq=9)
+    won = StandingVerdict(verdict="success", judge="j", judge_version="1", kind="lm", rank=2, seq=9)
     state = State(items=state.items, uses=used, verdicts={("r3", "learning"): won})
-    assert Bounded(max_items=1).to_forget(state) == ("d", "e", "c", "a")
-    assert Bounded(max_items=3).to_forget(state) == ("d", "e")
-    assert Bounded(max_items=5).to_forget(state) == ()
+    assert Bounded(max_items=1, grace=0).to_forget(state) == ("d", "e", "c", "a")
+    assert Bounded(max_items=3, grace=0).to_forget(state) == ("d", "e")
+    assert Bounded(max_items=5, grace=0).to_forget(state) == ()
+
+
+def test_newborn_items_go_after_all_others() -> None:
+    """A full bank whose items were all used gives up one of these, not the one that no run could be given yet."""
+    state = state_of(*(item(id) for id in "abcd"))
+    state = State(items=state.items, uses={id: {"r1": 1} for id in "abc"})
+    assert Bounded(max_items=3, grace=0).to_forget(state) == ("d",)
+    assert Bounded(max_items=3, grace=1).to_forget(state) == ("a",)
+    assert Bounded(max_items=3, grace=4).to_forget(state) == ("d",), "all are newborn, so worth decides"
+    assert Bounded(max_items=1, grace=2).to_forget(state) == ("a", "b", "d"), "the bound holds in any case"
+
+
+def test_what_overflows_is_an_event_of_the_policy_in_force() -> None:
+    """And none where nothing is to be forgotten, or no policy forgets."""
+    state = state_of(*(item(id) for id in "ab"))
+    assert overflow(state) is None
+    bounded = State(items=state.items, policies={"forgetting": Bounded(max_items=1, grace=0).choice})
+    event = overflow(bounded)
+    assert event is not None and (event.ids, event.policy) == (("a",), "bounded-1")
+    unknown = State(policies={"forgetting": PolicyChoice(kind="forgetting", name="bounded", version=9)})
+    with pytest.raises(BadPolicy, match="bounded has no version 9"):
+        overflow(unknown)
 
 
 def test_floors_keep_items_of_each_polarity() -> None:
     """An item that would take its polarity below the floor is passed over."""
     state = state_of(item("f1", src="failure"), item("f2", src="failure"), item("s1"), item("s2"), item("s3"))
-    assert Bounded(max_items=3, floor_failure=2).to_forget(state) == ("s1", "s2")
-    assert Bounded(max_items=2, floor_failure=1, floor_success=1).to_forget(state) == ("f1", "s1", "s2")
+    assert Bounded(max_items=3, floor_failure=2, grace=0).to_forget(state) == ("s1", "s2")
+    assert Bounded(max_items=2, floor_failure=1, floor_success=1, grace=0).to_forget(state) == ("f1", "s1", "s2")
 
 
 def test_ended_items_and_those_of_the_judge_are_left_alone() -> None:
@@ -286,8 +310,12 @@ def test_the_defaults_are_whole() -> None:
     """One policy per kind, with every setting, each of which can be read back."""
     assert [(choice.kind, choice.name) for choice in default_policies()] == [
         ("retrieval", "bm25"),
+        ("admission", "standard"),
+        ("judging", "lm"),
+        ("extraction", "success-failure"),
         ("consolidation", "dedup"),
         ("forgetting", "never"),
+        ("selection", "best-of"),
     ]
     assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
     assert Bm25V1.of(default_policies()[0]) == Bm25V1()
@@ -303,10 +331,10 @@ def test_toml_and_json_say_the_same() -> None:
             "forgetting": {"name": "bounded", "version": 1, "max_items": 9},
         }
     )
-    retrieval, consolidation, forgetting = load_policies(toml)
-    assert load_policies(as_json) == (retrieval, consolidation, forgetting)
+    retrieval, *others, forgetting, _ = load_policies(toml)
+    assert load_policies(as_json) == load_policies(toml)
     assert Bm25V1.of(retrieval) == Bm25V1(k=3, weights=(2.0, 1.0, 1.5, 0.0))
-    assert (consolidation, policy_of(forgetting)) == (default_policies()[1], Bounded(max_items=9))
+    assert (tuple(others), policy_of(forgetting)) == (default_policies()[1:5], Bounded(max_items=9))
     assert load_policies("") == load_policies("{}") == default_policies()
 
 
@@ -317,15 +345,22 @@ def test_toml_and_json_say_the_same() -> None:
         ("k ==", "neither TOML nor a JSON object"),
         ("{}" * 2, "neither TOML nor a JSON object"),
         ("[retreival]", "did you mean 'retrieval'"),
-        ('[ranking]\nname = "lm"', "there are: consolidation, extraction, forgetting, judging, retrieval"),
+        (
+            '[ranking]\nname = "lm"',
+            "there are: admission, consolidation, extraction, forgetting, judging, retrieval, selection",
+        ),
         ("retrieval = 3", "must be a table of name, version and settings, not int"),
         ("[retrieval]\nname = 3", "name must be a string, not int"),
         ('[retrieval]\nname = "bm26"', "did you mean 'bm25'"),
         ('[forgetting]\nname = "zzz"', "there are: bounded, never"),
         ("[retrieval]\nversion = 9", "bm25 has no version 9 in this release; there are: 1, 2"),
         ("[retrieval]\nversion = true", "has no version True in this release; there are: 1, 2"),
-        ("[retrieval]\nlimit = 3", "no setting 'limit'; its settings: k, weights, stop_words"),
-        ("[forgetting]\ndays = 3", "no setting 'days'; its settings: none"),
+        (
+            "[retrieval]\nlimit = 3",
+            "bm25-1 has no setting 'limit'; there are: domains, floor, k, k_failure, k_success, stop_words",
+        ),
+        ("[forgetting]\ndays = 3", "no setting 'days'; there are: none"),
+        ("[retrieval]\nk_succes = 3", "did you mean 'k_success'"),
         ("[retrieval]\nk = 0", "Expected `int` >= 1 - at `k`"),
         ("[retrieval]\nk = true", "Expected `int`, got `bool` - at `k`"),
         ("[retrieval]\nweights = [1, 1, 1]", "length 4, got 3 - at `weights`"),
@@ -352,20 +387,19 @@ def test_a_record_of_another_policy_is_refused() -> None:
     for wrong in (Append().choice, PolicyChoice(kind="retrieval", name="bm25", version=2)):
         with pytest.raises(BadPolicy, match="is not bm25-1"):
             Bm25V1.of(wrong)
-    with pytest.raises(BadPolicy, match="no policies of kind 'selection'"):
+    with pytest.raises(BadPolicy, match="no selection policy 'best'; did you mean 'best-of'"):
         policy_of(PolicyChoice(kind="selection", name="best", version=1))
 
 
 # ---------------------------------------------------------------- extraction
 
 
-def test_a_new_bank_records_no_extraction_policy_and_a_file_may_set_one() -> None:
-    """One kind of extraction, at the paper's temperature; from the best of rollouts, unless told otherwise."""
-    assert "extraction" not in {choice.kind for choice in default_policies()}
-    [*_, chosen] = load_policies('[extraction]\nextract_from = "contrastive"\nitems_max = 2')
+def test_a_file_may_change_the_extraction_policy() -> None:
+    """At the paper's temperature, and by comparing rollouts, unless told otherwise."""
+    chosen = load_policies('[extraction]\nextract_from = "best"\nitems_max = 2')[3]
     assert (chosen.kind, chosen.name, chosen.version) == ("extraction", "success-failure", 1)
-    assert policy_of(chosen) == SuccessFailure(extract_from="contrastive", items_max=2)
-    assert (SuccessFailure().temperature, SuccessFailure().extract_from) == (1.0, "best")
+    assert policy_of(chosen) == SuccessFailure(extract_from="best", items_max=2)
+    assert (SuccessFailure().temperature, SuccessFailure().extract_from) == (1.0, "contrastive")
 
 
 @pytest.mark.parametrize(
@@ -405,13 +439,12 @@ def test_contents_are_as_similar_as_their_sets_of_words(new: str, old: str, expe
 # ---------------------------------------------------------------- judging
 
 
-def test_a_new_bank_records_no_judging_policy_and_a_file_may_set_one() -> None:
-    """Runs may choose how they are judged; a file that names the kind alone means the checks."""
-    assert "judging" not in {choice.kind for choice in default_policies()}
-    [*_, chosen] = load_policies('[judging]\nname = "lm"\nsupervised = true\ncases = 1')
+def test_a_file_may_change_the_judging_policy() -> None:
+    """A model judges, unless the file names the checks."""
+    chosen = load_policies("[judging]\nsupervised = true\ncases = 1")[2]
     assert (chosen.name, chosen.version) == ("lm", 1)
     assert policy_of(chosen) == LmJudging(supervised=True, cases=1)
-    [*_, plain] = load_policies("[judging]\ngrounding = false")
+    plain = load_policies('[judging]\nname = "checks"\ngrounding = false')[2]
     assert policy_of(plain) == CheckJudging(grounding=False)
 
 
@@ -424,11 +457,13 @@ def test_a_judging_policy_with_wrong_settings_is_refused(wrong: str) -> None:
 def test_where_no_event_names_a_policy_the_same_one_governs_for_ever() -> None:
     """Old banks verify by these; another default for new banks is another line."""
     kinds: tuple[PolicyKind, ...] = get_args(PolicyKind)
-    assert {kind: governing(kind, None).label for kind in kinds if kind != "selection"} == {
+    assert {kind: governing(kind, None).label for kind in kinds} == {
         "retrieval": "bm25-1",
         "consolidation": "append-1",
         "forgetting": "never-1",
-        "judging": "checks-1",
+        "judging": "lm-1",
         "extraction": "success-failure-1",
+        "admission": "standard-1",
+        "selection": "best-of-1",
     }
     assert all(governing(choice.kind, choice).choice == choice for choice in default_policies())

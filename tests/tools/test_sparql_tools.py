@@ -300,9 +300,11 @@ def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, 
     learn(bank, book, other)
     body = tools("sparql_peek", resource="lib:Book")
     assert body["related_procedures"] == [{"id": book.id, "title": book.title}]
-    *_, retrieved, called = bank.events(resolve=True)
-    assert isinstance(retrieved, MemoriesRetrieved)
-    assert (retrieved.mode, retrieved.k, retrieved.call) == ("tool", 2, calls(bank)[-1].call)
+    *_, do, avoid, called = bank.events(resolve=True)
+    for retrieved, polarity in ((do, "success"), (avoid, "failure")):
+        assert isinstance(retrieved, MemoriesRetrieved)
+        assert (retrieved.mode, retrieved.k, retrieved.polarity) == ("tool", 1, polarity)
+        assert retrieved.call == calls(bank)[-1].call
     assert types([called]) == ["tool_called"]
     assert bank.verify(retrievals=True).retrievals is not None
 

@@ -31,6 +31,7 @@ from rbank_es.tools.runtime.encoder import largest, size, text_of
 from rbank_es.tools.runtime.tool_session import ToolError, ToolSession
 
 if TYPE_CHECKING:
+    from rbank_es.policies import RetrievalPolicy
     from rbank_es.projections.view import FoundItem, View
 
 
@@ -54,17 +55,17 @@ CHANGES = frozenset(
 
 
 class Retrieval(NamedTuple):
-    """The hits of a search, best first; the event that records it; the position of the bank that was read."""
+    """The hits of a search, best first; the events that record it; the position of the bank that was read."""
 
     hits: tuple[FoundItem, ...]
-    event: MemoriesRetrieved
+    events: tuple[MemoriesRetrieved, ...]
     position: int
 
 
 def search_items(
     session: ToolSession,
     query: str,
-    k: int,
+    k: int | None = None,
     *,
     polarity: str | None = None,
     domain: str | None = None,
@@ -72,29 +73,53 @@ def search_items(
 ) -> Retrieval:
     """Search the bank by the retrieval policy in force, for the current call.
 
-    `k` is lowered to what the limits allow; an empty filter is none. Items of sources `principle` and `episode` are
-    never found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this release lacks the policy.
+    `k` is the policy's unless given, and lowered to `FOUND_ITEMS`; an empty filter is none. Items of sources
+    `principle` and `episode` are never found. Raises `ToolError` and `BadSearch` for a bad filter, `BadPolicy` if this
+    release lacks the policy.
     """
-    wanted, words = min(max(1, k), limits.SEARCH_HITS), text_of(query)
-    domain, role = _name("domain", domain), _name("role", role)
+    facts = {"polarity": polarity or None, "domain": _name("domain", domain), "role": _name("role", role)}
     with items_view(session) as (view, position):
-        _refuse_unknown(view, session, domain=domain, role=role)
+        _refuse_unknown(view, session, domain=facts["domain"], role=facts["role"])
         policy = view.retrieval_policy()
-        hits = view.search(words, wanted, polarity=polarity or None, domain=domain, role=role, policy=policy)
+        wanted = min(max(1, policy.k if k is None else k), limits.FOUND_ITEMS)
+        hits, event = _searched(session, view, policy, text_of(query), wanted, facts)
+    return Retrieval(hits, (event,), position)
+
+
+def related_items(session: ToolSession, query: str) -> Retrieval:
+    """Search the bank for what the retrieval policy in force gives unasked: so many strategies and guardrails."""
+    found: list[FoundItem] = []
+    events: list[MemoriesRetrieved] = []
+    with items_view(session) as (view, position):
+        policy = view.retrieval_policy()
+        for polarity, k in (("success", policy.k_success), ("failure", policy.k_failure)):
+            if k:
+                hits, event = _searched(session, view, policy, text_of(query), k, {"polarity": polarity})
+                found += hits
+                events.append(event)
+    return Retrieval(tuple(found), tuple(events), position)
+
+
+def _searched(
+    session: ToolSession, view: View, policy: RetrievalPolicy, words: str, k: int, facts: dict[str, str | None]
+) -> tuple[tuple[FoundItem, ...], MemoriesRetrieved]:
+    """Return the hits of one search, and the event that records it. Raises `BadSearch` for a bad filter."""
+    hits = view.search(words, k, **facts, ontology=session.domain, policy=policy)
     event = MemoriesRetrieved(
         run=session.run,
         mode="tool",
-        k=wanted,
-        polarity=cast("Polarity | None", polarity or None),  # the search refuses any other
-        domain=domain,
-        role=role,
+        k=k,
+        polarity=cast("Polarity | None", facts.get("polarity")),  # the search refuses any other
+        domain=facts.get("domain"),
+        role=facts.get("role"),
+        ontology=session.domain,
         policy=policy.label,
         call=session.call,
         # Recorded with rank and score, so that `verify --retrievals` can compare all three.
         hits=tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits),
         query=words,
     )
-    return Retrieval(tuple(hits), event, position)
+    return tuple(hits), event
 
 
 @contextmanager

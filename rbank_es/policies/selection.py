@@ -1,0 +1,81 @@
+"""Selection policies: how many rollouts a task gets, and which of them counts as its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
+
+from msgspec import Meta
+
+from rbank_es import limits
+from rbank_es.errors import BadPolicy
+from rbank_es.events import PolicyChoice
+from rbank_es.events.bank_events import PolicyKind
+from rbank_es.policies.policy import Policy, governing
+
+
+class Selectable(Protocol):
+    """A finished rollout, as far as a selection looks at it. `success` is the verdict for learning."""
+
+    @property
+    def index(self) -> int:
+        """Its index among the rollouts of the task, from 0."""
+        ...
+
+    @property
+    def success(self) -> bool | None:
+        """Whether the verdict is success; None without one."""
+        ...
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended: submitted, forced_at_limit or failed."""
+        ...
+
+    @property
+    def iterations(self) -> int:
+        """The number of its steps."""
+        ...
+
+
+One = TypeVar("One", bound=Selectable)
+
+
+class BestOf(Policy, frozen=True, kw_only=True):
+    """The best rollout: success first, then an own submission, then by `among`, then the lowest index."""
+
+    kind: ClassVar[PolicyKind] = "selection"
+    name: ClassVar[str] = "best-of"
+
+    k: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.ROLLOUTS,
+            description="Rollouts of each task under --matts. Default: 3, the least k of the ReasoningBank paper's "
+            "experiments on test-time scaling.",
+        ),
+    ] = limits.MATTS_ROLLOUTS
+    among: Annotated[
+        Literal["shortest", "first"],
+        Meta(
+            description="Among equals: shortest takes the fewest steps, first the lowest index. Default: shortest, "
+            "as the paper counts steps as cost."
+        ),
+    ] = "shortest"
+
+    def best(self, rollouts: Iterable[One]) -> One:
+        """Return the best rollout. Raises ValueError for none."""
+        return min(rollouts, key=self._key)
+
+    def _key(self, one: Selectable) -> tuple[bool, bool, int, int]:
+        steps = one.iterations if self.among == "shortest" else 0
+        return not one.success, one.outcome != "submitted", steps, one.index
+
+
+def selection_policy(choice: PolicyChoice | None) -> BestOf:
+    """Return the policy that a record names, or that of banks without a record for None. Raises `BadPolicy`."""
+    policy = governing("selection", choice)
+    if not isinstance(policy, BestOf):
+        raise BadPolicy(f"{policy.label} is no selection policy")
+    return policy
