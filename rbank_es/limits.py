@@ -116,6 +116,8 @@ QUOTE_CHARS = 500
 POLICY_WEIGHT = 1_000
 POLICY_ITEMS = 100_000_000
 POLICY_FRACTION = 1_000_000
+# Items that one candidate may take the place of: more would let a model empty a bank with a few proposals.
+MERGE_TARGETS = 20
 POLICY_TRAJECTORY_LEAST_CHARS = 1_000
 POLICY_TRAJECTORY_CHARS = 100_000
 POLICY_TRIES = 10

@@ -18,18 +18,24 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
-from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events import Candidate, Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
 from rbank_es.events.codec import event_types
-from rbank_es.events.items import Item, ItemText
+from rbank_es.events.items import Item, ItemHead, ItemText
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.groups import derived_id, same_content
 from rbank_es.log.process_cache import ProcessCache
-from rbank_es.policies import ConsolidationPolicy, governing
+from rbank_es.policies import ConsolidationPolicy, ForgettingPolicy, governing
 from rbank_es.policies.known_items import KnownItems
 from rbank_es.state import RELEVANT, RESOLVED, LiveState, State
 
 ERASED = "erased"
 """The code of the reason for discarding a candidate without words."""
+
+UNSUPPORTED = "unsupported"
+"""The code of the reason for discarding a candidate whose extraction doesn't stand."""
+
+CONSOLIDATED, FORGOTTEN = "consolidated", "forgotten"
+"""What the ids of the events that follow an extraction are derived with."""
 
 Made = TypeVar("Made")
 
@@ -42,59 +48,84 @@ def consolidation_policy(state: State) -> ConsolidationPolicy:
     return policy
 
 
+def forgetting_policy(state: State) -> ForgettingPolicy:
+    """Return the policy in force; `never` in a bank that has none. Raises `BadPolicy` if it is unknown here."""
+    policy = governing("forgetting", state.policies.get("forgetting"))
+    if not isinstance(policy, ForgettingPolicy):
+        raise BadPolicy(f"{policy.label} is no forgetting policy")
+    return policy
+
+
 class Decider:
     """The decisions about extractions in order, each in the state that results from everything before it."""
 
     def __init__(self, state: State, known: KnownItems | None = None) -> None:
         """Start from a state, and its items where the caller keeps them. Raises `BadPolicy`."""
-        self._policy = consolidation_policy(state)
+        consolidation_policy(state)
         self._live = LiveState(state)
         self._known = KnownItems(known or KnownItems.of(state))
-        self._since: list[Event] = []
 
     def decided(self, events: Iterable[Event]) -> tuple[Event, ...]:
-        """Return new events with a `memories_consolidated` behind every extraction that has candidates.
+        """Return new events with a `memories_consolidated` behind every extraction that has candidates, and behind
+        that a `memories_forgotten` where the bank has more items than its forgetting policy allows.
 
-        Extractions must have ids; the id of the decisions is derived from the extraction's.
+        Extractions must have ids; the ids of what follows are derived from theirs.
         """
         made: list[Event] = []
         for event in events:
-            group = [event]
+            made.append(event)
+            self._take(event)
             if isinstance(event, MemoriesExtracted) and event.heads:
-                group.append(self._consolidated(event))
-            self._since += group
-            made += group
+                made.append(self._consolidated(event))
+                made += self._forgotten(event)
         return tuple(made)
 
+    def _take(self, event: Event, at: int | None = None) -> None:
+        """Take an event as if it were in the log already: behind all others, or at a position."""
+        changed = self._live.advance([replace(event, seq=at or self._live.state.position + 1)])
+        self._known.update(self._live.state, changed)
+
     def _consolidated(self, event: MemoriesExtracted) -> MemoriesConsolidated:
-        self._catch_up()
-        return MemoriesConsolidated(
-            id=derived_id(event.id.encode(), "consolidated"),
+        policy = consolidation_policy(self._live.state)
+        made = MemoriesConsolidated(
+            id=_decisions_id(event),
             occurred_at=event.occurred_at,
             extraction=event.id,
-            policy=self._policy.label,
-            decisions=self._decisions(event),
+            policy=policy.label,
         )
+        at, decisions = self._live.state.position + 1, list[Decision]()
+        for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=True)):
+            decision = self._decision(event, policy, index, head, words)
+            decisions.append(decision)
+            # One after the other, because a candidate is weighed against those before it.
+            self._take(replace(made, decisions=(decision,)), at)
+        return replace(made, decisions=tuple(decisions))
 
-    def _catch_up(self) -> None:
-        """Take the events since the last decision as if they were in the log already."""
-        start = self._live.state.position + 1
-        since = (replace(event, seq=seq) for seq, event in enumerate(self._since, start))
-        changed = self._live.advance(since)
-        self._known.update(self._live.state.items[id] for id in changed)
-        self._since.clear()
+    def _decision(
+        self, event: MemoriesExtracted, policy: ConsolidationPolicy, index: int, head: ItemHead, words: Candidate
+    ) -> Decision:
+        state = self._live.state
+        if not state.extractions[event.id].stands:
+            return Decision(candidate=index, action="discard", item=head.id, reason=UNSUPPORTED)
+        if not isinstance(words, ItemText):
+            return Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
+        proposal = state.proposals.get((event.id, index))
+        return policy.decide(index, Item.join(head, words), self._known, proposal)
 
-    def _decisions(self, event: MemoriesExtracted) -> tuple[Decision, ...]:
-        """Return one decision per candidate, in order; a candidate whose words were erased is discarded."""
-        pairs = list(zip(event.heads, event.candidates, strict=True))
-        words = {index: text for index, (_, text) in enumerate(pairs) if isinstance(text, ItemText)}
-        candidates = [Item.join(pairs[index][0], text) for index, text in words.items()]
-        weighed = self._policy.decide(self._live.state, candidates, self._known)
-        made = {index: replace(decision, candidate=index) for index, decision in zip(words, weighed, strict=True)}
-        return tuple(
-            made.get(index) or Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
-            for index, (head, _) in enumerate(pairs)
-        )
+    def _forgotten(self, event: MemoriesExtracted) -> list[MemoriesForgotten]:
+        """Return what the forgetting policy gives up after the decisions about an extraction."""
+        policy = forgetting_policy(self._live.state)
+        ids = policy.to_forget(self._live.state) if policy.overflows(self._known.active) else ()
+        if not ids:
+            return []
+        id = derived_id(event.id.encode(), FORGOTTEN)
+        made = MemoriesForgotten(id=id, occurred_at=event.occurred_at, ids=ids, policy=policy.label)
+        self._take(made)
+        return [made]
+
+
+def _decisions_id(event: MemoriesExtracted) -> str:
+    return derived_id(event.id.encode(), CONSOLIDATED)
 
 
 class Basis(NamedTuple):
@@ -135,7 +166,7 @@ class Latest(ProcessCache):
         since = self._log.read(after=before.position, upto=position, types=RELEVANT, resolve=RESOLVED)
         try:
             changed = self._live.advance(since, position)
-            self._known.update(self._live.state.items[id] for id in changed)
+            self._known.update(self._live.state, changed)
         except BaseException:
             self.forget()  # it stopped half-way
             raise
@@ -204,15 +235,15 @@ def _stored(log: EventLog, given: Sequence[Event]) -> Appended | None:
     first = log.seq_of_id(given[0].id) if given else None
     if first is None:
         return None
-    last = first + len(given) + sum(isinstance(event, MemoriesExtracted) and bool(event.heads) for event in given) - 1
+    [begun] = log.read(after=first - 1, upto=first)
+    last = first + begun.more
     group = tuple(log.read(after=first - 1, upto=last, resolve=event_types().keys()))
-    for stored, event in zip_longest(_without_decisions(group, given), given):
+    asked, there = {event.id for event in given}, {event.id for event in group}
+    decided = {_decisions_id(event) for event in given if isinstance(event, MemoriesExtracted) and event.heads}
+    for stored, event in zip_longest((each for each in group if each.id in asked), given):
         if stored is None or event is None or stored.id != event.id or not same_content(stored, event):
             raise DuplicateEvent(given[0].id, first, "with other content")
+    if not decided <= there:
+        raise DuplicateEvent(given[0].id, first, "without decisions about its candidates")
     log.sync()  # the first try may have been interrupted before its sync
     return Appended(first, last, group, duplicate=True)
-
-
-def _without_decisions(group: Iterable[Event], given: Sequence[Event]) -> Iterator[Event]:
-    made = {derived_id(event.id.encode(), "consolidated") for event in given}
-    return (event for event in group if event.id not in made)

@@ -4,7 +4,7 @@ retrieval      bm25-1  bm25-2
 admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
-consolidation  append-1  dedup-1
+consolidation  append-1  dedup-1  merge-1
 forgetting     never-1  bounded-1
 selection      best-of-1
 
@@ -24,11 +24,12 @@ from rbank_es.policies.consolidation import (
     Append,
     ConsolidationPolicy,
     Dedup,
+    Merge,
     content_jaccard,
     find_similar,
     title_similarity,
 )
-from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never, overflow
+from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, Never
 from rbank_es.policies.policy import POLICIES, Policy, default_policies, governing, policy_of
 from rbank_es.policies.policy_changes import PolicyChange, changed, load_policies
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, retrieval_policy
@@ -51,6 +52,7 @@ __all__ = [
     "ForgettingPolicy",
     "ItemIndex",
     "LmJudging",
+    "Merge",
     "Never",
     "OpenAdmission",
     "Policy",
@@ -68,7 +70,6 @@ __all__ = [
     "held_back",
     "load_policies",
     "match_expression",
-    "overflow",
     "policy_of",
     "query_words",
     "retrieval_policy",

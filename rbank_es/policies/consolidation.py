@@ -1,21 +1,32 @@
-"""Consolidation policies: decisions about candidates, as a pure function of state, policy and candidates.
+"""Consolidation policies: the decision about a candidate, as a pure function of the bank's items and the candidate.
 
-A candidate whose id the bank knows is skipped and supports the item of that id, active or ended: an ended item stays
-ended. `append` adds all others. `dedup` compares each of the others with the active items of the same source and
-polarity that still have words. It skips a candidate in favour of the first near duplicate:
+The first of these that fits, under every policy:
+
+    discard  rejected    somebody rejected this id, or words that these nearly repeat in content, of the same polarity,
+                         in the same domain or where either has none
+    skip     same-id     the item of this id is active or pending: it supports it
+    discard  withdrawn   somebody withdrew this id
+    skip     superseded  another, active item took the place of the one of this id: it supports that
+    add      new         otherwise; also an item that was forgotten, or had lost its support
+
+Before the last, `dedup` compares with the active items that have words, of the same source, polarity and domain, and
+skips in favour of the first near duplicate:
 
     title    difflib.SequenceMatcher(None, new.lower(), old.lower()).ratio() >= title_min
     content  numerator * |union| <= denominator * |intersection|, of the sets of words (`words_of`), in integers;
              two contents without a word are alike, similarity 1
+    meaning  neither the titles nor the contents differ in a word that negates; if they do, the two contradict each
+             other, and the candidate is added with the reason `contradicts`, the other as its target
 
-"First" is by position of birth, then by id; the candidates that were added earlier in the same extraction come last,
-in their order.
+"First" is by the order of the items' births, then by id. `merge` first takes what a model proposed, as far as it
+fits: see `Merge`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta
@@ -25,13 +36,26 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item
-from rbank_es.policies.known_items import KnownItems, Peer, Peers, distinct_words
+from rbank_es.policies.known_items import KnownItems, Peer, Peers, distinct_words, kind_of
 from rbank_es.policies.policy import Policy
-from rbank_es.state import State
+from rbank_es.state.bank_state import Proposal
 
 SAME_ID = "same-id"
 NEAR_DUPLICATE = "near-duplicate"
 NEW = "new"
+REJECTED = "rejected"
+WITHDRAWN = "withdrawn"
+SUPERSEDED = "superseded"
+CONTRADICTS = "contradicts"
+PROPOSED = "proposed"
+
+BAR_CONTENT_MIN = (3, 4)
+"""The least similarity of contents at which a candidate repeats rejected words: that of `dedup`."""
+
+NEGATIONS = frozenset(
+    ("not", "never", "no", "none", "nothing", "neither", "nor", "cannot", "avoid", "without", "except", "t", "dont")
+)
+"""Words that turn a sentence into its opposite; `t` is what is left of don't, can't and isn't."""
 
 Part = Annotated[int, Meta(ge=0, le=limits.POLICY_FRACTION)]
 
@@ -50,43 +74,36 @@ class Likeness(NamedTuple):
 
 
 class ConsolidationPolicy(Policy, frozen=True, kw_only=True):
-    """A rule that decides about candidates. Override `decide`, or `twin` where only near duplicates differ."""
+    """A rule that decides about candidates. Override `settle`, for those that no rule of all policies decides."""
 
     kind: ClassVar[PolicyKind] = "consolidation"
 
-    def decide(self, state: State, candidates: Iterable[Item], known: KnownItems | None = None) -> tuple[Decision, ...]:
-        """Return one decision per candidate, in their order, each with the code of its reason.
+    def decide(self, index: int, candidate: Item, known: KnownItems, proposal: Proposal | None = None) -> Decision:
+        """Return the decision about the candidate at an index of its extraction, with the code of its reason.
 
-        `known` are the items of that state, where the caller keeps them; it is left as it is.
-
-        add (`new`), or skip with the item that it supports as target (`same-id`, `near-duplicate`, the latter with
-        both similarities). The caller leaves out erased candidates.
+        `known` are the items of the bank, which it leaves as they are; `proposal` is what a model proposed. The caller
+        leaves out candidates that were erased, and those whose extraction doesn't stand.
         """
-        layer = KnownItems(known or KnownItems.of(state))
-        return tuple(self._decision(layer, index, candidate) for index, candidate in enumerate(candidates))
+        made = partial(Decision, candidate=index, item=candidate.id)
+        entry = known.entry(candidate.id)
+        state = None if entry is None else entry.state
+        if state == "rejected" or find_rejected(candidate, known) is not None:
+            return made(action="discard", reason=REJECTED)
+        if state in ("active", "pending"):
+            return made(action="skip", targets=(candidate.id,), reason=SAME_ID)
+        if state == "withdrawn":
+            return made(action="discard", reason=WITHDRAWN)
+        by = () if entry is None or state not in ("superseded", "merged") else entry.superseded_by
+        heir = next((id for id in by if (other := known.entry(id)) is not None and other.state == "active"), None)
+        if heir is not None:
+            return made(action="skip", targets=(heir,), reason=SUPERSEDED)
+        return self.settle(made, candidate, known, proposal)
 
-    def twin(self, candidate: Item, peers: Peers) -> tuple[Item, Likeness] | None:
-        """Return the first of `peers` that the candidate nearly repeats, if any."""
-        return None
-
-    def _decision(self, known: KnownItems, index: int, candidate: Item) -> Decision:
-        if candidate.id in known:
-            return Decision(candidate=index, action="skip", item=candidate.id, targets=(candidate.id,), reason=SAME_ID)
-        twin = self.twin(candidate, known.peers(candidate))
-        if twin is None:
-            # Later candidates of the same extraction are compared with it too.
-            known.add(candidate)
-            return Decision(candidate=index, action="add", item=candidate.id, reason=NEW)
-        old, likeness = twin
-        return Decision(
-            candidate=index,
-            action="skip",
-            item=candidate.id,
-            targets=(old.id,),
-            title_similarity=likeness.title,
-            content_similarity=likeness.content,
-            reason=NEAR_DUPLICATE,
-        )
+    def settle(
+        self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None
+    ) -> Decision:
+        """Return the decision about a candidate whose id is free; `made` makes one of action, targets and reason."""
+        return made(action="add", reason=NEW)
 
 
 class Append(ConsolidationPolicy, frozen=True, kw_only=True):
@@ -119,19 +136,40 @@ class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         numerator, denominator = self.content_min
         if not 0 <= numerator <= denominator or denominator == 0:
-            raise BadPolicy(f"consolidation policy dedup: content_min {numerator}/{denominator} is not from 0 to 1")
+            raise BadPolicy(
+                f"consolidation policy {self.name}: content_min {numerator}/{denominator} is not from 0 to 1"
+            )
 
-    def twin(self, candidate: Item, peers: Peers) -> tuple[Item, Likeness] | None:
-        """Return the first of `peers` with a similar title and similar content."""
-        new = Peer(candidate, (0, ""))
+    def settle(
+        self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None
+    ) -> Decision:
+        """Return a skip in favour of the first near duplicate, else an add."""
+        opposite: Item | None = None
+        for old, likeness in self.alike(candidate, known.peers(candidate)):
+            if not contradict(candidate, old):
+                title, content = likeness.title, likeness.content
+                return made(
+                    action="skip",
+                    targets=(old.id,),
+                    title_similarity=title,
+                    content_similarity=content,
+                    reason=NEAR_DUPLICATE,
+                )
+            opposite = opposite or old
+        if opposite is not None:
+            return made(action="add", targets=(opposite.id,), reason=CONTRADICTS)
+        return made(action="add", reason=NEW)
+
+    def alike(self, candidate: Item, peers: Peers) -> Iterator[tuple[Item, Likeness]]:
+        """Yield those of `peers` with a similar title and similar content, in order."""
+        new = Peer(candidate, ((0, 0), ""))
         for old in peers.like(new.words, self.content_min):
             # Lengths first, because difflib takes most of the time of a decision.
             if not self._titles_may_match(new.title_chars, old.title_chars):
                 continue
             likeness = self._likeness(new, old)
             if likeness is not None:
-                return old.item, likeness
-        return None
+                yield old.item, likeness
 
     def _titles_may_match(self, new_chars: int, old_chars: int) -> bool:
         # difflib's own formula for the most that two titles of these lengths can have in common. It is never less than
@@ -140,14 +178,67 @@ class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
         return not total or 2.0 * min(new_chars, old_chars) / total >= self.title_min
 
     def _likeness(self, new: Peer, old: Peer) -> Likeness | None:
-        common = len(new.words & old.words)
-        distinct = len(new.words) + len(old.words) - common
-        numerator, denominator = self.content_min
-        # In integers, because rounding a quotient could decide a case that is exactly at the least.
-        if numerator * distinct > denominator * common:
+        likeness = _compared(new.words, old.words, self.content_min)
+        if likeness is None:
             return None
         title = title_similarity(new.item.title, old.item.title)
-        return Likeness(title, common, distinct) if title >= self.title_min else None
+        return likeness._replace(title=title) if title >= self.title_min else None
+
+
+class Merge(Dedup, frozen=True, kw_only=True):
+    """What a model proposed is done as far as it fits; otherwise as `dedup`.
+
+    A proposal may put the candidate in the place of items (supersede, merge) or let it support one (skip). It is
+    reduced to active items of the candidate's source, polarity and domain; one that names more than `targets_max` of
+    them, or none, is passed over. It never changes words.
+    """
+
+    name: ClassVar[str] = "merge"
+
+    targets_max: Annotated[int, Meta(ge=1, le=limits.MERGE_TARGETS)] = 3
+
+    def settle(
+        self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None
+    ) -> Decision:
+        """Return the decision that a model proposed, if it fits."""
+        targets = () if proposal is None else known.peers(candidate).among(proposal.targets)
+        if proposal is not None and 0 < len(targets) <= self.targets_max:
+            if proposal.action in ("merge", "supersede"):
+                return made(action=proposal.action, targets=targets, reason=PROPOSED)
+            if proposal.action == "skip":
+                return made(action="skip", targets=targets[:1], reason=PROPOSED)
+        # By name, because a struct class that is made anew for its slots loses the cell of `super()`.
+        return Dedup.settle(self, made, candidate, known, proposal)
+
+
+def find_rejected(candidate: Item, known: KnownItems) -> Item | None:
+    """Return the first rejected words that a candidate nearly repeats, whatever its source and title; or None."""
+    words = distinct_words(candidate.content)
+    for old in known.bars(candidate).like(words, BAR_CONTENT_MIN):
+        same_domain = not candidate.domain or old.item.domain in (None, candidate.domain)
+        if same_domain and _compared(words, old.words, BAR_CONTENT_MIN) and not contradict(candidate, old.item):
+            return old.item
+    return None
+
+
+def contradict(new: Item, old: Item) -> bool:
+    """Return whether one of two items that are alike negates the other: in its title, in its content, or in both."""
+    return _negates(distinct_words(new.title), distinct_words(old.title)) or _negates(
+        distinct_words(new.content), distinct_words(old.content)
+    )
+
+
+def _negates(new: frozenset[str], old: frozenset[str]) -> bool:
+    # "never" in the place of "not" changes nothing; one of them where the other has neither does.
+    return bool((new - old) & NEGATIONS) != bool((old - new) & NEGATIONS)
+
+
+def _compared(new: frozenset[str], old: frozenset[str], content_min: tuple[int, int]) -> Likeness | None:
+    common = len(new & old)
+    distinct = len(new) + len(old) - common
+    numerator, denominator = content_min
+    # In integers, because rounding a quotient could decide a case that is exactly at the least.
+    return None if numerator * distinct > denominator * common else Likeness(0.0, common, distinct)
 
 
 def title_similarity(new: str, old: str) -> float:
@@ -163,10 +254,13 @@ def content_jaccard(new: str, old: str) -> float:
 
 
 def find_similar(item: Item, items: Iterable[Item], policy: Dedup | None = None) -> Item | None:
-    """Return the first of `items`, in their order, that `item` nearly repeats (default policy: `dedup`); or None."""
+    """Return the first of `items`, in their order, that `item` nearly repeats (default policy: `dedup`); or None.
+
+    Only items of its source, polarity and domain are compared.
+    """
     peers = Peers()
     for number, old in enumerate(items):
-        if (old.src, old.polarity) == (item.src, item.polarity):
-            peers.add(old, (number, old.id))
-    twin = (policy or Dedup()).twin(item, peers)
-    return None if twin is None else twin[0]
+        if kind_of(old) == kind_of(item):
+            peers.add(old, ((number, 0), old.id))
+    found = (old for old, _ in (policy or Dedup()).alike(item, peers) if not contradict(item, old))
+    return next(found, None)

@@ -10,10 +10,9 @@ from msgspec import Meta
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
-from rbank_es.events import MemoriesForgotten
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES
-from rbank_es.policies.policy import Policy, governing
+from rbank_es.policies.policy import Policy
 from rbank_es.state import ItemState, State, usage
 from rbank_es.state.bank_state import Order
 
@@ -25,6 +24,10 @@ class ForgettingPolicy(Policy, frozen=True, kw_only=True):
 
     kind: ClassVar[PolicyKind] = "forgetting"
 
+    def overflows(self, active: int) -> bool:
+        """Return whether a bank with so many active items for agents may have to give some up."""
+        raise NotImplementedError
+
     def to_forget(self, state: State) -> tuple[str, ...]:
         """Return the ids of the active items to forget, in the order in which they are given up."""
         raise NotImplementedError
@@ -34,6 +37,10 @@ class Never(ForgettingPolicy, frozen=True, kw_only=True):
     """Nothing is forgotten."""
 
     name: ClassVar[str] = "never"
+
+    def overflows(self, active: int) -> bool:
+        """Return False."""
+        return False
 
     def to_forget(self, state: State) -> tuple[str, ...]:
         """Return no id."""
@@ -80,6 +87,10 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
                 "lower the floors or raise max_items"
             )
 
+    def overflows(self, active: int) -> bool:
+        """Return whether there are more than `max_items`."""
+        return active > self.max_items
+
     def to_forget(self, state: State) -> tuple[str, ...]:
         """Return the ids of the active items over `max_items`, in the order in which they are given up.
 
@@ -99,18 +110,6 @@ class Bounded(ForgettingPolicy, frozen=True, kw_only=True):
                 spare[entry.item.polarity] -= 1
                 given_up.append(entry.item.id)
         return tuple(given_up)
-
-
-def overflow(state: State) -> MemoriesForgotten | None:
-    """Return the event that forgets what the policy in force gives up in a state; None if nothing.
-
-    It belongs into the group that led to the state. Raises `BadPolicy` for a policy that is unknown here.
-    """
-    policy = governing("forgetting", state.policies.get("forgetting"))
-    if not isinstance(policy, ForgettingPolicy):
-        raise BadPolicy(f"{policy.label} is no forgetting policy")
-    ids = policy.to_forget(state)
-    return MemoriesForgotten(ids=ids, policy=policy.label) if ids else None
 
 
 def _is_for_agents(entry: ItemState) -> bool:

@@ -1,26 +1,28 @@
-"""The items of a bank as candidates are compared with them: all ids, and an index of the live items by their words.
+"""The items of a bank as candidates are compared with them: the state of every id, the live items by their words, and
+the words that somebody rejected.
 
 The index goes on with the bank: an item is added or dropped in the time that its own words take. What a decision would
-add is held in a layer above it, so a decision that is not recorded leaves nothing behind.
+change is held in a layer above it, so a decision that is not recorded leaves nothing behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import merge
 
+from msgspec.structs import replace
+
 from rbank_es import limits
-from rbank_es.events.items import Item
+from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.policies.words import words_of
 from rbank_es.state import ItemState, State
+from rbank_es.state.bank_state import Order
 
-Order = tuple[int, str]
-"""The place of an item among others: position of birth, then id."""
+Place = tuple[Order, str]
+"""The place of an item among others: the order of its birth, then its id."""
 
 _SKETCH_BITS = 512
-_LATER = 1 << 62
-"""Beyond any position: candidates of the present decision come after all items of the bank."""
 
 
 @lru_cache(maxsize=limits.WORD_SETS_KEPT)
@@ -35,7 +37,7 @@ class Peer:
 
     __slots__ = ("item", "order", "title_chars", "live")
 
-    def __init__(self, item: Item, order: Order) -> None:
+    def __init__(self, item: Item, order: Place) -> None:
         self.item, self.order = item, order
         self.title_chars = len(item.title.lower())
         self.live = True
@@ -57,12 +59,13 @@ class Peers:
         self._by_id: dict[str, Peer] = {}
         self._holding: dict[str, list[int]] = {}
 
-    def add(self, item: Item, order: Order) -> None:
-        """Add an item, or bring it back."""
+    def add(self, item: Item, order: Place) -> None:
+        """Add an item, or bring it back, perhaps with other words or in another place."""
         self._hidden.add(item.id)
         if (known := self._by_id.get(item.id)) is not None:
-            known.live = True
-            return
+            known.live = (known.item, known.order) == (item, order)
+            if known.live:
+                return
         number, words = len(self._all), distinct_words(item.content)
         # An item without a word is found under the empty one, where a content without words looks for its like.
         for word in words or ("",):
@@ -76,6 +79,15 @@ class Peers:
         self._hidden.add(id)
         if (known := self._by_id.get(id)) is not None:
             known.live = False
+
+    def among(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the ids that are compared with, each once."""
+        return tuple(id for id in dict.fromkeys(ids) if id in self)
+
+    def __contains__(self, id: str) -> bool:
+        if id in self._hidden or self._below is None:
+            return id in self._by_id and self._by_id[id].live
+        return id in self._below
 
     def __iter__(self) -> Iterator[Peer]:
         """Yield all of them, in order."""
@@ -121,7 +133,7 @@ class Peers:
         return (self._all[number] for number in near)
 
 
-def _order(peer: Peer) -> Order:
+def _order(peer: Peer) -> Place:
     return peer.order
 
 
@@ -133,45 +145,109 @@ def _sketch(words: Iterable[str]) -> int:
     return sketch
 
 
+Kind = tuple[str, str, str]
+"""What must be equal of a candidate and an item that it may repeat: source, polarity, domain (empty for none)."""
+
+
+def kind_of(item: Item) -> Kind:
+    """Return the kind of a candidate."""
+    return (item.src, item.polarity, item.domain or "")
+
+
 class KnownItems:
-    """The ids of all items, and the live ones (active, with words) by source and polarity; perhaps as a layer."""
+    """The items of a bank, perhaps as a layer: the state of each, those to compare with, and rejected words."""
 
     def __init__(self, below: KnownItems | None = None) -> None:
         self._below = below
-        self._ids: set[str] = set()
-        self._peers: dict[tuple[str, str], Peers] = {}
-        self._added = 0
+        self._entries: dict[str, ItemState] = {}
+        self._peers: dict[Kind, Peers] = {}
+        self._bars: dict[str, Peers] = {}
+        self._barred: dict[str, list[str]] = {}
+        self.active: int = 0 if below is None else below.active
+        """The number of active items that agents are given."""
 
     @classmethod
     def of(cls, state: State) -> KnownItems:
         """Return the items of a state."""
         known = cls()
-        known.update(state.items.values())
+        known.update(state, state.items)
         return known
 
-    def __contains__(self, id: str) -> bool:
-        return id in self._ids or (self._below is not None and id in self._below)
+    def entry(self, id: str) -> ItemState | None:
+        """Return an item as it is, None if it is unknown."""
+        found = self._entries.get(id)
+        return found if found is not None or self._below is None else self._below.entry(id)
 
-    def update(self, entries: Iterable[ItemState]) -> None:
-        """Take the present state of items that were born, ended or revived."""
-        for entry in entries:
-            self._ids.add(entry.item.id)
-            if entry.state == "active" and not entry.erased:
-                self.peers(entry.item).add(entry.item, (entry.born_seq, entry.item.id))
-            else:
-                self.peers(entry.item).drop(entry.item.id)
+    def update(self, state: State, ids: Iterable[str]) -> None:
+        """Take items as they are in a state: those that changed."""
+        for id in ids:
+            old, new = self.entry(id), state.items[id]
+            self._entries[id] = new
+            self._place(old, new)
+            if (old is not None and old.state == "rejected") or new.state == "rejected":
+                self._bar(state, new)
+            self.active += _counts(new) - _counts(old)
 
-    def add(self, item: Item) -> None:
-        """Add a candidate, after all that are there."""
-        self._ids.add(item.id)
-        self._added += 1
-        self.peers(item).add(item, (_LATER + self._added, item.id))
+    def _place(self, old: ItemState | None, new: ItemState) -> None:
+        """Compare with an item from here on, in every domain that it has, or compare with it no more."""
+        before, after = _kinds(old), _kinds(new)
+        for kind in before - after:
+            self._peers_of(kind).drop(new.item.id)
+        for kind in after:
+            self._peers_of(kind).add(new.item, (new.rank, new.item.id))
 
-    def peers(self, item: Item) -> Peers:
-        """Return the items with which this one is compared: those of its source and polarity."""
-        kind = (item.src, item.polarity)
+    def _bar(self, state: State, entry: ItemState) -> None:
+        """Bar the words that stood under a rejected id when it was rejected, or lift that."""
+        id, bars = entry.item.id, self._bars_of(entry.item.polarity)
+        for name in self._barred.get(id, ()) if id in self._barred or self._below is None else self._below.barred(id):
+            bars.drop(name)
+        self._barred[id] = []
+        if entry.state != "rejected":
+            return
+        record = state.records[id]
+        rejected_at = max(seq for seq, act in record.acts if act == "rejected")
+        for pair in record.pairs:
+            known, order = state.candidates[pair], state.pairs[pair].order
+            if not known.erased and order[0] < rejected_at:
+                # By a name of its own, because an imported id may have had several words.
+                words = replace(known.item, id=f"{id} {pair[0]} {pair[1]}")
+                bars.add(words, (order, words.id))
+                self._barred[id].append(words.id)
+
+    def barred(self, id: str) -> Sequence[str]:
+        """Return the names of the words that are barred because an id was rejected."""
+        found = self._barred.get(id)
+        return found if found is not None else self._below.barred(id) if self._below is not None else ()
+
+    def peers(self, candidate: Item) -> Peers:
+        """Return the items with which a candidate is compared: those of its source, polarity and domain."""
+        return self._peers_of(kind_of(candidate))
+
+    def bars(self, candidate: Item) -> Peers:
+        """Return the rejected words of a candidate's polarity."""
+        return self._bars_of(candidate.polarity)
+
+    def _peers_of(self, kind: Kind) -> Peers:
         found = self._peers.get(kind)
         if found is None:
-            below = self._below.peers(item) if self._below is not None else None
+            below = self._below._peers_of(kind) if self._below is not None else None
             found = self._peers[kind] = Peers(below)
         return found
+
+    def _bars_of(self, polarity: str) -> Peers:
+        found = self._bars.get(polarity)
+        if found is None:
+            below = self._below._bars_of(polarity) if self._below is not None else None
+            found = self._bars[polarity] = Peers(below)
+        return found
+
+
+def _kinds(entry: ItemState | None) -> set[Kind]:
+    """Return the kinds under which candidates are compared with an item: none unless it is active and has words."""
+    if entry is None or entry.state != "active" or entry.erased:
+        return set()
+    return {(entry.item.src, entry.item.polarity, domain) for domain in entry.domains or ("",)}
+
+
+def _counts(entry: ItemState | None) -> bool:
+    return entry is not None and entry.state == "active" and entry.item.src not in JUDGE_SOURCES

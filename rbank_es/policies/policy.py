@@ -91,6 +91,7 @@ POLICIES: Registry[type[Policy]] = Registry(
         "extraction:success-failure-1": "rbank_es.policies.run_policies:SuccessFailure",
         "consolidation:append-1": "rbank_es.policies.consolidation:Append",
         "consolidation:dedup-1": "rbank_es.policies.consolidation:Dedup",
+        "consolidation:merge-1": "rbank_es.policies.consolidation:Merge",
         "forgetting:never-1": "rbank_es.policies.forgetting_policies:Never",
         "forgetting:bounded-1": "rbank_es.policies.forgetting_policies:Bounded",
         "selection:best-of-1": "rbank_es.policies.selection:BestOf",

@@ -65,6 +65,13 @@ class PairState(Struct, frozen=True, kw_only=True, gc=False):
     undone: bool = False
 
 
+class Proposal(Struct, frozen=True, kw_only=True, gc=False):
+    """What a model proposed to do with a candidate."""
+
+    action: Action
+    targets: tuple[str, ...] = ()
+
+
 class ItemRecord(Struct, frozen=True, kw_only=True, gc=False):
     """What is known of an item id: the facts from which its state is derived.
 
@@ -208,8 +215,9 @@ class State(Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position of the first use; `verdicts` is by run and purpose; `relying` is run to the
-    extractions that rely on a verdict on it. `due` is what no completed correction has looked at. `prepared` are parts
-    of corrections that aren't completed. `records`, `run_records` are kept for the continuation of the fold.
+    extractions that rely on a verdict on it; `proposals` are those of models, the latest for each candidate. `due` is
+    what no completed correction has looked at. `prepared` are parts of corrections that aren't completed. `records` and
+    `run_records` are kept for the continuation of the fold.
     """
 
     position: int = 0
@@ -224,6 +232,7 @@ class State(Struct, frozen=True, kw_only=True):
     pairs: Mapping[Pair, PairState] = {}
     records: Mapping[str, ItemRecord] = {}
     relying: Mapping[str, tuple[str, ...]] = {}
+    proposals: Mapping[Pair, Proposal] = {}
     prepared: Mapping[str, tuple[Event, ...]] = {}
     due: Due = Due()
     run_records: Mapping[str, RunRecord] = {}

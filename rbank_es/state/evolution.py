@@ -47,7 +47,7 @@ from rbank_es.state.bank_state import (
     RunState,
     State,
 )
-from rbank_es.state.memory import MEMORY_HANDLERS, Memory
+from rbank_es.state.memory import MEMORY_HANDLERS, MemoryFacts
 from rbank_es.state.validity import Standing
 
 
@@ -112,7 +112,7 @@ class _Run:
         )
 
 
-class _Work(Memory):
+class _Work(MemoryFacts):
     """The containers of a state, copied once and then updated in place. Inner ones are copied on first touch.
 
     `layered`: nothing is copied; what changes is held apart. Quicker for few events, slower for many. `changed` are
@@ -195,6 +195,7 @@ class _Work(Memory):
             pairs=self.pairs,
             records=self.records,
             relying=self.relying,
+            proposals=self.proposals,
             prepared=self.prepared,
             due=self.due,
             run_records=self._run_records,

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es.errors import BadEvent
 from rbank_es.events import (
+    ConsolidationProposed,
     ContentErased,
     CorrectionCompleted,
     Decision,
@@ -42,6 +43,7 @@ from rbank_es.state.bank_state import (
     ItemRecord,
     Pair,
     PairState,
+    Proposal,
     StandingVerdict,
     State,
 )
@@ -61,7 +63,7 @@ def _links(pair: PairState) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tup
     return ("landed", targets if pair.action == "skip" else ()), ("enders", ())
 
 
-class Memory(ABC):
+class MemoryFacts(ABC):
     """The facts of memory, updated in place. A subclass says what becomes of the states that follow from them."""
 
     def __init__(self, state: State, own: Callable[[Mapping[Any, Any]], MutableMapping[Any, Any]]) -> None:
@@ -73,6 +75,7 @@ class Memory(ABC):
         self.pairs: MutableMapping[Pair, PairState] = own(state.pairs)
         self.records: MutableMapping[str, ItemRecord] = own(state.records)
         self.relying: MutableMapping[str, tuple[str, ...]] = own(state.relying)
+        self.proposals: MutableMapping[Pair, Proposal] = own(state.proposals)
         self.prepared: MutableMapping[str, tuple[Event, ...]] = own(state.prepared)
         self.due = state.due
 
@@ -174,7 +177,7 @@ class Memory(ABC):
         self.settle(known, seq)
 
 
-def _judged(memory: Memory, event: RunJudged | JudgmentOverruled) -> None:
+def _judged(memory: MemoryFacts, event: RunJudged | JudgmentOverruled) -> None:
     supervised = event.purpose == "scoring" or _supervised(memory.policies)
     rank = authority(event.kind, event.verdict, sure=event.sure, supervised=supervised)
     old = memory.verdicts.get((event.run, event.purpose))
@@ -202,7 +205,7 @@ def _supervised(policies: Mapping[str, PolicyChoice]) -> bool:
     return judging is not None and judging.settings.get("supervised") is True
 
 
-def _memories_extracted(memory: Memory, event: MemoriesExtracted) -> None:
+def _memories_extracted(memory: MemoryFacts, event: MemoriesExtracted) -> None:
     if event.id in memory.extractions:
         return
     # Not strict, because the fold is total: a surplus of heads or of texts changes nothing.
@@ -225,12 +228,17 @@ def _memories_extracted(memory: Memory, event: MemoriesExtracted) -> None:
         memory.relying[run] = (*memory.relying.get(run, ()), event.id)
 
 
-def _memories_consolidated(memory: Memory, event: MemoriesConsolidated) -> None:
+def _consolidation_proposed(memory: MemoryFacts, event: ConsolidationProposed) -> None:
+    made = Proposal(action=event.action, targets=event.targets)
+    memory.proposals[event.extraction, event.candidate] = made
+
+
+def _memories_consolidated(memory: MemoryFacts, event: MemoriesConsolidated) -> None:
     if not _held(memory, event):
         _take_decisions(memory, event, event.seq)
 
 
-def _take_decisions(memory: Memory, event: MemoriesConsolidated, seq: int) -> None:
+def _take_decisions(memory: MemoryFacts, event: MemoriesConsolidated, seq: int) -> None:
     ids: set[str] = set()
     for decision in event.decisions:
         pair = (decision.extraction or event.extraction or "", decision.candidate)
@@ -244,7 +252,7 @@ def _take_decisions(memory: Memory, event: MemoriesConsolidated, seq: int) -> No
     memory.settle(ids, seq)
 
 
-def _held(memory: Memory, event: MemoriesConsolidated | MemoriesForgotten | MemoriesRestored) -> bool:
+def _held(memory: MemoryFacts, event: MemoriesConsolidated | MemoriesForgotten | MemoriesRestored) -> bool:
     """Return whether an event is part of a correction; it is then held back until that is completed."""
     if event.correction is None:
         return False
@@ -252,7 +260,7 @@ def _held(memory: Memory, event: MemoriesConsolidated | MemoriesForgotten | Memo
     return True
 
 
-def _correction_completed(memory: Memory, event: CorrectionCompleted) -> None:
+def _correction_completed(memory: MemoryFacts, event: CorrectionCompleted) -> None:
     for part in memory.prepared.pop(event.correction, ()):
         if isinstance(part, MemoriesConsolidated):
             _take_decisions(memory, part, event.seq)
@@ -261,12 +269,12 @@ def _correction_completed(memory: Memory, event: CorrectionCompleted) -> None:
     memory.due = Due()
 
 
-def _memories_forgotten(memory: Memory, event: MemoriesForgotten) -> None:
+def _memories_forgotten(memory: MemoryFacts, event: MemoriesForgotten) -> None:
     if not _held(memory, event):
         memory.forget(event.ids, True, event.seq)
 
 
-def _memories_restored(memory: Memory, event: MemoriesRestored) -> None:
+def _memories_restored(memory: MemoryFacts, event: MemoriesRestored) -> None:
     if _held(memory, event):
         return
     if event.how == "vouched":
@@ -275,7 +283,7 @@ def _memories_restored(memory: Memory, event: MemoriesRestored) -> None:
         memory.forget(event.ids, False, event.seq)
 
 
-def _memories_retracted(memory: Memory, event: MemoriesRetracted) -> None:
+def _memories_retracted(memory: MemoryFacts, event: MemoriesRetracted) -> None:
     if event.how != "tainted":
         memory.act(event.ids, event.how, event.seq, event.id)
         return
@@ -290,11 +298,11 @@ def _memories_retracted(memory: Memory, event: MemoriesRetracted) -> None:
             memory.flip(extraction, event.seq, event.id)
 
 
-def _memories_admitted(memory: Memory, event: MemoriesAdmitted) -> None:
+def _memories_admitted(memory: MemoryFacts, event: MemoriesAdmitted) -> None:
     memory.act(event.ids, "admitted", event.seq, event.id)
 
 
-def _decision_undone(memory: Memory, event: DecisionUndone) -> None:
+def _decision_undone(memory: MemoryFacts, event: DecisionUndone) -> None:
     pair = (event.extraction, event.candidate)
     known = memory.pairs.get(pair)
     if known is None or known.undone is not event.lifted:
@@ -304,13 +312,13 @@ def _decision_undone(memory: Memory, event: DecisionUndone) -> None:
     memory.note_due(event.id, pairs=(pair,))
 
 
-def _content_erased(memory: Memory, event: ContentErased) -> None:
+def _content_erased(memory: MemoryFacts, event: ContentErased) -> None:
     # Whichever they were: a decision about words that are gone is kept as it was first recorded.
     if any(unit.path.startswith("candidates") for unit in event.units) and memory.pairs:
         memory.note_due(event.id, whole=True)
 
 
-def _policy_set(memory: Memory, event: PolicySet) -> None:
+def _policy_set(memory: MemoryFacts, event: PolicySet) -> None:
     memory.policies = {policy.kind: policy for policy in event.policies}
 
 
@@ -318,6 +326,7 @@ MEMORY_HANDLERS: dict[type[Event], Callable[[Any, Any], None]] = {
     RunJudged: _judged,
     JudgmentOverruled: _judged,
     MemoriesExtracted: _memories_extracted,
+    ConsolidationProposed: _consolidation_proposed,
     MemoriesConsolidated: _memories_consolidated,
     CorrectionCompleted: _correction_completed,
     MemoriesForgotten: _memories_forgotten,
